@@ -196,3 +196,48 @@ impl DeltaStore {
         frame
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn a_page_is_admitted_with_few_deltas_while_the_budget_lasts() {
+        let store = DeltaStore::new(PAGE, 64, 32, 0);
+        let most = store.max_delta_bytes();
+        assert_eq!(most, PAGE / LARGEST_SHARE_OF_PAGE);
+        assert!(store.admits_page(most) && !store.admits_page(most + 1));
+        assert_eq!((store.evictable(7), store.evictable_soon(7)), (7, 7));
+        store.reading_to_write(64 * PAGE);
+        assert!(!store.admits_page(0));
+        assert_eq!((store.evictable(7), store.evictable_soon(7)), (0, 0));
+        let disabled = DeltaStore::new(PAGE, 64, 0, 0);
+        assert!(!disabled.admits_page(0) && !disabled.admits_eviction());
+        assert_eq!((disabled.evictable(7), disabled.evictable_soon(7)), (0, 0));
+    }
+
+    #[test]
+    fn frames_are_needed_for_what_those_at_hand_do_not_hold() {
+        let (limit, slack) = (5, 2 * PAGE);
+        let store = DeltaStore::new(PAGE, 64, limit, slack);
+        let (mut bytes, mut frames, mut fullest) = (0, 0, usize::MAX);
+        while store.reserve(0, 500) {
+            bytes += 500 + ENTRY_BYTES;
+            assert_eq!(store.bytes(), bytes);
+            assert!(store.max_delta_bytes() <= fullest, "a fuller store takes fewer deltas of a page");
+            fullest = store.max_delta_bytes();
+            assert_eq!(store.needs_frame(), frames < limit && bytes > frames * PAGE);
+            if store.needs_frame() {
+                store.add_frame(frames as u32);
+                frames += 1;
+            }
+        }
+        assert_eq!((frames, store.max_delta_bytes()), (limit, 0));
+        assert!(bytes + 500 + ENTRY_BYTES > limit * PAGE + slack, "{bytes} bytes");
+        assert!(store.reserve(500, 1), "the page has its entry");
+        store.release(501);
+        assert_eq!(store.bytes(), bytes - 500 - ENTRY_BYTES);
+    }
+}

@@ -218,6 +218,14 @@ impl Disk {
         change(&mut self.bytes.lock()[start..start + SIZE.bytes()]);
     }
 
+    /// The transfers that are held back: first page, number of pages, and reason.
+    pub fn held(&self) -> Vec<(u32, usize, IoReason)> {
+        let describe = |transfer: &Transfer| {
+            (first_page(transfer.offset) as u32, transfer.buffer.len() / SIZE.bytes(), transfer.reason)
+        };
+        self.held.lock().iter().map(describe).collect()
+    }
+
     /// Performs the transfers that were held back.
     pub fn release(&self) {
         self.hold.store(false, Ordering::SeqCst);
@@ -267,14 +275,18 @@ impl Disk {
                 "page {page} written before its undo"
             );
         }
-        self.writes.lock().push(((offset / SIZE.get() as u64) as u32 - 1, data.len() / SIZE.bytes()));
+        self.writes.lock().push((first_page(offset) as u32, data.len() / SIZE.bytes()));
         self.bytes.lock()[offset as usize..offset as usize + data.len()].copy_from_slice(data);
         Ok(())
     }
 }
 
+fn first_page(offset: u64) -> u64 {
+    offset / SIZE.get() as u64 - 1
+}
+
 fn pages_of(offset: u64, data: &[u8]) -> impl Iterator<Item = u64> + use<> {
-    let first = offset / SIZE.get() as u64 - 1;
+    let first = first_page(offset);
     first..first + (data.len() / SIZE.bytes()) as u64
 }
 

@@ -9,6 +9,7 @@ mod rules;
 #[cfg(shuttle)]
 mod schedules;
 mod threads;
+mod transfers;
 
 use disk::{Disk, Log, TestClock, Undo};
 use ese_format::{LogPosition, PageNumber, PageSize};

@@ -74,6 +74,28 @@ fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
 }
 
 #[test]
+fn cleaning_starts_below_one_threshold_and_ends_at_another() {
+    let fixture = CacheFixture::new(512, 2000, false);
+    let (cache, limits) = (&fixture.cache, &fixture.cache.limits);
+    // A fetch takes the frame of a clean page by itself.
+    for page in 1..=2000 {
+        drop(cache.fetch(fixture.key(page)).unwrap());
+        assert_eq!(cache.clean_step().unwrap(), 0, "{} frames are available", cache.available());
+    }
+    assert!((limits.start..limits.stop).contains(&cache.available()), "{} frames", cache.available());
+    let mut rounds = 0;
+    for page in 1..=2000 {
+        fixture.set(page, 1);
+        if cache.clean_step().unwrap() > 0 {
+            while cache.clean_step().unwrap() > 0 {}
+            assert!(cache.available() >= limits.stop, "{} frames are available", cache.available());
+            rounds += 1;
+        }
+    }
+    assert!(rounds > 10, "{rounds} rounds");
+}
+
+#[test]
 fn the_cleaner_is_notified_before_many_victims_wait_for_it() {
     let fixture = CacheFixture::new(2048, 12_000, false);
     let cache = &fixture.cache;
