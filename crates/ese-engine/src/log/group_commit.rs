@@ -167,6 +167,15 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_waits_at_most_as_long_as_two_writes_take() {
+        let mut group = GroupCommit::new();
+        for (write, wait) in [(0, 20), (9, 20), (11, 22), (300, 600), (501, 1000), (9000, 1000)] {
+            group.write_took(Duration::from_micros(write));
+            assert_eq!(group.max_wait, Duration::from_micros(wait), "a write of {write} µs");
+        }
+    }
+
+    #[test]
     fn a_late_wake_up_does_not_end_the_next_wait() {
         let clock = RealClock::new();
         let waiter = Waiter::new(LogPosition::MIN, Purpose::Commit);

@@ -357,11 +357,28 @@ mod tests {
         let t = table.begin();
         let mut all = Vec::new();
         while store.check_room().is_ok() {
+            assert!(store.bytes() < 4096);
+            assert_eq!(store.is_nearly_full(), store.bytes() >= 4096 - 4096 / 16);
             all.push(change(&store, &t, &all.len().to_be_bytes(), Change::Insert));
         }
-        assert!(all.len() > 5);
+        assert!(store.bytes() >= 4096 && all.len() > 5);
         all.iter().for_each(|version| store.remove(version));
         assert_eq!(store.bytes(), 0);
         assert!(store.newest(TREE, &0usize.to_be_bytes()).is_none());
+    }
+
+    #[test]
+    fn every_byte_of_a_version_counts() {
+        let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
+        let t = table.begin();
+        let bytes_of = |key: &[u8], what: Change| {
+            let before = store.bytes();
+            change(&store, &t, key, what);
+            store.bytes() - before
+        };
+        let least = bytes_of(b"k", Change::Insert);
+        assert!(least > std::mem::size_of::<Version>());
+        assert_eq!(bytes_of(&[7; 101], Change::Insert), least + 100);
+        assert_eq!(bytes_of(b"l", Change::Replace { before: [1; 500][..].into() }), least + 500);
     }
 }

@@ -1,13 +1,16 @@
 //! The stream with one thread: appends, generations, failures, and logs that Windows wrote.
 
 use std::path::Path;
+use std::time::Duration;
 
+use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
-use super::{batch, contents, create, names, options, options_on, read, record};
+use super::{FILE_SIZE, batch, contents, create, names, options, options_on, read, record};
 use crate::Error;
+use crate::log::segment_buffer::SegmentBuffer;
 use crate::log::{LogNames, LogOptions, LogReader, LogStream};
 
 #[test]
@@ -143,6 +146,45 @@ fn a_failed_rename_or_removal_leaves_no_gap_in_the_archived_logs() {
             assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(399, 3000)]));
         }
     }
+}
+
+#[test]
+fn a_batch_is_refused_if_it_may_not_fit_half_a_log_file() {
+    let log = create(SimVfs::new());
+    let half = FILE_SIZE as usize / SEGMENT_BYTES / 2;
+    let mut refused = 0;
+    for len in (half - 3) * SEGMENT_BYTES..(half + 1) * SEGMENT_BYTES {
+        // Appending the record of each length would take long.
+        let needed = SegmentBuffer::segments_for(len);
+        match log.append_with(len, false, |_| ()) {
+            Ok(()) => assert!(needed <= half, "{len} bytes"),
+            Err(Error::Usage(_)) => {
+                assert!(needed > half, "{len} bytes");
+                refused += 1;
+            }
+            Err(error) => panic!("{len} bytes: {error}"),
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn file_work_is_to_prepare_the_next_file_and_to_name_a_generation() {
+    let log = create(SimVfs::new());
+    let has_work = || log.wait_for_file_work(Duration::ZERO);
+    let mut generation = log.tail().generation;
+    for number in 0..40 {
+        assert!(log.prepare_files().unwrap());
+        assert!(!has_work(), "a file is prepared");
+        log.request_name_generation();
+        assert!(has_work(), "a name is requested");
+        assert!(log.prepare_files().unwrap() && !has_work());
+        let end = log.append(&batch(&[record(number, 5000)])).unwrap().end;
+        log.flush(end).unwrap();
+        assert_eq!(has_work(), end.generation > generation, "the prepared file is in use");
+        generation = end.generation;
+    }
+    assert!(generation > Generation(3));
 }
 
 #[test]
