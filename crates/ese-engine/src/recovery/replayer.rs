@@ -105,6 +105,8 @@ pub struct Replayer {
     chain: LogChain,
     /// The header of the generation that was first to be replayed, until that has begun.
     first: Option<LogHeader>,
+    /// The generation with which replay begins.
+    oldest: Generation,
     position: LogPosition,
     /// The newest generation of which all records that it had were replayed.
     complete: Generation,
@@ -153,7 +155,8 @@ impl Replayer {
             begin_generation: false,
         };
         core.open_log(Arc::new(LogStream::received(log_options, &header, file)));
-        let position = LogPosition::new(header.generation.0, 1, 0);
+        let oldest = header.generation;
+        let position = LogPosition::new(oldest.0, 1, 0);
         *core.checkpoint.lock() = position;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
@@ -182,6 +185,7 @@ impl Replayer {
             first: Some(header),
             position,
             complete: Generation(0),
+            oldest,
             generations: None,
             checkpointer,
             pin: None,
@@ -193,7 +197,7 @@ impl Replayer {
 
     /// The generation that must be replayed next. It may have been replayed in part.
     pub fn next(&self) -> Generation {
-        self.chain.next().unwrap_or(self.position.generation)
+        self.chain.next().unwrap_or(self.oldest)
     }
 
     /// Everything before this position was replayed.

@@ -9,6 +9,7 @@ use ese_engine::{CommitMode, Error, Instance, InstanceOptions, LogFault, Replaye
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
 use ese_format::log::record::{DatabaseIdInLog, LogRecord, TrimDb};
+use ese_format::log::scan::scan_log;
 use ese_format::record::{ColumnId, Value};
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
@@ -220,6 +221,61 @@ fn a_copy_that_is_stopped_and_continued_equals_the_original() {
         );
         assert!(report.unwrap().findings.is_empty());
     }
+}
+
+/// Behind the last record of a log file.
+fn end_of(disk: &SimVfs, path: &Path) -> LogPosition {
+    let mut bytes = disk.contents(path).unwrap();
+    let generation = LogHeader::decode(&bytes[..4096]).unwrap().generation;
+    LogPosition::new(generation.0, scan_log(&mut bytes, generation).unwrap().last + 1, 0)
+}
+
+/// Where a replay stops does not matter: within a generation, at its end, or in front of the next one.
+#[test]
+fn a_log_that_is_replayed_in_parts_gives_the_same_database() {
+    let mut partial = 0;
+    for seed in 0..4 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let disk = SimVfs::new();
+        let instance = original(&disk);
+        let mut session = instance.session();
+        for _ in 0..8 {
+            let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+            work(&mut session, &db, &mut Rows::new(), &mut rng, 100);
+            session.rollback().unwrap();
+            instance.step().unwrap();
+        }
+        drop(session);
+        instance.core().log().roll().unwrap();
+        instance.shutdown().unwrap();
+        let mut copy = replayer(&disk, 256).unwrap();
+        loop {
+            let generation = copy.next();
+            let path = log_of(&disk, generation);
+            let end = end_of(&disk, &path);
+            for _ in 0..rng.random_range(0..4) {
+                let until = match rng.random_range(0..4) {
+                    0 => LogPosition::MAX,
+                    1 => LogPosition::new(generation.0 + 1, 1, 0),
+                    _ => LogPosition::new(generation.0, rng.random_range(1..=end.segment), 0),
+                };
+                let before = copy.position();
+                copy.replay_until(&path, until).unwrap();
+                assert!(copy.position() >= before.max(until.min(end)), "{:?} of {until:?}", copy.position());
+                partial += usize::from(copy.position() < end);
+            }
+            if path == names().current() {
+                copy.replay_until(&path, LogPosition::MAX).unwrap();
+                break;
+            }
+            copy.replay(&path).unwrap();
+            assert!(copy.position() >= end);
+        }
+        copy.check_complete().unwrap();
+        copy.stop().unwrap();
+        assert!(pages(&disk, COPY) == pages(&disk, DATABASES[0]), "seed {seed}");
+    }
+    assert!(partial > 5, "{partial} stops within a generation");
 }
 
 /// Undo needs a stream of its own: the copy gets the logs, and the replayed database becomes clean.
