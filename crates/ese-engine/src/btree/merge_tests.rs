@@ -249,6 +249,30 @@ fn a_full_page_is_split_before_it_gets_a_longer_separator() {
     fixture.check();
 }
 
+/// A merge does not leave room for what the rollback of a running transaction puts back.
+#[test]
+fn a_rollback_makes_room_on_a_page_that_was_merged_meanwhile() {
+    let mut fixture = Fixture::new();
+    let neighbour = GROUP;
+    fixture.insert([2, 4, 6, 10, 12].into_iter(), 2500);
+    fixture.insert([neighbour].into_iter(), 1500);
+    fixture.insert([7].into_iter(), 10);
+    fixture.delete([7].into_iter());
+    let mut session = fixture.session(2);
+    session.begin().unwrap();
+    let shrinking = fixture.tree.bookmark(&long_key(6), &[]);
+    fixture.tree.replace(session.changes().unwrap(), &shrinking, &[6; 10]).unwrap();
+    let leaves = |fixture: &Fixture| {
+        [6, neighbour].map(|number| fixture.tree.path(Target::Key(&long_key(number))).unwrap().pop())
+    };
+    assert_ne!(leaves(&fixture)[0], leaves(&fixture)[1]);
+    fixture.clean_up();
+    assert_eq!(leaves(&fixture)[0], leaves(&fixture)[1], "the leaves were not merged");
+    session.rollback().unwrap();
+    assert_ne!(leaves(&fixture)[0], leaves(&fixture)[1]);
+    fixture.check();
+}
+
 /// Cleanup finds that the only record of a leaf is dead, releases the latch of the leaf, and waits for the structure
 /// lock of the tree. `meanwhile` runs at that moment.
 fn while_cleanup_waits(fixture: &Fixture, dead: &[u8], meanwhile: impl FnOnce()) {

@@ -191,3 +191,73 @@ pub(crate) fn convert_root_pages<'a>(
     put_extents(&mut root, extents);
     root
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ese_format::DbTime;
+    use ese_format::log::record::{DatabaseIdInLog, PageChange};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ROOT: u32 = 100;
+    const SECONDARY: u32 = 500;
+
+    fn extents(record: &ConvertFdp, page: PageNumber) -> Vec<Extent> {
+        let mut bytes = vec![0; PageSize::KIB_4.bytes()];
+        let page = convert_root_pages(&mut bytes, PageSize::KIB_4, page, record);
+        let page = page.as_page();
+        page.nodes().map(|node| Extent::decode(&node.key_to_vec(), node.data).unwrap().0).collect()
+    }
+
+    proptest! {
+        /// Owned are both extents; available are the pages of the bitmap, those behind it, and the rest of the new extent.
+        #[test]
+        fn a_converted_tree_keeps_its_pages(
+            available_bits: u32, primary_pages in 1..60_i32, secondary_pages in 2..9_i32,
+        ) {
+            let change = PageChange {
+                procid: 1,
+                database: DatabaseIdInLog(1),
+                page: PageNumber::fixed(ROOT),
+                after: DbTime(2),
+                before: DbTime(1),
+                begin0: 0,
+                level: 0,
+                line: 0,
+                flags: PageChangeFlags::empty(),
+            };
+            let (owned_root, available_root) = (PageNumber::fixed(SECONDARY), PageNumber::fixed(SECONDARY + 1));
+            let record = ConvertFdp {
+                change,
+                tree: TreeId(9),
+                owned_root,
+                available_root,
+                parent_root: None,
+                secondary_first: owned_root,
+                primary_pages,
+                secondary_pages,
+                available_bits,
+                page_flags: PageFlags::empty().bits(),
+            };
+            let (primary, secondary) = (primary_pages as u32, secondary_pages as u32);
+            prop_assert_eq!(
+                extents(&record, owned_root),
+                [Extent::starting_at(change.page, primary), Extent::starting_at(owned_root, secondary)]
+            );
+            let is_available = |offset: &u32| *offset > BITMAP_PAGES || available_bits >> (offset - 1) & 1 == 1;
+            let mut expected: BTreeSet<u32> =
+                (1..primary).filter(is_available).map(|offset| ROOT + offset).collect();
+            expected.extend(SECONDARY + 2..SECONDARY + secondary);
+            let mut found = BTreeSet::new();
+            for extent in extents(&record, available_root) {
+                for page in extent.first().get()..=extent.last.get() {
+                    prop_assert!(found.insert(page), "page {} is in two extents", page);
+                }
+            }
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -381,3 +381,33 @@ fn name_generation(header: &mut DatabaseHeader, generation: Generation, created:
     header.gen_max_required = header.gen_max_required.max(generation);
     header.gen_max_committed = header.gen_max_committed.max(generation);
 }
+
+#[cfg(test)]
+mod tests {
+    use ese_format::Signature;
+
+    use super::*;
+
+    #[test]
+    fn a_header_names_the_newest_generation_with_its_time() {
+        let time = |generation: u32| LogTime([generation as u8; 8]);
+        for earlier_format in [false, true] {
+            let required_time = |generation| if earlier_format { LogTime::NONE } else { time(generation) };
+            let mut header =
+                DatabaseHeader::fresh(PageSize::KIB_4, Signature::default(), Signature::default());
+            (header.gen_max_required, header.gen_max_committed) = (Generation(3), Generation(5));
+            (header.gen_max_required_time, header.gen_max_committed_time) = (required_time(3), time(5));
+            for (named, required, committed) in [(2, 3, 5), (4, 4, 5), (4, 4, 5), (5, 5, 5), (7, 7, 7)] {
+                name_generation(&mut header, Generation(named), time(named));
+                assert_eq!(
+                    (header.gen_max_required, header.gen_max_required_time),
+                    (Generation(required), required_time(required))
+                );
+                assert_eq!(
+                    (header.gen_max_committed, header.gen_max_committed_time),
+                    (Generation(committed), time(committed))
+                );
+            }
+        }
+    }
+}

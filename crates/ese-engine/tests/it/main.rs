@@ -9,6 +9,7 @@ mod log_set;
 mod opened;
 mod recovered;
 mod recovered_in_place;
+mod recovery_set;
 mod removed;
 mod replayer;
 mod rollback;

@@ -1,0 +1,102 @@
+//! Which of several log files of a generation belongs to the stream.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::RecoverySet;
+use ese_engine::internals::log::LogNames;
+use ese_format::log::header::LogHeader;
+use ese_format::{Generation, LogPosition};
+use jetcell_sync::Arc;
+use jetcell_vfs::{SimVfs, Vfs};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::recovered::{DATABASES, Rows, create_one, open, work};
+
+fn names() -> LogNames {
+    LogNames::new(Path::new("/log"), "E00")
+}
+
+fn prepared() -> PathBuf {
+    PathBuf::from("/log/E00tmp.log")
+}
+
+/// A stream of the generations 1 to 5, each closed but the last one.
+fn stream() -> SimVfs {
+    let disk = SimVfs::new();
+    let (instance, _) = open(&disk, 1024);
+    let db = create_one(&instance, DATABASES[0]);
+    let mut session = instance.session();
+    let (mut model, mut rng) = (Rows::new(), ChaCha8Rng::seed_from_u64(1));
+    while instance.core().log().tail().generation < Generation(5) {
+        work(&mut session, &db, &mut model, &mut rng, 20);
+        session.rollback().unwrap();
+        instance.core().log().roll().unwrap();
+    }
+    drop((session, db));
+    drop(instance);
+    let disk = disk.process_kill();
+    if disk.exists(&prepared()).unwrap() {
+        disk.remove(&prepared()).unwrap();
+    }
+    disk
+}
+
+fn find(disk: &SimVfs) -> RecoverySet {
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    RecoverySet::find(&vfs, &vfs.list(Path::new("/log")).unwrap()).unwrap()
+}
+
+/// The file that the set has for each generation, from 1 on.
+fn files(disk: &SimVfs) -> Vec<PathBuf> {
+    let set = find(disk);
+    assert!(set.logs.keys().zip(1..).all(|(generation, number)| generation.0 == number), "{:?}", set.logs);
+    set.logs.into_values().collect()
+}
+
+fn archived(generation: u32) -> PathBuf {
+    names().archived(Generation(generation))
+}
+
+/// Sets the creation time of a log file to one that no other log names.
+fn disguise(disk: &SimVfs, path: &Path) {
+    let mut bytes = disk.contents(path).unwrap();
+    let mut header = LogHeader::decode(&bytes[..4096]).unwrap();
+    (header.created.0[0], header.previous_created.0[0]) = (header.created.0[0] ^ 1, 77);
+    bytes[..4096].copy_from_slice(&header.encode());
+    disk.put(path, &bytes);
+}
+
+#[test]
+fn a_prepared_log_belongs_to_the_stream_if_another_log_says_so() {
+    let all: Vec<PathBuf> = (1..5).map(archived).chain([names().current()]).collect();
+    assert_eq!(files(&stream()), all);
+    // A generation that has not got its name yet, and one whose file was to be used again.
+    for at in [4, 1] {
+        let disk = stream();
+        disk.rename(&all[at], &prepared()).unwrap();
+        let mut expected = all.clone();
+        expected[at] = prepared();
+        assert_eq!(files(&disk), expected);
+        assert!(find(&disk).plan(LogPosition::MAX).missing.is_none_or(|_| at != 4));
+        disguise(&disk, &prepared());
+        let set = find(&disk);
+        assert_eq!((set.logs.len(), set.ignored.len()), (4, 1), "{set:?}");
+        assert_eq!(set.ignored[0].0, prepared());
+    }
+}
+
+#[test]
+fn of_two_logs_of_a_generation_the_next_one_names_the_right_one() {
+    let disk = stream();
+    let whole = disk.contents(&archived(2)).unwrap();
+    let mut part = whole.clone();
+    part[3 * 4096..].fill(0);
+    for (is_archived_whole, right) in [(true, archived(2)), (false, prepared())] {
+        let (one, other) = if is_archived_whole { (&whole, &part) } else { (&part, &whole) };
+        disk.put(&archived(2), one);
+        disk.put(&prepared(), other);
+        assert_eq!(files(&disk)[1], right);
+        assert_eq!(find(&disk).ignored.len(), 1);
+    }
+}
