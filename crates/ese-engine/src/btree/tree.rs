@@ -44,17 +44,9 @@ pub struct Tree {
 pub struct Bookmark {
     bytes: Vec<u8>,
     key_len: usize,
-    /// The leaf that contained the node at its last read. Only a hint, not part of the bookmark's identity.
+    /// The leaf that contained the node at its last read. Only a hint.
     leaf: Option<PageNumber>,
 }
-
-impl PartialEq for Bookmark {
-    fn eq(&self, other: &Bookmark) -> bool {
-        self.bytes == other.bytes && self.key_len == other.key_len
-    }
-}
-
-impl Eq for Bookmark {}
 
 impl Bookmark {
     /// Key, and data in non-unique trees, as one ordered byte string.
