@@ -209,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn positions_are_counted_in_bytes_and_back() {
+        for file_size in [64 << 10, 1 << 20, 128 << 20] {
+            for at in (0..40).map(|at| at * file_size / 7 + at).chain([4095, 4096, file_size - 1, file_size])
+            {
+                let found = position(at, file_size);
+                assert_eq!(bytes(found, file_size), at, "{found:?}");
+                assert!(found.offset < 4096 && u64::from(found.segment) < file_size / 4096, "{found:?}");
+            }
+        }
+    }
+
+    #[test]
     fn any_checkpoint_depth_is_accepted() {
         assert_eq!(generations_needed(u64::MAX, 1 << 20), (1 << 16) + 4);
         assert_eq!(generations_needed(8 << 20, 1 << 20), 9 + 4);

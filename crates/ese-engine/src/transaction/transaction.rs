@@ -244,6 +244,16 @@ mod tests {
         jetcell_sync::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
     }
 
+    /// A page with a change must not be written before the log is durable up to here.
+    #[test]
+    fn a_commit_ends_behind_its_record() {
+        let table = TransactionTable::default();
+        let (t, end) = (table.begin(), LogPosition::new(3, 7, 99));
+        assert_eq!(t.commit_end(), LogPosition::MIN);
+        table.commit::<()>(&t, |_| Ok(end)).unwrap();
+        assert_eq!(t.commit_end(), end);
+    }
+
     #[test]
     fn a_transaction_whose_commit_record_cannot_be_logged_stays_running() {
         let table = TransactionTable::default();

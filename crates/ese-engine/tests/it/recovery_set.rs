@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::RecoverySet;
 use ese_engine::internals::log::LogNames;
+use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
@@ -11,7 +12,7 @@ use jetcell_vfs::{SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::recovered::{DATABASES, Rows, create_one, open, work};
+use super::recovered::{DATABASES, Rows, SIZE, create_one, open, work};
 
 fn names() -> LogNames {
     LogNames::new(Path::new("/log"), "E00")
@@ -84,6 +85,21 @@ fn a_prepared_log_belongs_to_the_stream_if_another_log_says_so() {
         assert_eq!((set.logs.len(), set.ignored.len()), (4, 1), "{set:?}");
         assert_eq!(set.ignored[0].0, prepared());
     }
+}
+
+#[test]
+fn a_database_of_another_stream_is_ignored() {
+    let disk = stream();
+    let (own, other) = (PathBuf::from("/log/own.edb"), PathBuf::from("/log/other.edb"));
+    let mut bytes = disk.contents(Path::new(DATABASES[0])).unwrap();
+    disk.put(&own, &bytes);
+    let mut header = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0;
+    header.log_signature.random ^= 1;
+    bytes[..SIZE.bytes()].copy_from_slice(&header.encode());
+    disk.put(&other, &bytes);
+    let set = find(&disk);
+    assert_eq!(set.databases.iter().map(|database| &database.path).collect::<Vec<_>>(), [&own]);
+    assert_eq!(set.ignored.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&other]);
 }
 
 #[test]
