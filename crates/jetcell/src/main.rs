@@ -25,6 +25,7 @@ use jetcell_vfs::report_file_size_limit;
 use rustix::process::{Resource, getrlimit};
 
 use crate::colour::Colour;
+use crate::commands::backup::Backup;
 use crate::commands::check::Check;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
@@ -34,6 +35,7 @@ use crate::commands::man::Manual;
 use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::recover::Recover;
 use crate::commands::report::Report;
+use crate::commands::restore::Restore;
 use crate::commands::size::Size;
 use crate::commands::storage_test::{Backup, Performance, Recovery, StorageTest, Stress};
 use crate::outcome::{Outcome, print_error};
@@ -111,6 +113,10 @@ enum Subcommands {
     Size(Box<Size>),
     /// Recover dirty databases with their logs, those of Windows included
     Recover(Box<Recover>),
+    /// Back up the databases and logs of a stopped instance
+    Backup(Box<Backup>),
+    /// Restore databases from backups
+    Restore(Box<Restore>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
     Export(Export),
     /// Test storage: run a load, measure, verify and judge
@@ -217,6 +223,8 @@ fn main() -> ExitCode {
         Subcommands::Dump(command) => command.run(),
         Subcommands::Size(command) => command.run(),
         Subcommands::Recover(command) => command.run(),
+        Subcommands::Backup(command) => command.run(),
+        Subcommands::Restore(command) => command.run(),
         Subcommands::Export(command) => command.run(),
         Subcommands::Test(Test::Performance(command)) => command.run(),
         Subcommands::Test(Test::Stress(command)) => command.run(),

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 15] = [
+const ARROWS: [(&str, &[&str], &[&str]); 16] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
@@ -19,7 +19,8 @@ const ARROWS: [(&str, &[&str], &[&str]); 15] = [
     ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
-    ("jetcell-workload", &["ese-format", "jetcell-vfs", "ese-engine", "ese-check"], &[]),
+    ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &["ese-check"]),
+    ("jetcell-workload", &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup"], &[]),
     ("jetcell-report", &["jetcell-workload"], &[]),
     (
         "jetcell",
@@ -28,6 +29,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 15] = [
             "jetcell-vfs",
             "ese-engine",
             "ese-check",
+            "jetcell-backup",
             "jetcell-dump",
             "jetcell-export",
             "jetcell-workload",
@@ -45,6 +47,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 15] = [
             "jetcell-array",
             "ese-engine",
             "ese-check",
+            "jetcell-backup",
             "jetcell-dump",
             "jetcell-export",
             "testkit",

@@ -1,5 +1,6 @@
 //! `jetcell check`: verifies files, and says what is wrong, where, and what it means.
 
+mod backups;
 mod output;
 
 use std::io;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use ese_check::{Cancel, CheckOptions, CheckOutcome, FileReport, Format, Throttle, check_files};
 use ese_format::PageNumber;
+use jetcell_backup::Subset;
 use jetcell_vfs::RealOptions;
 
 use crate::commands::check::output::{Json, Output, Text};
@@ -33,6 +35,13 @@ pub struct Check {
     /// Begin at this page, to continue a check of one database that was stopped
     #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     from: u32,
+    /// Of backups, verify a part only: one of so many parts (2/7), or a percentage (10%) or a size (50GiB) of what was verified
+    /// least recently
+    #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
+    subset: Option<Subset>,
+    /// Of backups, verify only what was never verified before
+    #[arg(long)]
+    new: bool,
     /// Check files that are in use; their pages change while they are read
     #[arg(long)]
     anyway: bool,
@@ -42,7 +51,8 @@ pub struct Check {
 }
 
 const EXAMPLES: &str =
-    "The content of a file decides its type, not its name. The check never writes to a file.
+    "The content of a file decides its type, not its name. The check never writes to a file that it checks; in a backup
+it stores when which part was verified.
 A dirty database is not damaged; the check says which logs it needs.
 
 Examples:
@@ -51,6 +61,8 @@ Examples:
   jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
   jetcell check backup/priv1.edb.zst              a compressed file, unpacked to a temporary one
   jetcell check --throttle 20MB/s priv1.edb      on a disk that other programs use
+  jetcell check /backup/sunday                   a backup: all bytes by the checksums of its manifest
+  jetcell check --subset 2/7 /backup/sunday      a seventh of it; --new: what was never verified
   jetcell check --from 81920 priv1.edb           continues a check that Ctrl-C stopped
   jetcell check --json /backup | jq 'select(.type == \"summary\")'
 Exit code: 0 no findings, 1 findings, 2 a file could not be checked.";
@@ -68,7 +80,33 @@ impl Check {
     }
 
     fn check(self) -> Result<Outcome, Failure> {
-        let (paths, skipped) = expand(&self.paths)?;
+        let (mut paths, skipped) = expand(&self.paths)?;
+        let found = backups::of_files(&paths);
+        let part = self.subset.is_some() || self.new;
+        if part && (found.is_empty() || self.structure) {
+            return Err("--subset and --new are for backups, and exclude --structure".into());
+        }
+        let (cancel, cancel_backups) = (Cancel::default(), jetcell_backup::Cancel::default());
+        stop_on_signals(cancel.clone(), cancel_backups.clone())?;
+        let options = backups::Options {
+            subset: self.subset,
+            only_new: self.new,
+            throttle: self.throttle,
+            json: self.json,
+            cancel: cancel_backups,
+        };
+        let mut worst = Outcome::Good;
+        for directory in &found {
+            worst = worse(worst, backups::check(directory, &options)?);
+        }
+        // The checksums of the manifest say that the pages are those that were verified when they were backed up.
+        paths.retain(|path| {
+            let in_backup = found.iter().any(|directory| path.parent() == Some(directory));
+            !in_backup || (self.structure && !backups::is_own(path))
+        });
+        if paths.is_empty() && !found.is_empty() {
+            return Ok(worst);
+        }
         if self.from > 1 && (paths.len() != 1 || self.structure) {
             return Err("--from needs the path of one database, and excludes --structure".into());
         }
@@ -76,8 +114,6 @@ impl Check {
             return Err("the directories contain no files".into());
         }
         refuse_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
-        let cancel = Cancel::default();
-        stop_on_signals(cancel.clone())?;
         let vfs =
             Unpacked::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
         let output: Arc<dyn Output> =
@@ -93,7 +129,6 @@ impl Check {
             from: PageNumber::new(self.from).ok_or("--from begins at page 1")?,
             ..CheckOptions::default()
         };
-        let mut worst = Outcome::Good;
         let mut resume = None;
         let sets = check_files(&vfs, &paths, &options, &mut |report| {
             resume = resume.or(report.resume_from);
@@ -203,12 +238,13 @@ fn throttle(text: &str) -> Result<Throttle, Failure> {
 }
 
 /// The first signal cancels the check; the second one ends the process.
-fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
+fn stop_on_signals(cancel: Cancel, cancel_backups: jetcell_backup::Cancel) -> Result<(), Failure> {
     ctrlc::set_handler(move || {
         if cancel.is_cancelled() {
             std::process::exit(130);
         }
         cancel.cancel();
+        cancel_backups.cancel();
     })
     .map_err(|error| format!("Ctrl-C cannot be handled: {error}").into())
 }

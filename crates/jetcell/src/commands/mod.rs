@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub mod backup;
 pub mod check;
 pub mod compare;
 pub mod completions;
@@ -9,6 +10,9 @@ pub mod man;
 pub mod raid_reliability;
 pub mod recover;
 pub mod report;
+pub mod restore;
 pub mod run_list;
 pub mod size;
 pub mod storage_test;
+mod transfer_progress;
+mod until;

@@ -18,9 +18,11 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{OpenMode, OverlayVfs, RealOptions, RealVfs, Vfs};
 
-use self::options::{Until, files, mapping, until};
+pub use self::options::files;
+use self::options::mapping;
 use self::report::{Database, Generations, Ignored, Lost, Pages, Report};
 use self::working_set::{WorkingSet, log_directory};
+use crate::commands::until::{Until, until};
 use crate::console;
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};

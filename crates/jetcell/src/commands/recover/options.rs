@@ -2,58 +2,7 @@
 
 use std::path::PathBuf;
 
-use ese_engine::RecoverySet;
-use ese_format::{LogPosition, LogTime};
-use jetcell_vfs::Vfs;
-use std::sync::Arc;
-
 use crate::outcome::Failure;
-
-/// Where the replay stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// Behind this generation.
-    Generation(u32),
-    /// In front of the record at this position.
-    Position(LogPosition),
-    /// In front of the first log segment that was begun after this time.
-    Time(LogTime),
-}
-
-impl Until {
-    /// The position in front of which the replay stops.
-    pub fn position(self, vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> ese_engine::Result<LogPosition> {
-        match self {
-            Until::Generation(number) => Ok(LogPosition::new(number.saturating_add(1), 0, 0)),
-            Until::Position(position) => Ok(position),
-            Until::Time(time) => set.position_after(vfs, time),
-        }
-    }
-}
-
-/// Reads `5C`, `5C:9:268` or `0000005C,0009,0268`, or `2022-07-03T02:22:47Z`.
-pub fn until(text: &str) -> Result<Until, String> {
-    if text.contains('T') {
-        let time = chrono::DateTime::parse_from_rfc3339(text)
-            .map_err(|error| format!("{error}; a time looks like 2026-11-23T08:00:00Z"))?;
-        return Ok(Until::Time(LogTime::from_unix_ms(time.timestamp_millis())));
-    }
-    let numbers: Option<Vec<u32>> = text
-        .split([':', ','])
-        .map(|part| u32::from_str_radix(part.trim_start_matches("0x"), 16).ok())
-        .collect();
-    match numbers.as_deref() {
-        Some(&[generation]) if generation > 0 => Ok(Until::Generation(generation)),
-        Some(&[generation, segment, offset])
-            if generation > 0 && segment <= u32::from(u16::MAX) && offset <= 4096 =>
-        {
-            Ok(Until::Position(LogPosition::new(generation, segment as u16, offset as u16)))
-        }
-        _ => {
-            Err("give a generation (5C), a log position (5C:9:268), both hexadecimal, or a time".to_string())
-        }
-    }
-}
 
 /// Reads `OLD=NEW`.
 pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
@@ -87,20 +36,6 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_replay_stops_at_a_generation_a_position_or_a_time() {
-        assert_eq!(until("5c"), Ok(Until::Generation(0x5C)));
-        assert_eq!(until("0x10"), Ok(Until::Generation(16)));
-        let position = Ok(Until::Position(LogPosition::new(2, 1, 0x606)));
-        assert_eq!((until("2:1:606"), until("00000002,0001,0606")), (position.clone(), position));
-        let time = LogTime::from_unix_ms(1_697_597_309_500);
-        assert_eq!(until("2023-10-18T02:48:29.500Z"), Ok(Until::Time(time)));
-        assert_eq!(until("2023-10-18T04:48:29.500+02:00"), Ok(Until::Time(time)));
-        for bad in ["", "0", "xyz", "1:2", "1:10000:0", "1:1:1001", "2023-10-18T"] {
-            assert!(until(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_mapping_names_two_paths() {

@@ -1,0 +1,163 @@
+//! The backups of a restore: one with databases, and those that continue it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jetcell_vfs::Vfs;
+
+use crate::error::{BackupError, Result, SetFault};
+use crate::manifest::{Manifest, StoredLog};
+
+/// A backup and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub directory: PathBuf,
+    pub manifest: Manifest,
+}
+
+/// Backups that follow each other without a gap.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    pub(crate) base: Link,
+    pub(crate) later: Vec<Link>,
+}
+
+/// A log of a chain, and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct ChainLog {
+    pub directory: PathBuf,
+    pub stored: StoredLog,
+    /// The log was not closed when it was backed up.
+    pub open: bool,
+}
+
+impl Chain {
+    /// Reads the manifests, and brings the backups into their order.
+    ///
+    /// Errors: a directory is no whole backup (-615), or its manifest was changed; not exactly one of them has databases; one
+    /// of them is of another log stream (-555); logs between them are missing (-554, -556), or their logs are of different
+    /// histories (-515).
+    pub fn load(vfs: &dyn Vfs, directories: &[PathBuf]) -> Result<Chain> {
+        let mut links = Vec::new();
+        for directory in directories {
+            links.push(Link { directory: directory.clone(), manifest: Manifest::read(vfs, directory)? });
+        }
+        let (mut bases, mut later): (Vec<Link>, Vec<Link>) =
+            links.into_iter().partition(|link| link.manifest.kind.has_pages());
+        let Some(base) = bases.pop() else {
+            let what = "none of the backups has databases; name the full backup that they continue, too";
+            return Err(BackupError::set(SetFault::NoFullBackup, what));
+        };
+        if let Some(other) = bases.pop() {
+            return Err(BackupError::Usage(format!(
+                "{} and {} both have databases; name one of them",
+                other.directory.display(),
+                base.directory.display()
+            )));
+        }
+        later.sort_by_key(|link| (link.manifest.generations.last, link.manifest.ended_unix_ms));
+        for link in &later {
+            let shown = link.directory.display();
+            if link.manifest.log_signature != base.manifest.log_signature {
+                let what = format!("{shown}: its logs are of another stream than those of the full backup");
+                return Err(BackupError::set(SetFault::OtherStream, what));
+            }
+            if link.manifest.generations.last < base.manifest.generations.last {
+                let what = format!("{shown}: it ends before the full backup, so it does not continue it");
+                return Err(BackupError::set(SetFault::EndTooLow, what));
+            }
+        }
+        let chain = Chain { base, later };
+        chain.logs()?;
+        Ok(chain)
+    }
+
+    /// The backups in their order, with the paths of their directories.
+    pub fn backups(&self) -> impl Iterator<Item = (&Path, &Manifest)> {
+        std::iter::once(&self.base).chain(&self.later).map(|link| (&*link.directory, &link.manifest))
+    }
+
+    /// The log of each generation, from the newest backup that has it.
+    pub(crate) fn logs(&self) -> Result<BTreeMap<u32, ChainLog>> {
+        let mut logs: BTreeMap<u32, ChainLog> = BTreeMap::new();
+        for (directory, manifest) in self.backups() {
+            for stored in &manifest.logs {
+                let generations = manifest.generations;
+                let log = ChainLog {
+                    directory: directory.to_path_buf(),
+                    stored: stored.clone(),
+                    open: generations.last_is_open && generations.last == stored.generation,
+                };
+                if let Some(earlier) = logs.get(&stored.generation) {
+                    let same = earlier.stored.created == stored.created
+                        && (earlier.open || earlier.stored.checksum == stored.checksum);
+                    if !same {
+                        return Err(other_history(directory, stored.generation));
+                    }
+                }
+                logs.insert(stored.generation, log);
+            }
+        }
+        let mut before: Option<&ChainLog> = None;
+        for (generation, log) in &logs {
+            if let Some(before) = before {
+                if before.stored.generation + 1 != *generation {
+                    return Err(self.gap(before.stored.generation + 1, &log.directory));
+                }
+                if !before.open && !log.stored.continues(&before.stored) {
+                    return Err(other_history(&log.directory, *generation));
+                }
+            }
+            before = Some(log);
+        }
+        Ok(logs)
+    }
+
+    fn gap(&self, missing: u32, behind: &Path) -> BackupError {
+        let what = format!(
+            "{}: log generation {missing:X} (hexadecimal) is in none of the backups; name the backup that has it, too",
+            behind.display()
+        );
+        let at_base = missing == self.base.manifest.generations.last + 1;
+        BackupError::set(if at_base { SetFault::StartTooHigh } else { SetFault::Gap }, what)
+    }
+}
+
+fn other_history(directory: &Path, generation: u32) -> BackupError {
+    let what = format!(
+        "{}: its log generation {generation:X} (hexadecimal) does not continue the logs of the other backups: after a \
+         restore, the databases have another history; leave out the backups of one of the histories",
+        directory.display()
+    );
+    BackupError::set(SetFault::OtherHistory, what)
+}
+
+/// Fails unless the first log of a new backup continues its parent: a restore may have begun another history since.
+pub(crate) fn check_continues(parent: &Manifest, first: &StoredLog) -> Result<()> {
+    let Some(last) = parent.logs.last() else { return Ok(()) };
+    let generation = first.generation;
+    if generation > last.generation + 1 {
+        let what = format!(
+            "the previous backup ends with log generation {:X}, and {generation:X} is the oldest one that is left \
+             (hexadecimal); make a full backup",
+            last.generation
+        );
+        return Err(BackupError::set(SetFault::Gap, what));
+    }
+    let same = |log: &StoredLog| {
+        let open = parent.generations.last_is_open && log.generation == last.generation;
+        log.created == first.created && (open || log.checksum == first.checksum)
+    };
+    let continues = match parent.logs.iter().find(|log| log.generation == generation) {
+        Some(log) => same(log),
+        None => generation <= last.generation || first.continues(last),
+    };
+    if continues {
+        return Ok(());
+    }
+    let what = format!(
+        "log generation {generation:X} (hexadecimal) does not continue the previous backup: the databases were restored \
+         since and have another history; make a full backup"
+    );
+    Err(BackupError::set(SetFault::NoFullBackup, what))
+}

@@ -1,0 +1,190 @@
+//! The directory of a backup while it is being made.
+//!
+//! Before anything else, `manifest.partial.json` is written: it marks the directory, and says which pages are durable. It is
+//! removed after the manifest was written.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{LogCopy, PageReads};
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::{File, OpenMode, Vfs};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BackupError, Result, SetFault};
+use crate::manifest::{BadPage, Kind, MANIFEST, Manifest, StoredLog, StoredPages, hex_time, hex64};
+use crate::ranges::RangeWriter;
+use crate::text_file;
+
+/// The file that marks a backup that is not whole.
+pub(crate) const PARTIAL: &str = "manifest.partial.json";
+
+/// How far an interrupted backup has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partial {
+    pub kind: Kind,
+    pub log_signature: String,
+    /// What must be unchanged in the source for the copied pages to be of use.
+    pub source: String,
+    /// The first generation that the copied pages need.
+    pub first_generation: u32,
+    pub began_unix_ms: i64,
+    pub databases: Vec<PartialDatabase>,
+}
+
+/// How far the copy of one database has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartialDatabase {
+    pub file: String,
+    /// What must be unchanged in the database.
+    pub identity: String,
+    /// Checksums of the ranges that are durable.
+    pub ranges: String,
+    pub pages: StoredPages,
+    pub bad_pages: Vec<BadPage>,
+}
+
+/// A directory in which a backup is being made.
+pub struct Destination {
+    pub vfs: Arc<dyn Vfs>,
+    pub directory: PathBuf,
+    partial: Mutex<Partial>,
+    /// Files that this call created.
+    created: Mutex<Vec<PathBuf>>,
+}
+
+impl Destination {
+    /// The interrupted backup in a directory, if there is one.
+    ///
+    /// Errors: the directory has a whole backup, or other files.
+    pub fn interrupted(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Partial>> {
+        let files = match vfs.list(directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            listed => listed.map_err(|error| BackupError::io(directory, &error))?,
+        };
+        let has = |name: &str| files.iter().any(|path| path.file_name().is_some_and(|file| file == name));
+        let shown = directory.display();
+        if has(MANIFEST) {
+            let what = format!("{shown}: there is a whole backup in this directory; name another one");
+            return Err(BackupError::set(SetFault::NotEmpty, what));
+        }
+        if has(PARTIAL) {
+            let text = text_file::read(vfs, &directory.join(PARTIAL))?.unwrap_or_default();
+            // What cannot be read is begun again.
+            return Ok(serde_json::from_str(&text).ok());
+        }
+        if !files.is_empty() {
+            let what = format!("{shown}: the directory is not empty; name an empty or a new one");
+            return Err(BackupError::set(SetFault::NotEmpty, what));
+        }
+        Ok(None)
+    }
+
+    /// Marks the directory, which may have the remains of an interrupted backup.
+    pub fn begin(vfs: Arc<dyn Vfs>, directory: &Path, partial: Partial) -> Result<Destination> {
+        let failed = |error: std::io::Error| BackupError::io(directory, &error);
+        vfs.create_directory(directory).map_err(failed)?;
+        let destination = Destination {
+            vfs,
+            directory: directory.to_path_buf(),
+            partial: Mutex::new(partial),
+            created: Mutex::default(),
+        };
+        destination.save()?;
+        Ok(destination)
+    }
+
+    fn save(&self) -> Result<()> {
+        let text = serde_json::to_string(&*self.partial.lock()).unwrap_or_default();
+        text_file::write(&*self.vfs, &self.directory.join(PARTIAL), &text)
+    }
+
+    /// Records how far a database has come. Its ranges must be durable.
+    pub fn save_database(&self, database: PartialDatabase) -> Result<()> {
+        {
+            let mut partial = self.partial.lock();
+            partial.databases.retain(|known| known.file != database.file);
+            partial.databases.push(database);
+        }
+        self.save()
+    }
+
+    /// Creates a file. A file of that name is the remains of an interrupted backup.
+    pub fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        let path = self.directory.join(name);
+        let create = || {
+            if self.vfs.exists(&path)? {
+                self.vfs.remove(&path)?;
+            }
+            self.vfs.open(&path, OpenMode::CreateNew)
+        };
+        let file = create().map_err(|error| BackupError::io(&path, &error))?;
+        self.created.lock().push(path);
+        Ok(file)
+    }
+
+    /// Stores a log, durably.
+    pub fn store_log(&self, log: &LogCopy, name: String) -> Result<StoredLog> {
+        let mut writer = RangeWriter::new(self.create(&name)?);
+        writer.push(&log.bytes)?;
+        let (bytes, sums) = writer.finish(&[])?;
+        Ok(StoredLog {
+            file: name,
+            generation: log.generation.0,
+            bytes,
+            created: hex_time(log.created),
+            previous_created: hex_time(log.previous_created),
+            previous_checksum: hex64(log.previous_checksum),
+            checksum: hex64(log.checksum),
+            end: hex64(log.end.to_u64()),
+            ranges: sums.to_text(),
+        })
+    }
+
+    /// Fails if the volume has less space than `bytes`.
+    pub fn require_space(&self, bytes: u64) -> Result<()> {
+        let failed = |error: std::io::Error| BackupError::io(&self.directory, &error);
+        let free = self.vfs.free_space(&self.directory).map_err(failed)?;
+        if free >= bytes {
+            return Ok(());
+        }
+        Err(BackupError::Usage(format!(
+            "{}: the backup needs {bytes} bytes, and {free} are free; free space, or name another directory",
+            self.directory.display()
+        )))
+    }
+
+    /// Makes the backup whole.
+    pub fn finish(&self, manifest: &Manifest) -> Result<()> {
+        let directory = &self.directory;
+        self.vfs.sync_directory(directory).map_err(|error| BackupError::io(directory, &error))?;
+        manifest.write(&*self.vfs, directory)?;
+        text_file::remove(&*self.vfs, &directory.join(PARTIAL))
+    }
+
+    /// Removes everything that this call created. For a backup that cannot be continued.
+    pub fn discard(&self) {
+        for path in self.created.lock().drain(..) {
+            let _ = self.vfs.remove(&path);
+        }
+        for database in &self.partial.lock().databases {
+            let _ = self.vfs.remove(&self.directory.join(&database.file));
+        }
+        let _ = text_file::remove(&*self.vfs, &self.directory.join(PARTIAL));
+    }
+}
+
+impl StoredPages {
+    /// The counts of a reader, after those of an interrupted backup.
+    pub(crate) fn with(self, reads: &PageReads) -> StoredPages {
+        StoredPages {
+            read: self.read + reads.pages,
+            zero: self.zero + reads.zero,
+            read_again: self.read_again + reads.read_again,
+            corrected: self.corrected + reads.corrected,
+            torn: self.torn + reads.torn,
+            bad: self.bad + reads.bad,
+        }
+    }
+}

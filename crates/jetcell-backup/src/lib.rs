@@ -1,0 +1,40 @@
+//! Backups in directories: the files as they are, and a manifest that says what they are and which bytes they have.
+//!
+//! ```text
+//!  back_up (running instance) ──┐                      ┌──> verify: the bytes are those that were backed up
+//!  back_up_stopped (directory) ─┴─> backup directory ──┴──> restore: places files, replays logs, rolls back
+//! ```
+//!
+//! Invariants:
+//! - The manifest is written last. A directory without it is not a backup; one that was interrupted has the file
+//!   `manifest.partial.json` instead, and the headers of its databases are zero.
+//! - Every file is durable before the manifest names it, and the manifest is durable before the source is changed.
+//! - Nothing of a backup is used before its checksum was verified.
+#![forbid(unsafe_code)]
+
+mod chain;
+mod copied_database;
+mod destination;
+mod error;
+mod live;
+mod manifest;
+mod options;
+mod pace;
+mod placement;
+mod ranges;
+mod restore;
+mod restore_plan;
+mod stopped;
+mod text_file;
+mod verified;
+mod verify;
+
+pub use crate::chain::Chain;
+pub use crate::error::{BackupError, Result, SetFault};
+pub use crate::live::back_up;
+pub use crate::manifest::{BackupState, BadPage, Generations, Kind, Manifest, StoredDatabase, StoredLog};
+pub use crate::options::{BackupOptions, Made};
+pub use crate::pace::{Cancel, Pace, Progress};
+pub use crate::restore::{RestoreOptions, Restored, restore};
+pub use crate::stopped::back_up_stopped;
+pub use crate::verify::{Subset, Verification, VerifyOptions, verify};

@@ -1,0 +1,211 @@
+//! The backup of a running instance into a directory.
+
+use std::path::Path;
+
+use ese_engine::{Backup, Database, Instance};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::chain::check_continues;
+use crate::copied_database::CopiedDatabase;
+use crate::destination::{Destination, Partial, PartialDatabase};
+use crate::error::{BackupError, Result, SetFault};
+use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
+use crate::options::{BackupOptions, Made};
+use crate::pace::Gauge;
+
+/// Backs up all databases of a running instance into a directory on `vfs`, which must be empty or not exist, or have an
+/// interrupted backup of the same instance. Sessions go on; databases cannot be attached or detached meanwhile.
+///
+/// Pages that an interrupted call has copied are used if the instance still has the logs since then.
+///
+/// Errors: see [`Instance::begin_backup`]; the directory has other files (-504); all databases have bad pages; the backup
+/// does not continue [`BackupOptions::parent`]. Unless the error is [`BackupError::Stopped`], the files of the backup are
+/// removed.
+pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &BackupOptions) -> Result<Made> {
+    let parent = options.parent.as_deref().map(|parent| Manifest::read(&**vfs, parent)).transpose()?;
+    let earlier = Destination::interrupted(&**vfs, to)?;
+    let began = instance.core().vfs.clock().unix_ms();
+    let mut backup = instance.begin_backup(options.kind.of_engine())?;
+    let partial = Partial {
+        kind: options.kind,
+        log_signature: hex_signature(backup.log_signature()),
+        source: "running instance".to_string(),
+        first_generation: backup.generations().start().0,
+        began_unix_ms: began,
+        databases: Vec::new(),
+    };
+    let partial = continued(&mut backup, partial, earlier)?;
+    let destination = Destination::begin(vfs.clone(), to, partial.clone())?;
+    let copied = LiveBackup { destination: &destination, options, parent, earlier: partial }.run(&mut backup);
+    let (manifest, continued_bytes) = copied.inspect_err(|error| {
+        if !matches!(error, BackupError::Stopped) {
+            destination.discard();
+        }
+    })?;
+    let usable = |database: &&Arc<Database>| {
+        let signature = hex_signature(database.header().signature);
+        !options.kind.has_pages()
+            || manifest.databases.iter().any(|stored| stored.usable && stored.signature == signature)
+    };
+    let whole: Vec<Arc<Database>> = backup.databases().iter().filter(usable).cloned().collect();
+    let summary = backup.finish(&whole)?;
+    Ok(Made { manifest, removed_logs: summary.removed_logs, continued_bytes })
+}
+
+/// What an interrupted backup has copied, if its pages and the logs of the instance still give one state.
+fn continued(backup: &mut Backup, fresh: Partial, earlier: Option<Partial>) -> Result<Partial> {
+    let fits = |earlier: &Partial| {
+        (earlier.kind, &earlier.log_signature, &earlier.source)
+            == (fresh.kind, &fresh.log_signature, &fresh.source)
+    };
+    let Some(earlier) = earlier.filter(fits) else { return Ok(fresh) };
+    match backup.begin_at(ese_format::Generation(earlier.first_generation)) {
+        // Its first generation may be newer than that of this call: both are needed.
+        Ok(()) => Ok(Partial { first_generation: backup.generations().start().0, ..earlier }),
+        Err(ese_engine::Error::Backup { .. }) => Ok(fresh),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The identity of a database in its attachment: after a detachment, copied pages and the log would not fit.
+fn identity(database: &Database) -> String {
+    let header = database.header();
+    format!("{}-{}", hex_signature(header.signature), hex64(header.attach_position.to_u64()))
+}
+
+struct LiveBackup<'a> {
+    destination: &'a Destination,
+    options: &'a BackupOptions,
+    parent: Option<Manifest>,
+    earlier: Partial,
+}
+
+impl LiveBackup<'_> {
+    /// Copies everything. Returns the manifest, which is durable, and the bytes that an earlier call had copied.
+    fn run(&self, backup: &mut Backup) -> Result<(Manifest, u64)> {
+        let gauge = Gauge::new(self.options.pace.clone(), self.destination.vfs.clock());
+        let copies = match self.options.kind.has_pages() {
+            true => self.copy_databases(backup, &gauge)?,
+            false => Vec::new(),
+        };
+        if !copies.is_empty() && !copies.iter().any(|(_, copy)| copy.is_usable()) {
+            let pages: Vec<String> =
+                copies.iter().map(|(database, copy)| bad_pages(database.path(), copy)).collect();
+            return Err(BackupError::set(SetFault::BadPages, pages.join("; ")));
+        }
+        backup.close_logs()?;
+        let logs = self.copy_logs(backup, &gauge)?;
+        let continued_bytes = copies.iter().map(|(_, copy)| copy.continued_bytes).sum();
+        let (first, last) = (backup.generations().start().0, backup.generations().end().0);
+        let databases = copies
+            .into_iter()
+            .map(|(database, copy)| {
+                copy.finish(&backup.header(&database)?, database.path(), Some((first, last)))
+            })
+            .collect::<Result<Vec<StoredDatabase>>>()?;
+        let manifest = self.manifest(backup, databases, logs);
+        self.destination.finish(&manifest)?;
+        Ok((manifest, continued_bytes))
+    }
+
+    fn copy_databases(&self, backup: &Backup, gauge: &Gauge) -> Result<Vec<(Arc<Database>, CopiedDatabase)>> {
+        let names = names(backup.databases().iter().map(|database| database.path()));
+        let mut copies = Vec::new();
+        let mut needed = 0;
+        for (database, name) in backup.databases().iter().zip(names) {
+            let identity = identity(database);
+            let earlier = self
+                .earlier
+                .databases
+                .iter()
+                .find(|earlier: &&PartialDatabase| earlier.file == name && earlier.identity == identity);
+            let page_bytes = database.page_size().bytes();
+            let copy = CopiedDatabase::begin(self.destination, page_bytes, name, identity, earlier)?;
+            let reader = backup.read_pages(database, copy.read_options(self.options))?;
+            let bytes = u64::from(reader.last_page()) * page_bytes as u64;
+            gauge.expect(bytes);
+            gauge.skip(copy.continued_bytes.min(bytes));
+            needed += bytes.saturating_sub(copy.continued_bytes);
+            copies.push((database.clone(), copy, reader));
+        }
+        self.destination.require_space(needed)?;
+        let save_bytes = self.options.save_bytes;
+        let run = |(database, mut copy, reader): (Arc<Database>, CopiedDatabase, _)| {
+            copy.copy(reader, self.destination, save_bytes, gauge).map(|()| (database, copy))
+        };
+        if !self.options.threads {
+            return copies.into_iter().map(run).collect();
+        }
+        jetcell_sync::thread::scope(|scope| {
+            let run = &run;
+            let threads: Vec<_> = copies.into_iter().map(|copy| scope.spawn(move || run(copy))).collect();
+            let ended = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            // All threads have ended before the first error is returned.
+            ended.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    fn copy_logs(&self, backup: &mut Backup, gauge: &Gauge) -> Result<Vec<StoredLog>> {
+        let mut logs = Vec::new();
+        while let Some(log) = backup.next_log()? {
+            gauge.expect(log.bytes.len() as u64);
+            gauge.take(log.bytes.len() as u64)?;
+            let name = log.path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let stored = self.destination.store_log(&log, name.unwrap_or_default())?;
+            if let Some(parent) = self.parent.as_ref().filter(|_| logs.is_empty()) {
+                check_continues(parent, &stored)?;
+            }
+            logs.push(stored);
+        }
+        Ok(logs)
+    }
+
+    fn manifest(&self, backup: &Backup, databases: Vec<StoredDatabase>, logs: Vec<StoredLog>) -> Manifest {
+        let covers = backup.databases().iter().map(|database| hex_signature(database.header().signature));
+        let page_size = backup.databases().first().map_or(0, |database| database.page_size().get());
+        Manifest {
+            format: 0,
+            engine: String::new(),
+            id: String::new(),
+            kind: self.options.kind,
+            parent: self.parent.as_ref().map(|parent| parent.id.clone()),
+            began_unix_ms: self.earlier.began_unix_ms,
+            ended_unix_ms: self.destination.vfs.clock().unix_ms(),
+            log_signature: hex_signature(backup.log_signature()),
+            base_name: backup.base_name().to_string(),
+            page_size,
+            generations: Generations {
+                first: backup.generations().start().0,
+                last: backup.generations().end().0,
+                last_is_open: false,
+            },
+            covers: covers.collect(),
+            databases,
+            logs,
+            range_bytes: 0,
+            checksum: String::new(),
+        }
+        .seal()
+    }
+}
+
+/// What is wrong with a copy.
+pub(crate) fn bad_pages(path: &Path, copy: &CopiedDatabase) -> String {
+    format!("{}: bad pages: {}", path.display(), copy.bad_pages())
+}
+
+/// Names of the copies of databases: those of the originals, with a number if two have the same.
+pub(crate) fn names<'p>(paths: impl Iterator<Item = &'p Path>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for path in paths {
+        let name = path.file_name().map_or("database.edb".into(), |name| name.to_string_lossy().into_owned());
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, "edb"));
+        let numbered = (2..).map(|number| format!("{stem}-{number}.{extension}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
+        names.extend(free);
+    }
+    names
+}

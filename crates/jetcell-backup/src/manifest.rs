@@ -1,0 +1,340 @@
+//! The manifest: what a backup contains, with the checksum of every range of every file.
+//!
+//! `manifest.json` is written when everything else is durable. Until then `manifest.partial.json` says how far the backup
+//! has come.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::BackupKind;
+use ese_format::{LogPosition, LogTime, Signature};
+use jetcell_vfs::Vfs;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BackupError, Result, SetFault};
+use crate::ranges::{RANGE_BYTES, RangeSums, sum_of};
+use crate::text_file;
+
+/// The file that makes a directory a backup.
+pub(crate) const MANIFEST: &str = "manifest.json";
+/// The version of the manifest that this crate writes.
+const FORMAT: u32 = 1;
+
+/// The kind of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Databases, and the logs that they need.
+    Full,
+    /// The logs since the last full or incremental backup.
+    Incremental,
+    /// As full, without an effect on other backups.
+    Copy,
+    /// The logs since the last full backup.
+    Differential,
+}
+
+impl Kind {
+    /// The engine's kind.
+    pub fn of_engine(self) -> BackupKind {
+        match self {
+            Kind::Full => BackupKind::Full,
+            Kind::Incremental => BackupKind::Incremental,
+            Kind::Copy => BackupKind::Copy,
+            Kind::Differential => BackupKind::Differential,
+        }
+    }
+
+    /// Whether the backup has databases.
+    pub fn has_pages(self) -> bool {
+        self.of_engine().has_pages()
+    }
+}
+
+/// A backup, as its manifest describes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of the manifest: 1.
+    pub format: u32,
+    /// The program that made the backup, with its version.
+    pub engine: String,
+    /// Identity of the backup.
+    pub id: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// The backup that it continues.
+    pub parent: Option<String>,
+    /// When it began, in milliseconds since 1970 UTC. The restored state is not older.
+    pub began_unix_ms: i64,
+    /// When it ended.
+    pub ended_unix_ms: i64,
+    /// Identity of the log stream, in hexadecimal digits.
+    pub log_signature: String,
+    /// First letters of the names of the logs.
+    pub base_name: String,
+    /// Bytes of a page of the databases.
+    pub page_size: u32,
+    /// The logs.
+    pub generations: Generations,
+    /// The databases.
+    pub databases: Vec<StoredDatabase>,
+    /// The databases that this backup and those that it continues contain, by their signatures.
+    pub covers: Vec<String>,
+    /// The logs in the order of their generations.
+    pub logs: Vec<StoredLog>,
+    /// Bytes of a range.
+    pub range_bytes: u64,
+    /// XXH3 of the manifest with this field empty.
+    pub checksum: String,
+}
+
+/// The generations of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generations {
+    /// The first one.
+    pub first: u32,
+    /// The last one.
+    pub last: u32,
+    /// The last one was not closed: the instance may append to it when it is opened again.
+    pub last_is_open: bool,
+}
+
+/// A database in a backup.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredDatabase {
+    /// Name of the file in the backup.
+    pub file: String,
+    /// Path of the original.
+    pub source: PathBuf,
+    /// Identity of the database, in hexadecimal digits.
+    pub signature: String,
+    /// First and last generation that make it consistent; `None` if it was shut down cleanly.
+    pub needs: Option<(u32, u32)>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// No page is bad.
+    pub usable: bool,
+    /// What was read.
+    pub pages: StoredPages,
+    /// The bad pages, at most a thousand.
+    pub bad_pages: Vec<BadPage>,
+    /// Checksums of the ranges.
+    pub ranges: String,
+}
+
+/// Counts of pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredPages {
+    /// Pages in all.
+    pub read: u64,
+    /// Pages of zeros.
+    pub zero: u64,
+    /// Pages that were read again.
+    pub read_again: u64,
+    /// Pages with flipped bits, corrected in the backup.
+    pub corrected: u64,
+    /// Torn pages, replaced by their images.
+    pub torn: u64,
+    /// Bad pages.
+    pub bad: u64,
+}
+
+/// A page that could not be read, or has a wrong checksum.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BadPage {
+    /// Its number.
+    pub page: u32,
+    /// What is wrong.
+    pub flaw: String,
+}
+
+/// A log in a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredLog {
+    /// Name of the file in the backup.
+    pub file: String,
+    /// Its generation.
+    pub generation: u32,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// When it was created, as its header stores it.
+    pub created: String,
+    /// When the log before it was created.
+    pub previous_created: String,
+    /// The checksum of the log before it, in its header.
+    pub previous_checksum: String,
+    /// XOR of the checksums of its segments, as the header of the next log stores it.
+    pub checksum: String,
+    /// Behind the last record.
+    pub end: String,
+    /// Checksums of the ranges.
+    pub ranges: String,
+}
+
+/// What a directory is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BackupState {
+    /// A whole backup.
+    Whole(Box<Manifest>),
+    /// A backup that was interrupted.
+    Partial,
+    /// No backup.
+    None,
+}
+
+impl Manifest {
+    /// What a directory is.
+    ///
+    /// Errors: the manifest cannot be read, or was changed.
+    pub fn state(vfs: &dyn Vfs, directory: &Path) -> Result<BackupState> {
+        let path = directory.join(MANIFEST);
+        match text_file::read(vfs, &path)? {
+            Some(text) => {
+                Manifest::from_text(&path, &text).map(|manifest| BackupState::Whole(Box::new(manifest)))
+            }
+            None => {
+                let partial = directory.join(crate::destination::PARTIAL);
+                let is_partial = vfs.exists(&partial).map_err(|e| BackupError::io(&partial, &e))?;
+                Ok(if is_partial { BackupState::Partial } else { BackupState::None })
+            }
+        }
+    }
+
+    /// The manifest of a whole backup.
+    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Manifest> {
+        let shown = directory.display();
+        let what = match Manifest::state(vfs, directory)? {
+            BackupState::Whole(manifest) => return Ok(*manifest),
+            BackupState::Partial => format!(
+                "{shown}: the backup was interrupted and is not whole; make it again into the same directory to continue it"
+            ),
+            BackupState::None => format!("{shown}: not a backup: there is no {MANIFEST}"),
+        };
+        Err(BackupError::set(SetFault::NotABackup, what))
+    }
+
+    fn from_text(path: &Path, text: &str) -> Result<Manifest> {
+        let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
+        let manifest: Manifest = serde_json::from_str(text)
+            .map_err(|error| changed(format!("it is no manifest, or was changed: {error}")))?;
+        if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
+            let what = format!("version {} of the manifest is not known", manifest.format);
+            return Err(changed(what));
+        }
+        if manifest.checksum != manifest.sum() {
+            return Err(changed("its checksum is wrong: it was changed after the backup".to_string()));
+        }
+        let names = manifest.files().map(|file| file.name).collect::<Vec<_>>();
+        let is_name = |name: &&str| !matches!(*name, "" | "." | "..") && !name.contains(['/', '\\', '\0']);
+        if let Some(name) = names.iter().find(|name| !is_name(name)) {
+            return Err(changed(format!("{name:?} is not a name of a file")));
+        }
+        let unfit = |file: &StoredFile<'_>| {
+            !RangeSums::from_text(file.ranges).is_some_and(|sums| sums.fits(file.bytes))
+        };
+        if let Some(file) = manifest.files().find(unfit) {
+            return Err(changed(format!("{} has another number of checksums than ranges", file.name)));
+        }
+        Ok(manifest)
+    }
+
+    fn sum(&self) -> String {
+        let unsigned = Manifest { checksum: String::new(), ..self.clone() };
+        hex64(sum_of(serde_json::to_string(&unsigned).unwrap_or_default().as_bytes()))
+    }
+
+    /// Completes the manifest of a new backup: version, identity and checksum.
+    pub(crate) fn seal(mut self) -> Manifest {
+        (self.format, self.range_bytes) = (FORMAT, RANGE_BYTES as u64);
+        self.engine = concat!("jetcell ", env!("CARGO_PKG_VERSION")).to_string();
+        self.checksum = String::new();
+        self.id = format!("{:x}-{}", self.ended_unix_ms, self.sum());
+        self.checksum = self.sum();
+        self
+    }
+
+    /// Writes the manifest. From then on the directory is a whole backup.
+    pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text_file::write(vfs, &directory.join(MANIFEST), &format!("{text}\n"))
+    }
+
+    /// All files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = StoredFile<'_>> {
+        let databases = self.databases.iter().map(|database| StoredFile {
+            name: &database.file,
+            bytes: database.bytes,
+            ranges: &database.ranges,
+        });
+        let logs =
+            self.logs.iter().map(|log| StoredFile { name: &log.file, bytes: log.bytes, ranges: &log.ranges });
+        databases.chain(logs)
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files().map(|file| file.bytes).sum()
+    }
+
+    /// The log stream.
+    pub(crate) fn signature(&self) -> Option<Signature> {
+        signature_of(&self.log_signature)
+    }
+}
+
+/// One file of a backup.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredFile<'a> {
+    pub name: &'a str,
+    pub bytes: u64,
+    pub ranges: &'a str,
+}
+
+impl StoredFile<'_> {
+    /// The checksums of its ranges.
+    pub fn sums(&self) -> RangeSums {
+        RangeSums::from_text(self.ranges).unwrap_or_default()
+    }
+}
+
+impl StoredLog {
+    /// Behind the last record.
+    pub(crate) fn end_position(&self) -> LogPosition {
+        LogPosition::from_u64(u64::from_str_radix(&self.end, 16).unwrap_or(0))
+    }
+
+    /// Whether this log can follow `other`: nothing between them is missing.
+    pub(crate) fn continues(&self, other: &StoredLog) -> bool {
+        // Earlier formats have no checksum.
+        let same_content = self.previous_checksum == other.checksum || self.previous_checksum == hex64(0);
+        self.generation == other.generation + 1 && self.previous_created == other.created && same_content
+    }
+}
+
+/// A number as 16 hexadecimal digits.
+pub(crate) fn hex64(number: u64) -> String {
+    format!("{number:016x}")
+}
+
+/// A time of the log as hexadecimal digits.
+pub(crate) fn hex_time(time: LogTime) -> String {
+    hex64(u64::from_be_bytes(time.0))
+}
+
+/// A signature as hexadecimal digits.
+pub(crate) fn hex_signature(signature: Signature) -> String {
+    signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The signature with these hexadecimal digits.
+pub(crate) fn signature_of(text: &str) -> Option<Signature> {
+    let digits = text.as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    bytes?.first_chunk::<28>().filter(|_| digits.len() == 56).map(Signature::from_bytes)
+}

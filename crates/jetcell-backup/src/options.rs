@@ -1,0 +1,58 @@
+//! Settings of a backup, and what it made.
+
+use std::path::PathBuf;
+
+use ese_format::Generation;
+
+use crate::manifest::{Kind, Manifest};
+use crate::pace::Pace;
+
+/// Settings of a backup.
+#[derive(Clone)]
+pub struct BackupOptions {
+    /// What the backup contains.
+    pub kind: Kind,
+    /// The backup that an incremental or differential one continues. A running instance knows it from its databases; then
+    /// this only makes sure that it is the right one.
+    pub parent: Option<PathBuf>,
+    /// Bytes of one read.
+    pub read_bytes: usize,
+    /// Reads of one database that are under way at the same time.
+    pub reads_in_flight: usize,
+    /// Whether databases are read in parallel.
+    pub threads: bool,
+    /// How many bytes of a database are copied before the progress is stored, for a backup that is continued.
+    pub save_bytes: u64,
+    /// After a full or incremental backup of an instance that was shut down cleanly: remove the logs from its directory
+    /// that recovery does not need. A running instance does that in any case.
+    pub remove_logs: bool,
+    /// Rate, progress and cancellation.
+    pub pace: Pace,
+}
+
+impl Default for BackupOptions {
+    /// A full backup, as fast as the disk reads.
+    fn default() -> BackupOptions {
+        BackupOptions {
+            kind: Kind::Full,
+            parent: None,
+            read_bytes: 256 << 10,
+            reads_in_flight: 8,
+            threads: true,
+            save_bytes: 256 << 20,
+            remove_logs: false,
+            pace: Pace::default(),
+        }
+    }
+}
+
+/// A backup that was made.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// First and last log that were removed from the source.
+    pub removed_logs: Option<(Generation, Generation)>,
+    /// Bytes that an earlier, interrupted call had copied.
+    pub continued_bytes: u64,
+}

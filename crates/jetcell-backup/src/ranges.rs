@@ -1,0 +1,204 @@
+//! Checksums of the ranges of a file: XXH3 of each 4 MiB. A range is the unit that is verified, and that a restore may
+//! leave as it is.
+
+use std::path::Path;
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{File, IoBuffer, IoReason};
+use twox_hash::XxHash3_64;
+
+use crate::error::{BackupError, Result};
+
+/// Bytes of a range.
+pub const RANGE_BYTES: usize = 4 << 20;
+/// Hexadecimal digits of a checksum.
+const DIGITS: usize = 16;
+
+/// The checksums of the ranges of a file, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeSums(pub Vec<u64>);
+
+impl RangeSums {
+    /// As text: 16 hexadecimal digits for each range.
+    pub fn to_text(&self) -> String {
+        self.0.iter().map(|sum| format!("{sum:016x}")).collect()
+    }
+
+    /// Reads the text. `None`: it is no such text.
+    pub fn from_text(text: &str) -> Option<RangeSums> {
+        let digits = text.as_bytes().chunks(DIGITS);
+        let sum = |digits: &[u8]| {
+            let valid = digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit);
+            std::str::from_utf8(digits)
+                .ok()
+                .filter(|_| valid)
+                .and_then(|text| u64::from_str_radix(text, 16).ok())
+        };
+        digits.map(sum).collect::<Option<Vec<u64>>>().map(RangeSums)
+    }
+
+    /// Whether a file of `bytes` has this number of ranges.
+    pub fn fits(&self, bytes: u64) -> bool {
+        self.0.len() as u64 == bytes.div_ceil(RANGE_BYTES as u64)
+    }
+}
+
+/// The checksum of the bytes of a range.
+pub fn sum_of(bytes: &[u8]) -> u64 {
+    XxHash3_64::oneshot(bytes)
+}
+
+/// Where range `index` of a file of `bytes` lies: its offset, and its length.
+pub fn range_of(index: usize, bytes: u64) -> (u64, usize) {
+    let at = index as u64 * RANGE_BYTES as u64;
+    (at, bytes.saturating_sub(at).min(RANGE_BYTES as u64) as usize)
+}
+
+/// Writes a file from its beginning to its end, range by range. The first range stays in memory until the end, because the
+/// header of a database is known last; until then the file has zeros there.
+pub struct RangeWriter {
+    file: Arc<dyn File>,
+    /// The range being filled, and where it begins.
+    range: IoBuffer,
+    at: u64,
+    filled: usize,
+    first: Option<IoBuffer>,
+    sums: RangeSums,
+}
+
+impl RangeWriter {
+    /// Writes a file from the beginning.
+    pub fn new(file: Arc<dyn File>) -> RangeWriter {
+        let (range, sums) = (IoBuffer::zeroed(RANGE_BYTES), RangeSums::default());
+        RangeWriter { file, range, at: 0, filled: 0, first: None, sums }
+    }
+
+    /// Continues a file whose first ranges are written and have these checksums. `first` are the bytes of the first one.
+    pub fn resume(file: Arc<dyn File>, sums: RangeSums, first: IoBuffer) -> RangeWriter {
+        let at = sums.0.len() as u64 * RANGE_BYTES as u64;
+        RangeWriter { file, range: IoBuffer::zeroed(RANGE_BYTES), at, filled: 0, first: Some(first), sums }
+    }
+
+    /// Where the next byte is written.
+    pub fn position(&self) -> u64 {
+        self.at + self.filled as u64
+    }
+
+    /// The checksums of the ranges that are complete. That of the first range changes with the header.
+    pub fn sums(&self) -> &RangeSums {
+        &self.sums
+    }
+
+    /// Appends bytes.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(RANGE_BYTES - self.filled));
+            self.range[self.filled..self.filled + now.len()].copy_from_slice(now);
+            self.filled += now.len();
+            bytes = later;
+            if self.filled == RANGE_BYTES {
+                self.end_range()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_range(&mut self) -> Result<()> {
+        let filled = &self.range[..self.filled];
+        self.sums.0.push(sum_of(filled));
+        self.file.write_at(self.at, filled, IoReason::Backup).map_err(|e| failed(&*self.file, &e))?;
+        if self.at == 0 {
+            let mut first = IoBuffer::zeroed(self.filled);
+            first.copy_from_slice(filled);
+            self.first = Some(first);
+        }
+        self.at += self.filled as u64;
+        self.filled = 0;
+        Ok(())
+    }
+
+    /// Makes everything durable that was written.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync(IoReason::Backup).map_err(|e| failed(&*self.file, &e))
+    }
+
+    /// Ends the file: writes `head` over its beginning, after everything else is durable. Returns the length and the
+    /// checksums.
+    pub fn finish(mut self, head: &[u8]) -> Result<(u64, RangeSums)> {
+        if self.filled > 0 {
+            self.end_range()?;
+        }
+        self.sync()?;
+        let Some(mut first) = self.first else { return Ok((self.at, self.sums)) };
+        if !head.is_empty() && head.len() <= first.len() {
+            first[..head.len()].copy_from_slice(head);
+            let mut start = IoBuffer::zeroed(head.len());
+            start.copy_from_slice(head);
+            self.file.write_at(0, &start, IoReason::Backup).map_err(|e| failed(&*self.file, &e))?;
+            self.file.sync(IoReason::Backup).map_err(|e| failed(&*self.file, &e))?;
+            if let Some(sum) = self.sums.0.first_mut() {
+                *sum = sum_of(&first);
+            }
+        }
+        Ok((self.at, self.sums))
+    }
+}
+
+fn failed(file: &dyn File, error: &std::io::Error) -> BackupError {
+    BackupError::io(file.path(), error)
+}
+
+/// Reads a range into `buffer`, and compares its checksum. `false`: it has other bytes.
+pub fn read_range(
+    file: &dyn File,
+    path: &Path,
+    (at, len): (u64, usize),
+    sum: u64,
+    buffer: &mut IoBuffer,
+) -> Result<bool> {
+    buffer.resize(len);
+    file.read_at(at, buffer, IoReason::Backup).map_err(|e| BackupError::io(path, &e))?;
+    Ok(sum_of(buffer) == sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::{OpenMode, SimVfs, Vfs};
+
+    use super::*;
+
+    #[test]
+    fn text_has_the_same_sums_and_other_text_is_refused() {
+        let sums = RangeSums(vec![0, 1, u64::MAX]);
+        assert_eq!(RangeSums::from_text(&sums.to_text()), Some(sums));
+        assert_eq!(RangeSums::from_text(""), Some(RangeSums::default()));
+        for wrong in ["0", "00000000000000zz", "+000000000000001", "00000000000000001"] {
+            assert_eq!(RangeSums::from_text(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_in_pieces_has_the_sums_of_its_ranges_and_its_head_comes_last() {
+        let disk = SimVfs::new();
+        let path = Path::new("/file");
+        let content: Vec<u8> = (0..RANGE_BYTES * 2 + 12288).map(|i| (i / 4096 * 7 + i) as u8).collect();
+        let mut writer = RangeWriter::new(disk.open(path, OpenMode::CreateNew).unwrap());
+        writer.push(&[0; 8192]).unwrap();
+        for piece in content[8192..].chunks(65536) {
+            writer.push(piece).unwrap();
+        }
+        assert_eq!(writer.position(), content.len() as u64);
+        let before = disk.contents(path).unwrap();
+        assert!(before[..8192].iter().all(|byte| *byte == 0));
+        let (bytes, sums) = writer.finish(&content[..8192]).unwrap();
+        assert_eq!((bytes, disk.contents(path).unwrap() == content), (content.len() as u64, true));
+        let expected: Vec<u64> = content.chunks(RANGE_BYTES).map(sum_of).collect();
+        assert!(sums.0 == expected && sums.fits(bytes));
+        let file = disk.open(path, OpenMode::Read).unwrap();
+        let mut buffer = IoBuffer::zeroed(RANGE_BYTES);
+        for (index, sum) in sums.0.iter().enumerate() {
+            assert!(read_range(&*file, path, range_of(index, bytes), *sum, &mut buffer).unwrap());
+            assert!(!read_range(&*file, path, range_of(index, bytes), sum ^ 1, &mut buffer).unwrap());
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Restores databases from backups: places the files, replays the logs, and rolls back what had not ended.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_engine::{
+    DatabasePaths, Error, InstanceOptions, RecoverySet, Replayed, Replayer, TornPageProtection,
+};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::{Generation, LogPosition};
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::chain::Chain;
+use crate::error::{BackupError, Result, SetFault};
+use crate::manifest::{StoredDatabase, StoredFile, signature_of};
+use crate::pace::{Gauge, Pace};
+use crate::placement::{Existing, Placement};
+use crate::restore_plan::RestorePlan;
+use crate::verify::verify_file;
+
+/// Finds the position in front of which the replay stops, among the logs of the restore.
+pub type UntilFn = dyn Fn(&Arc<dyn Vfs>, &RecoverySet) -> ese_engine::Result<LogPosition>;
+
+/// Settings of a restore.
+#[derive(Default)]
+pub struct RestoreOptions {
+    /// Where the replay stops. `None`: at the end of the logs.
+    pub until: Option<Box<UntilFn>>,
+    /// The directory of logs that survived. They are replayed behind those of the backups.
+    pub logs: Option<PathBuf>,
+    /// Restore over existing files. Ranges of databases that have the right bytes already are left as they are.
+    pub force: bool,
+    /// Whether the engine uses threads.
+    pub threads: bool,
+    /// Rate, progress and cancellation.
+    pub pace: Pace,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// First and last generation that were replayed.
+    pub generations: Option<(Generation, Generation)>,
+    /// Everything before this position was replayed.
+    pub position: LogPosition,
+    /// Records replayed, by type.
+    pub records: BTreeMap<&'static str, u64>,
+    /// Page changes that redo made.
+    pub changes: u64,
+    /// Transactions rolled back.
+    pub rolled_back: usize,
+    /// The restored databases.
+    pub databases: Vec<PathBuf>,
+    /// Databases of the backup that were not restored, with the reason.
+    pub left_out: Vec<(String, String)>,
+    /// Bytes copied.
+    pub copied_bytes: u64,
+    /// Bytes that were right already.
+    pub kept_bytes: u64,
+}
+
+/// Restores databases and their log stream into the directory `to`: from a backup with databases, and the backups that
+/// continue it. Afterwards the databases are clean, and an instance can be opened on the directory.
+///
+/// Errors: a backup is not whole (-615) or was changed; the backups do not fit each other (see [`Chain::load`]); surviving
+/// logs are of another stream (-555) or not contiguous (-557); the replay would stop too early (-553); a log is damaged or of
+/// another history; the directory has files (-504), or they are in use. After an error an empty directory is empty again.
+/// Over existing files, an error before the first change leaves them as they were; after a later one, restore again.
+pub fn restore(
+    vfs: &Arc<dyn Vfs>,
+    backups: &[PathBuf],
+    to: &Path,
+    options: &RestoreOptions,
+) -> Result<Restored> {
+    let chain = Chain::load(&**vfs, backups)?;
+    if backups.iter().any(|backup| vfs.same_file(backup, to)) {
+        let what =
+            format!("{}: the restore would overwrite the backup; name another directory", to.display());
+        return Err(BackupError::Usage(what));
+    }
+    let base_name = chain.base.manifest.base_name.clone();
+    let existing = Existing::examine(vfs, to, &base_name, options.force)?;
+    let plan = RestorePlan::new(vfs, chain, options)?;
+    let gauge = Gauge::new(options.pace.clone(), vfs.clock());
+    if !existing.is_fresh() {
+        // Nothing is overwritten from a backup that is bad itself.
+        verify_databases(&**vfs, &plan, &gauge)?;
+    }
+    let mut placement = Placement::begin(&**vfs, to, &existing, &gauge)?;
+    let placed = place(vfs, &plan, &mut placement, &gauge);
+    // The replay takes the locks itself.
+    drop(existing);
+    let restored = placed.and_then(|paths| replay(vfs, &plan, to, paths, options)).and_then(|restored| {
+        check_clean(&**vfs, &restored)?;
+        placement.finish(&base_name)?;
+        Ok(Restored { copied_bytes: placement.copied, kept_bytes: placement.kept, ..restored })
+    });
+    restored.inspect_err(|_| placement.discard())
+}
+
+fn usable(plan: &RestorePlan) -> impl Iterator<Item = &StoredDatabase> {
+    plan.chain.base.manifest.databases.iter().filter(|database| database.usable)
+}
+
+fn stored(database: &StoredDatabase) -> StoredFile<'_> {
+    StoredFile { name: &database.file, bytes: database.bytes, ranges: &database.ranges }
+}
+
+fn verify_databases(vfs: &dyn Vfs, plan: &RestorePlan, gauge: &Gauge) -> Result<()> {
+    for database in usable(plan) {
+        verify_file(vfs, &plan.chain.base.directory, stored(database), gauge)?;
+    }
+    Ok(())
+}
+
+/// Places all files. Returns where the databases are.
+fn place(
+    vfs: &Arc<dyn Vfs>,
+    plan: &RestorePlan,
+    placement: &mut Placement<'_>,
+    gauge: &Gauge,
+) -> Result<Vec<(StoredDatabase, PathBuf)>> {
+    let base = &plan.chain.base;
+    let log_bytes: u64 = plan.logs.iter().filter_map(|log| log.stored.as_ref()).map(|log| log.bytes).sum();
+    gauge.expect(usable(plan).map(|database| database.bytes).sum::<u64>() + log_bytes);
+    for log in &plan.logs {
+        let stored = log.stored.as_ref();
+        let stored = stored.map(|log| StoredFile { name: &log.file, bytes: log.bytes, ranges: &log.ranges });
+        placement.place_log(&log.path, stored, plan.name_of(log.generation))?;
+    }
+    if let Some(log) = plan.logs.last().filter(|log| plan.until.generation == log.generation) {
+        RecoverySet::cut_log(vfs, &placement.placing(&plan.name_of(log.generation)), plan.until)?;
+    }
+    let mut paths = Vec::new();
+    for database in usable(plan) {
+        let path = placement.place_database(
+            &base.directory,
+            stored(database),
+            u64::from(base.manifest.page_size),
+        )?;
+        check_header(&**vfs, plan, database, &path)?;
+        paths.push((database.clone(), path));
+    }
+    placement.name_logs(&base.manifest.base_name)?;
+    Ok(paths)
+}
+
+/// Fails if the file is not the database that the manifest describes.
+fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, path: &Path) -> Result<()> {
+    let header = header_of(vfs, path)?;
+    let needs = match header.state {
+        DatabaseState::CleanShutdown => None,
+        _ => Some((header.gen_min_required.0, header.gen_max_required.0)),
+    };
+    let fits = Some(header.signature) == signature_of(&database.signature)
+        && Some(header.log_signature) == plan.chain.base.manifest.signature()
+        && needs == database.needs;
+    if fits {
+        return Ok(());
+    }
+    let what = format!("{}: the database is not the one that its manifest describes", path.display());
+    Err(BackupError::set(SetFault::OtherMoment, what))
+}
+
+fn header_of(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
+    let failed = |error: std::io::Error| BackupError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    let mut start = IoBuffer::zeroed(file.len().map_err(failed)?.min(64 << 10) as usize);
+    file.read_at(0, &mut start, IoReason::Backup).map_err(failed)?;
+    let header = DatabaseHeader::read_from_start(&start);
+    header.map(|(header, _)| header).map_err(|error| {
+        BackupError::Engine(Error::Corrupt { path: path.to_path_buf(), page: None, what: error.to_string() })
+    })
+}
+
+fn replay(
+    vfs: &Arc<dyn Vfs>,
+    plan: &RestorePlan,
+    to: &Path,
+    placed: Vec<(StoredDatabase, PathBuf)>,
+    options: &RestoreOptions,
+) -> Result<Restored> {
+    let base = &plan.chain.base.manifest;
+    let mut engine = InstanceOptions::with_vfs(vfs.clone(), to.to_path_buf());
+    engine.base_name.clone_from(&base.base_name);
+    engine.short_log_names = plan.names.short_names;
+    engine.threads = options.threads;
+    // A restore that is interrupted begins again with the files of the backup.
+    engine.torn_page_protection = TornPageProtection::Off;
+    engine.ignore_missing_databases = true;
+    engine.begin_generation = true;
+    let mut paths = DatabasePaths::default();
+    for (database, path) in &placed {
+        if let Some(signature) = signature_of(&database.signature) {
+            paths.place(signature, path);
+        }
+    }
+    engine.database_paths = paths;
+    let left_out = base.databases.iter().filter(|database| !database.usable);
+    let left_out = left_out.map(|database| (database.file.clone(), "its backup has bad pages".to_string()));
+    let mut restored = Restored {
+        databases: placed.into_iter().map(|(_, path)| path).collect(),
+        left_out: left_out.collect(),
+        ..Restored::default()
+    };
+    if let Some(first) = plan.logs.first() {
+        let mut replayer = Replayer::open(engine, &to.join(plan.name_of(first.generation)))?;
+        for (index, log) in plan.logs.iter().enumerate() {
+            let path = to.join(plan.name_of(log.generation));
+            match index + 1 == plan.logs.len() {
+                true => replayer.replay_until(&path, plan.until)?,
+                false => replayer.replay(&path)?,
+            }
+        }
+        let (replayed, recovery) = replayer.finish()?;
+        let Replayed { generations, position, records, changed, .. } = replayed;
+        (restored.generations, restored.position, restored.records) = (generations, position, records);
+        (restored.changes, restored.rolled_back) = (changed, recovery.rolled_back);
+    }
+    Ok(restored)
+}
+
+/// Fails if a database is not clean after the replay.
+fn check_clean(vfs: &dyn Vfs, restored: &Restored) -> Result<()> {
+    for path in &restored.databases {
+        if header_of(vfs, path)?.state != DatabaseState::CleanShutdown {
+            let what = format!(
+                "{}: the database is not clean after the replay: the logs do not name it, so they are of another moment",
+                path.display()
+            );
+            return Err(BackupError::set(SetFault::OtherMoment, what));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Which logs a restore replays, and up to which position.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{RecoveryPlan, RecoverySet};
+use ese_format::{Generation, LogPosition};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::chain::Chain;
+use crate::error::{BackupError, Result, SetFault};
+use crate::manifest::StoredLog;
+use crate::restore::RestoreOptions;
+
+/// A log to be replayed.
+pub struct PlannedLog {
+    pub generation: Generation,
+    pub path: PathBuf,
+    /// What the manifest says about it; a surviving log has no manifest.
+    pub stored: Option<StoredLog>,
+}
+
+/// The logs to be replayed, in order.
+pub struct RestorePlan {
+    pub chain: Chain,
+    pub logs: Vec<PlannedLog>,
+    /// The replay stops in front of this position.
+    pub until: LogPosition,
+    /// Says what the logs are called.
+    pub names: RecoverySet,
+}
+
+impl RestorePlan {
+    /// Collects the logs of the backups and those that survived, and verifies all of them.
+    pub fn new(vfs: &Arc<dyn Vfs>, chain: Chain, options: &RestoreOptions) -> Result<RestorePlan> {
+        let mut logs: Vec<PlannedLog> = chain
+            .logs()?
+            .into_iter()
+            .map(|(generation, log)| PlannedLog {
+                generation: Generation(generation),
+                path: log.directory.join(&log.stored.file),
+                stored: Some(log.stored),
+            })
+            .collect();
+        let behind_gap = match &options.logs {
+            Some(directory) => add_surviving(vfs, &chain, directory, &mut logs)?,
+            None => None,
+        };
+        let paths: Vec<PathBuf> = logs.iter().map(|log| log.path.clone()).collect();
+        let names = RecoverySet::find(vfs, &paths)?;
+        if Some(names.signature) != chain.base.manifest.signature() {
+            let what = format!(
+                "{}: its logs are of another stream than its manifest says",
+                chain.base.directory.display()
+            );
+            return Err(BackupError::set(SetFault::OtherStream, what));
+        }
+        let until = match &options.until {
+            Some(until) => until(vfs, &names)?,
+            None => LogPosition::MAX,
+        };
+        if let Some(missing) = behind_gap.filter(|missing| until > LogPosition::new(missing.0, 0, 0)) {
+            let what = format!(
+                "log generation {:X} (hexadecimal) is neither in the backups nor among the surviving logs; put it back, or \
+                 stop in front of it with --until",
+                missing.0
+            );
+            return Err(BackupError::set(SetFault::LogMissing, what));
+        }
+        logs.retain(|log| LogPosition::new(log.generation.0, 1, 0) < until);
+        check_end(&chain, &logs, until)?;
+        let planned = RecoveryPlan {
+            logs: logs.iter().map(|log| (log.generation, log.path.clone())).collect(),
+            required: None,
+            missing: None,
+            committed: None,
+        };
+        names.verify(vfs, &planned, until)?;
+        Ok(RestorePlan { chain, logs, until, names })
+    }
+
+    /// The name of a log in the restored directory.
+    pub fn name_of(&self, generation: Generation) -> String {
+        let newest = self.logs.last().map_or(Generation(0), |log| log.generation);
+        self.names.name_of(generation, newest)
+    }
+}
+
+/// Adds the logs behind the backups. Returns the first generation that is missing between them, if logs are behind it.
+fn add_surviving(
+    vfs: &Arc<dyn Vfs>,
+    chain: &Chain,
+    directory: &Path,
+    logs: &mut Vec<PlannedLog>,
+) -> Result<Option<Generation>> {
+    let files = vfs.list(directory).map_err(|error| BackupError::io(directory, &error))?;
+    let is_log = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("log") || extension == "jtx")
+    };
+    let files: Vec<PathBuf> = files.into_iter().filter(is_log).collect();
+    let shown = directory.display();
+    if files.is_empty() {
+        let what = format!("{shown}: there are no logs in it");
+        return Err(BackupError::set(SetFault::LogMissing, what));
+    }
+    let found = RecoverySet::find(vfs, &files)?;
+    if Some(found.signature) != chain.base.manifest.signature() {
+        let what = format!("{shown}: the surviving logs are of another stream than the backup");
+        return Err(BackupError::set(SetFault::OtherStream, what));
+    }
+    let last = logs.last().map_or(Generation(0), |log| log.generation);
+    // The last log of a backup may have got more records since.
+    let open = chain.backups().last().is_some_and(|(_, manifest)| manifest.generations.last_is_open);
+    if let Some(path) = found.logs.get(&last).filter(|_| open)
+        && let Some(log) = logs.last_mut()
+    {
+        log.path.clone_from(path);
+        log.stored = None;
+    }
+    let mut expected = last.next();
+    for (generation, path) in found.logs.range(expected..) {
+        if *generation != expected {
+            return Ok(Some(expected));
+        }
+        logs.push(PlannedLog { generation: *generation, path: path.clone(), stored: None });
+        expected = generation.next();
+    }
+    Ok(None)
+}
+
+/// Fails if the replay would stop before the databases are consistent.
+fn check_end(chain: &Chain, logs: &[PlannedLog], until: LogPosition) -> Result<()> {
+    let base = &chain.base.manifest;
+    let needed = base.databases.iter().filter_map(|database| database.needs).map(|(_, last)| last).max();
+    let Some(needed) = needed else { return Ok(()) };
+    let end =
+        base.logs.iter().find(|log| log.generation == needed).map_or(LogPosition::MAX, |log| {
+            log.end_position().min(LogPosition::new(log.generation + 1, 0, 0))
+        });
+    let has_it = logs.iter().any(|log| log.generation == Generation(needed));
+    if has_it && until >= end {
+        return Ok(());
+    }
+    let what = format!(
+        "the databases of the backup are consistent at the end of log generation {needed:X} (hexadecimal) and later; choose a \
+         later end, or an older full backup"
+    );
+    Err(BackupError::set(SetFault::EndTooLow, what))
+}

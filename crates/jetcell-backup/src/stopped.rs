@@ -1,0 +1,324 @@
+//! The backup of an instance that is not running, from its files.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{Error, FoundDatabase, LogCopies, PageReader, RecoverySet, mark_copy};
+use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
+use ese_format::{Generation, LogPosition, LogTime};
+use jetcell_sync::Arc;
+use jetcell_vfs::{DirectoryLock, Vfs};
+
+use crate::chain::check_continues;
+use crate::copied_database::CopiedDatabase;
+use crate::destination::{Destination, Partial};
+use crate::error::{BackupError, Result, SetFault};
+use crate::live::{bad_pages, names};
+use crate::manifest::{Generations, Kind, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
+use crate::options::{BackupOptions, Made};
+use crate::pace::Gauge;
+use crate::ranges::sum_of;
+
+/// Backs up an instance that was stopped, or has crashed. `files` are its logs and databases; the source is not changed,
+/// unless [`BackupOptions::remove_logs`] is set.
+///
+/// Errors: a database is in use, or its logs are missing; an incremental or differential backup has no
+/// [`BackupOptions::parent`], or does not continue it; the directory has other files (-504); all databases have bad pages.
+/// Unless the error is [`BackupError::Stopped`], the files of the backup are removed.
+pub fn back_up_stopped(
+    vfs: &Arc<dyn Vfs>,
+    files: &[PathBuf],
+    to: &Path,
+    options: &BackupOptions,
+) -> Result<Made> {
+    let earlier = Destination::interrupted(&**vfs, to)?;
+    let set = RecoverySet::find(vfs, files)?;
+    let _locks = lock(vfs, &set, files)?;
+    let parent = parent(vfs, options)?;
+    let logs = logs_of(&set, options.kind, parent.as_ref())?;
+    let end = last_end(vfs, &logs)?;
+    let fresh = Partial {
+        kind: options.kind,
+        log_signature: hex_signature(set.signature),
+        source: format!("stopped at {}", hex64(end.to_u64())),
+        first_generation: logs.first().map_or(0, |(first, _)| first.0),
+        began_unix_ms: vfs.clock().unix_ms(),
+        databases: Vec::new(),
+    };
+    let fits = |earlier: &Partial| {
+        Partial { databases: Vec::new(), began_unix_ms: fresh.began_unix_ms, ..earlier.clone() } == fresh
+    };
+    let partial = earlier.filter(fits).unwrap_or(fresh);
+    let destination = Destination::begin(vfs.clone(), to, partial.clone())?;
+    let backup =
+        StoppedBackup { destination: &destination, options, set: &set, parent, logs, end, earlier: partial };
+    let (manifest, continued_bytes) = backup.run().inspect_err(|error| {
+        if !matches!(error, BackupError::Stopped) {
+            destination.discard();
+        }
+    })?;
+    let removed_logs = match options.remove_logs && options.kind.of_engine().truncates() {
+        true => remove_logs(vfs, &set, &manifest)?,
+        false => None,
+    };
+    Ok(Made { manifest, removed_logs, continued_bytes })
+}
+
+/// Locks the databases, and the log directory if it has a lock file. Creates nothing.
+fn lock(vfs: &Arc<dyn Vfs>, set: &RecoverySet, files: &[PathBuf]) -> Result<Vec<Box<dyn DirectoryLock>>> {
+    let lock_file = format!("{}.lock", set.base_name);
+    let locks = files.iter().filter(|path| path.file_name().is_some_and(|name| *name == *lock_file));
+    let databases = set.databases.iter().map(|database| &database.path);
+    let lock = |path: &PathBuf| {
+        vfs.lock(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() }.into(),
+            _ => BackupError::io(path, &error),
+        })
+    };
+    locks.chain(databases).map(lock).collect()
+}
+
+fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<Manifest>> {
+    match (&options.parent, options.kind.has_pages()) {
+        (Some(parent), _) => Manifest::read(&**vfs, parent).map(Some),
+        (None, true) => Ok(None),
+        (None, false) => {
+            let what = "there is no earlier backup that this one could continue; make a full one first";
+            Err(BackupError::set(SetFault::NoFullBackup, what))
+        }
+    }
+}
+
+/// The logs that the backup contains.
+fn logs_of(set: &RecoverySet, kind: Kind, parent: Option<&Manifest>) -> Result<Vec<(Generation, PathBuf)>> {
+    if kind.has_pages() {
+        if set.databases.is_empty() {
+            return Err(BackupError::Usage("there is no database to back up beside the logs".to_string()));
+        }
+        let plan = set.plan(LogPosition::MAX);
+        let missing_in = || set.logs.values().next().cloned().unwrap_or_default();
+        if let Some((path, first, last)) = plan.required {
+            return Err(Error::LogsMissing { path, required: (first, last) }.into());
+        }
+        if let Some(generation) = plan.missing {
+            return Err(Error::LogMissing { path: missing_in(), generation }.into());
+        }
+        return Ok(plan.logs);
+    }
+    let Some(parent) = parent else { return Ok(Vec::new()) };
+    if parent.signature() != Some(set.signature) {
+        let what = "the earlier backup is of another log stream; name the right one, or make a full backup";
+        return Err(BackupError::set(SetFault::OtherStream, what));
+    }
+    let covered =
+        |database: &&FoundDatabase| !parent.covers.contains(&hex_signature(database.header.signature));
+    if let Some(database) = set.databases.iter().find(covered) {
+        let what =
+            format!("{}: the database has no full backup yet; make one first", database.path.display());
+        return Err(BackupError::set(SetFault::NoFullBackup, what));
+    }
+    let Generations { last, last_is_open, .. } = parent.generations;
+    let first = Generation(if last_is_open { last } else { last + 1 });
+    let logs: Vec<(Generation, PathBuf)> =
+        set.logs.range(first..).map(|(generation, path)| (*generation, path.clone())).collect();
+    match logs.first() {
+        Some((oldest, _)) if *oldest == first => Ok(logs),
+        _ => {
+            let what = format!(
+                "log generation {:X} (hexadecimal), with which this backup has to begin, is not there; make a full backup",
+                first.0
+            );
+            Err(BackupError::set(SetFault::LogMissing, what))
+        }
+    }
+}
+
+/// Verifies the logs. Returns where they end.
+fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Result<LogPosition> {
+    let mut copies = LogCopies::new(vfs.clone(), logs.to_vec(), true);
+    let mut end = LogPosition::MIN;
+    while let Some(log) = copies.next_log()? {
+        end = log.end;
+    }
+    Ok(end)
+}
+
+/// Removes archived logs that are in the backup, if all databases were shut down cleanly. They are removed in ascending
+/// order, so that the rest never has a gap.
+fn remove_logs(
+    vfs: &Arc<dyn Vfs>,
+    set: &RecoverySet,
+    manifest: &Manifest,
+) -> Result<Option<(Generation, Generation)>> {
+    let clean = |database: &FoundDatabase| database.header.state == DatabaseState::CleanShutdown;
+    if !set.databases.iter().all(clean) || manifest.databases.iter().any(|database| !database.usable) {
+        return Ok(None);
+    }
+    let newest = Generation(manifest.generations.last);
+    let mut removed: Option<(Generation, Generation)> = None;
+    for (generation, path) in set.logs.range(..newest) {
+        vfs.remove(path).map_err(|error| BackupError::io(path, &error))?;
+        removed = Some((removed.map_or(*generation, |(first, _)| first), *generation));
+    }
+    if let Some(directory) = set.logs.values().next().and_then(|path| path.parent()) {
+        vfs.sync_directory(directory).map_err(|error| BackupError::io(directory, &error))?;
+    }
+    Ok(removed)
+}
+
+struct StoppedBackup<'a> {
+    destination: &'a Destination,
+    options: &'a BackupOptions,
+    set: &'a RecoverySet,
+    parent: Option<Manifest>,
+    logs: Vec<(Generation, PathBuf)>,
+    end: LogPosition,
+    earlier: Partial,
+}
+
+impl StoppedBackup<'_> {
+    fn run(&self) -> Result<(Manifest, u64)> {
+        let gauge = Gauge::new(self.options.pace.clone(), self.destination.vfs.clock());
+        let databases = match self.options.kind.has_pages() {
+            true => &self.set.databases[..],
+            false => &[],
+        };
+        self.expect(databases, &gauge)?;
+        let names = names(databases.iter().map(|database| &*database.path));
+        let mut copies = Vec::new();
+        for (database, name) in databases.iter().zip(names) {
+            copies.push((database, self.copy(database, name, &gauge)?));
+        }
+        if !copies.is_empty() && !copies.iter().any(|(_, (copy, _))| copy.is_usable()) {
+            let pages: Vec<String> =
+                copies.iter().map(|(database, (copy, _))| bad_pages(&database.path, copy)).collect();
+            return Err(BackupError::set(SetFault::BadPages, pages.join("; ")));
+        }
+        let logs = self.copy_logs(&gauge)?;
+        let continued_bytes = copies.iter().map(|(_, (copy, _))| copy.continued_bytes).sum();
+        let stored = copies
+            .into_iter()
+            .map(|(database, (copy, header))| self.finish(database, copy, header))
+            .collect::<Result<Vec<StoredDatabase>>>()?;
+        let manifest = self.manifest(stored, logs);
+        self.destination.finish(&manifest)?;
+        Ok((manifest, continued_bytes))
+    }
+
+    fn expect(&self, databases: &[FoundDatabase], gauge: &Gauge) -> Result<()> {
+        let vfs = &*self.destination.vfs;
+        let len = |path: &PathBuf| {
+            let open = vfs.open(path, jetcell_vfs::OpenMode::Read).and_then(|file| file.len());
+            open.map_err(|error| BackupError::io(path, &error))
+        };
+        let paths =
+            databases.iter().map(|database| &database.path).chain(self.logs.iter().map(|(_, path)| path));
+        let total = paths.map(len).sum::<Result<u64>>()?;
+        gauge.expect(total);
+        // An interrupted backup has a part of it already.
+        if self.earlier.databases.is_empty() { self.destination.require_space(total) } else { Ok(()) }
+    }
+
+    /// Copies the pages of a database, and returns the header of the original.
+    fn copy(
+        &self,
+        database: &FoundDatabase,
+        name: String,
+        gauge: &Gauge,
+    ) -> Result<(CopiedDatabase, DatabaseHeader)> {
+        match database.header.state {
+            DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown => {}
+            other => {
+                return Err(BackupError::Usage(format!(
+                    "{}: the database is in state {other:?}, and such databases are not backed up; repair it first",
+                    database.path.display()
+                )));
+            }
+        }
+        let identity = hex64(sum_of(&database.header.encode()));
+        let earlier = self
+            .earlier
+            .databases
+            .iter()
+            .find(|earlier| earlier.file == name && earlier.identity == identity);
+        let page_bytes = database.header.page_size.bytes();
+        let mut copy = CopiedDatabase::begin(self.destination, page_bytes, name, identity, earlier)?;
+        gauge.skip(copy.continued_bytes);
+        let read = copy.read_options(self.options);
+        let vfs = &*self.destination.vfs;
+        let (reader, header) = PageReader::of_file(vfs, &database.path, self.end, read)?;
+        copy.copy(reader, self.destination, self.options.save_bytes, gauge)?;
+        Ok((copy, header))
+    }
+
+    fn copy_logs(&self, gauge: &Gauge) -> Result<Vec<StoredLog>> {
+        let newest = self.logs.last().map_or(Generation(0), |(newest, _)| *newest);
+        let mut copies = LogCopies::new(self.destination.vfs.clone(), self.logs.clone(), true);
+        let mut logs = Vec::new();
+        while let Some(log) = copies.next_log()? {
+            gauge.take(log.bytes.len() as u64)?;
+            let stored = self.destination.store_log(&log, self.set.name_of(log.generation, newest))?;
+            if let Some(parent) = self.parent.as_ref().filter(|_| logs.is_empty()) {
+                check_continues(parent, &stored)?;
+            }
+            logs.push(stored);
+        }
+        Ok(logs)
+    }
+
+    fn finish(
+        &self,
+        database: &FoundDatabase,
+        copy: CopiedDatabase,
+        mut header: DatabaseHeader,
+    ) -> Result<StoredDatabase> {
+        let generation =
+            |log: Option<&(Generation, PathBuf)>| log.map_or(Generation(0), |(number, _)| *number);
+        let mut needs = None;
+        if header.state != DatabaseState::CleanShutdown {
+            needs = Some((header.gen_min_required.0, header.gen_max_required.0));
+            let details = BackupInfo {
+                position: self.end,
+                time: LogTime::from_unix_ms(self.earlier.began_unix_ms),
+                gen_low: generation(self.logs.first()),
+                gen_high: generation(self.logs.last()),
+            };
+            mark_copy(&mut header, self.options.kind.of_engine(), details);
+        }
+        copy.finish(&header, &database.path, needs)
+    }
+
+    fn manifest(&self, databases: Vec<StoredDatabase>, logs: Vec<StoredLog>) -> Manifest {
+        let covers: Vec<String> = match &self.parent {
+            Some(parent) if !self.options.kind.has_pages() => parent.covers.clone(),
+            _ => databases
+                .iter()
+                .filter(|stored| stored.usable)
+                .map(|stored| stored.signature.clone())
+                .collect(),
+        };
+        let generation = |log: Option<&StoredLog>| log.map_or(0, |log| log.generation);
+        Manifest {
+            format: 0,
+            engine: String::new(),
+            id: String::new(),
+            kind: self.options.kind,
+            parent: self.parent.as_ref().map(|parent| parent.id.clone()),
+            began_unix_ms: self.earlier.began_unix_ms,
+            ended_unix_ms: self.destination.vfs.clock().unix_ms(),
+            log_signature: hex_signature(self.set.signature),
+            base_name: self.set.base_name.clone(),
+            page_size: self.set.databases.first().map_or(0, |database| database.header.page_size.get()),
+            generations: Generations {
+                first: generation(logs.first()),
+                last: generation(logs.last()),
+                last_is_open: true,
+            },
+            covers,
+            databases,
+            logs,
+            range_bytes: 0,
+            checksum: String::new(),
+        }
+        .seal()
+    }
+}

@@ -1,0 +1,67 @@
+//! Which ranges of a backup were verified, and when: the file `verified.json` in the backup.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jetcell_vfs::Vfs;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::manifest::Manifest;
+use crate::text_file;
+
+const FILE: &str = "verified.json";
+
+/// When each range was verified.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verified {
+    /// The manifest to which the times belong.
+    manifest: String,
+    /// For each file: number of ranges, and when they were verified in seconds since 1970 UTC; 0 for never.
+    files: BTreeMap<String, Vec<(usize, i64)>>,
+}
+
+impl Verified {
+    /// The times that belong to this manifest; none if there are no others.
+    pub fn read(vfs: &dyn Vfs, directory: &Path, manifest: &Manifest) -> Result<Verified> {
+        let text = text_file::read(vfs, &directory.join(FILE))?.unwrap_or_default();
+        let known: Option<Verified> = serde_json::from_str(&text).ok();
+        let known = known.filter(|known| known.manifest == manifest.checksum);
+        Ok(known.unwrap_or(Verified { manifest: manifest.checksum.clone(), files: BTreeMap::new() }))
+    }
+
+    /// Stores the times.
+    pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+        text_file::write(vfs, &directory.join(FILE), &serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// When each of the `count` ranges of a file was verified.
+    pub fn times(&self, file: &str, count: usize) -> Vec<i64> {
+        let runs = self.files.get(file).map(Vec::as_slice).unwrap_or_default();
+        let times = runs.iter().flat_map(|(run, time)| std::iter::repeat_n(*time, (*run).min(count)));
+        times.chain(std::iter::repeat(0)).take(count).collect()
+    }
+
+    /// Sets the times of a file.
+    pub fn set(&mut self, file: &str, times: &[i64]) {
+        let runs = times.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0]));
+        self.files.insert(file.to_string(), runs.collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_kept_in_runs() {
+        let mut verified = Verified::default();
+        let times = [5, 5, 0, 7, 7, 7];
+        verified.set("a", &times);
+        assert_eq!(verified.files["a"], [(2, 5), (1, 0), (3, 7)]);
+        assert_eq!(verified.times("a", 6), times);
+        assert_eq!(verified.times("a", 8), [5, 5, 0, 7, 7, 7, 0, 0]);
+        assert_eq!(verified.times("b", 2), [0, 0]);
+    }
+}

@@ -1,0 +1,195 @@
+//! Verifies that a backup has the bytes that were backed up: all of them, a part, or what was not verified before.
+
+use std::path::{Path, PathBuf};
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, OpenMode, Vfs};
+
+use crate::error::{BackupError, Result};
+use crate::manifest::{Manifest, StoredFile};
+use crate::pace::{Gauge, Pace};
+use crate::placement::changed;
+use crate::ranges::{RANGE_BYTES, range_of, read_range};
+use crate::verified::Verified;
+
+/// A part of a backup.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Subset {
+    /// The first of so many parts: all of them together are the backup.
+    Part(u64, u64),
+    /// A percentage, of what was verified least recently.
+    Percent(f64),
+    /// So many bytes of what was verified least recently.
+    Bytes(u64),
+}
+
+/// What is verified.
+#[derive(Clone, Default)]
+pub struct VerifyOptions {
+    /// Only a part. `None`: everything.
+    pub subset: Option<Subset>,
+    /// Only what was never verified before.
+    pub only_new: bool,
+    /// Rate, progress and cancellation.
+    pub pace: Pace,
+}
+
+/// The result of a verification.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Bytes that were read, and of how many.
+    pub bytes: u64,
+    /// Bytes of the backup.
+    pub total_bytes: u64,
+    /// Ranges that were read.
+    pub ranges: u64,
+    /// Ranges of the backup.
+    pub total_ranges: u64,
+    /// When the range that was verified least recently was verified, in seconds since 1970 UTC; `None` if one never was.
+    pub oldest: Option<i64>,
+    /// Files that are missing, have another length, or other bytes: the file, the byte where the bad range begins, and what is
+    /// wrong.
+    pub faults: Vec<(PathBuf, u64, String)>,
+    /// The times of the verification could not be stored, with the reason.
+    pub not_remembered: Option<String>,
+}
+
+struct Range<'a> {
+    file: usize,
+    stored: StoredFile<'a>,
+    index: usize,
+    time: i64,
+}
+
+/// Verifies a backup. What was verified is remembered in the backup, in `verified.json`.
+///
+/// Errors: the directory is no whole backup (-615), or its manifest was changed; the caller stopped the work. Files that were
+/// changed are no error: [`Verification::faults`] has them.
+pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> Result<Verification> {
+    let manifest = Manifest::read(&**vfs, directory)?;
+    let mut verified = Verified::read(&**vfs, directory, &manifest)?;
+    let files: Vec<StoredFile<'_>> = manifest.files().collect();
+    let sums: Vec<Vec<u64>> = files.iter().map(|file| file.sums().0).collect();
+    let mut times: Vec<Vec<i64>> =
+        files.iter().zip(&sums).map(|(file, sums)| verified.times(file.name, sums.len())).collect();
+    let all = ranges(&files, &times);
+    let total_ranges = all.len() as u64;
+    let chosen = choose(all, options);
+    let gauge = Gauge::new(options.pace.clone(), vfs.clock());
+    gauge.expect(chosen.iter().map(|range| range_of(range.index, range.stored.bytes).1 as u64).sum());
+    let mut found = Verification {
+        bytes: 0,
+        total_bytes: manifest.bytes(),
+        ranges: 0,
+        total_ranges,
+        oldest: None,
+        faults: missing(&**vfs, directory, &files),
+        not_remembered: None,
+        manifest: manifest.clone(),
+    };
+    let now = (vfs.clock().unix_ms() / 1000).max(1);
+    let mut buffer = IoBuffer::zeroed(RANGE_BYTES);
+    let mut stopped = None;
+    for of_file in chosen.chunk_by(|a, b| a.file == b.file) {
+        let Some(first) = of_file.first() else { continue };
+        let path = directory.join(first.stored.name);
+        let Ok(file) = vfs.open(&path, OpenMode::Read) else { continue };
+        for range in of_file {
+            let (at, len) = range_of(range.index, range.stored.bytes);
+            if let Err(error) = gauge.take(len as u64) {
+                stopped.get_or_insert(error);
+                break;
+            }
+            let sum = sums[range.file][range.index];
+            let fault = match read_range(&*file, &path, (at, len), sum, &mut buffer) {
+                Ok(true) => None,
+                Ok(false) => Some("it does not have the bytes that were backed up".to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            times[range.file][range.index] = if fault.is_none() { now } else { 0 };
+            found.faults.extend(fault.map(|what| (path.clone(), at, what)));
+            (found.ranges, found.bytes) = (found.ranges + 1, found.bytes + len as u64);
+        }
+    }
+    for (file, times) in files.iter().zip(&times) {
+        verified.set(file.name, times);
+    }
+    found.oldest = times.iter().flatten().copied().min().filter(|oldest| *oldest > 0);
+    found.not_remembered = verified.write(&**vfs, directory).err().map(|error| error.to_string());
+    stopped.map_or(Ok(found), Err)
+}
+
+fn ranges<'a>(files: &[StoredFile<'a>], times: &[Vec<i64>]) -> Vec<Range<'a>> {
+    let of_file = |(file, (stored, times)): (usize, (&StoredFile<'a>, &Vec<i64>))| {
+        let stored = *stored;
+        let range = move |(index, time): (usize, i64)| Range { file, stored, index, time };
+        times.clone().into_iter().enumerate().map(range)
+    };
+    files.iter().zip(times).enumerate().flat_map(of_file).collect()
+}
+
+/// The ranges to verify, in the order of the files.
+fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<'a>> {
+    if options.only_new {
+        ranges.retain(|range| range.time == 0);
+    }
+    let len = |range: &Range<'_>| range_of(range.index, range.stored.bytes).1 as u64;
+    let all: u64 = ranges.iter().map(len).sum();
+    let wanted = match options.subset {
+        None => return ranges,
+        Some(Subset::Part(part, of)) => {
+            let mut number = 0;
+            ranges.retain(|_| {
+                number += 1;
+                (number - 1) % of.max(1) == part.saturating_sub(1)
+            });
+            return ranges;
+        }
+        Some(Subset::Percent(percent)) => (all as f64 * percent.clamp(0.0, 100.0) / 100.0).ceil() as u64,
+        Some(Subset::Bytes(bytes)) => bytes,
+    };
+    ranges.sort_by_key(|range| range.time);
+    let mut taken = 0;
+    ranges.retain(|range| {
+        let more = taken < wanted;
+        taken += if more { len(range) } else { 0 };
+        more
+    });
+    ranges.sort_by_key(|range| (range.file, range.index));
+    ranges
+}
+
+/// Files that are missing, or have another length.
+fn missing(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Vec<(PathBuf, u64, String)> {
+    let fault = |file: &StoredFile<'_>| {
+        let path = directory.join(file.name);
+        let what = match vfs.open(&path, OpenMode::Read).and_then(|opened| opened.len()) {
+            Ok(len) if len == file.bytes => return None,
+            Ok(len) => format!("it has {len} bytes instead of {}", file.bytes),
+            Err(error) => format!("it cannot be opened: {error}"),
+        };
+        Some((path, 0, what))
+    };
+    files.iter().filter_map(fault).collect()
+}
+
+/// Verifies one file of a backup.
+pub(crate) fn verify_file(
+    vfs: &dyn Vfs,
+    directory: &Path,
+    stored: StoredFile<'_>,
+    gauge: &Gauge,
+) -> Result<()> {
+    let path = directory.join(stored.name);
+    let file = vfs.open(&path, OpenMode::Read).map_err(|error| BackupError::io(&path, &error))?;
+    let mut buffer = IoBuffer::zeroed(RANGE_BYTES);
+    for (index, sum) in stored.sums().0.iter().enumerate() {
+        gauge.check()?;
+        if !read_range(&*file, &path, range_of(index, stored.bytes), *sum, &mut buffer)? {
+            return Err(changed(&path));
+        }
+    }
+    Ok(())
+}

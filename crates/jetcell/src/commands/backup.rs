@@ -1,0 +1,250 @@
+//! `jetcell backup`: backs up an instance that is not running, and says how old the last good backup is.
+
+mod age;
+mod found;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use ese_engine::RecoverySet;
+use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped};
+use jetcell_report::printable_lines;
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+use serde_json::json;
+
+use self::found::Found;
+use crate::commands::recover::files;
+use crate::commands::transfer_progress::{TransferProgress, rate};
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "The instance must not be running: it was stopped, or it has crashed. A running engine makes backups through its API.
+Every page and every log is verified. The source is not changed, unless --remove-logs is given.
+A backup that was interrupted is continued by the same command.
+
+Examples:
+  jetcell backup --from /var/lib/app --to /backup/sunday           databases, and the logs that they need
+  jetcell backup --from /var/lib/app --to /backup/monday --incremental
+                                                                   the logs since the newest backup below /backup
+  jetcell backup --from /var/lib/app --to /backup/tuesday --differential --base /backup/sunday
+  jetcell backup --from /var/lib/app --to /backup/copy --copy --rate 50MB/s
+  jetcell backup --age /backup --max-age 26h                       fails if the last good backup is older
+  jetcell check /backup/sunday                                     verifies a backup
+  jetcell restore /backup/sunday /backup/monday --to restored
+
+Exit code: 0 whole, 1 whole except for databases with bad pages (or the last backup is too old), 2 no backup was made.";
+
+/// Backs up the databases and logs of a stopped instance
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Backup {
+    /// Directory with the logs and databases of the instance; may be repeated
+    #[arg(long, value_name = "DIR", required_unless_present = "age")]
+    from: Vec<PathBuf>,
+    /// Directory for the backup: empty, new, or with an interrupted backup of the same instance
+    #[arg(long, value_name = "DIR", required_unless_present = "age")]
+    to: Option<PathBuf>,
+    /// Only the logs since the last full or incremental backup
+    #[arg(long, group = "kind")]
+    incremental: bool,
+    /// Only the logs since the last full backup
+    #[arg(long, group = "kind")]
+    differential: bool,
+    /// Everything, without a part in the sequence of incremental backups
+    #[arg(long, group = "kind")]
+    copy: bool,
+    /// The backup that an incremental or differential one continues [default: the newest one beside --to]
+    #[arg(long, value_name = "BACKUP")]
+    base: Option<PathBuf>,
+    /// Limit the load on the disks
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
+    rate: Option<ByteSize>,
+    /// Remove logs that are in the backup from the source, if all databases were shut down cleanly
+    #[arg(long, conflicts_with_all = ["copy", "differential"])]
+    remove_logs: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Say how old the last good backup is: of a backup, or of a directory of backups
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "kind", "base", "rate", "remove_logs"])]
+    age: Option<PathBuf>,
+    /// The last good backup must not be older
+    #[arg(long, value_name = "TIME", requires = "age")]
+    max_age: Option<TimeSpan>,
+}
+
+impl Backup {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let result = match &self.age {
+            Some(directory) => age::age(directory, self.max_age, self.json),
+            None => self.back_up(),
+        };
+        result.unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn kind(&self) -> Kind {
+        match (self.incremental, self.differential, self.copy) {
+            (true, ..) => Kind::Incremental,
+            (_, true, _) => Kind::Differential,
+            (.., true) => Kind::Copy,
+            _ => Kind::Full,
+        }
+    }
+
+    fn back_up(&self) -> Result<Outcome, Failure> {
+        let Some(to) = &self.to else { return Err("name the directory for the backup with --to".into()) };
+        let vfs = vfs()?;
+        for from in &self.from {
+            refuse_inside(from, to)?;
+        }
+        let files = files(&self.from)?;
+        let existed = to.exists();
+        let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
+        let options = BackupOptions {
+            kind: self.kind(),
+            parent: self.parent(&vfs, &files, to)?,
+            remove_logs: self.remove_logs,
+            pace,
+            ..BackupOptions::default()
+        };
+        let began = Instant::now();
+        let made = back_up_stopped(&vfs, &files, to, &options);
+        drop(progress);
+        let made = made.map_err(|error| {
+            if !existed && !matches!(error, BackupError::Stopped) {
+                // Only an empty directory is removed.
+                let _ = std::fs::remove_dir(to);
+            }
+            explained(&error)
+        })?;
+        let bad = made.manifest.databases.iter().any(|database| !database.usable);
+        console::print(&match self.json {
+            true => format!("{}\n", as_json(to, &made)),
+            false => as_text(to, &made, began.elapsed().as_secs_f64()),
+        });
+        Ok(if bad { Outcome::Findings } else { Outcome::Good })
+    }
+
+    /// The backup that this one continues.
+    fn parent(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf], to: &Path) -> Result<Option<PathBuf>, Failure> {
+        if self.base.is_some() || self.kind().has_pages() {
+            return Ok(self.base.clone());
+        }
+        let set = RecoverySet::find(vfs, files).map_err(|error| explained(&error.into()))?;
+        let stream: String = set.signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let to = std::path::absolute(to).map_err(|error| format!("{}: {error}", to.display()))?;
+        let fits = |found: &&Found| {
+            let kinds: &[Kind] = match self.kind() {
+                Kind::Incremental => &[Kind::Full, Kind::Incremental],
+                _ => &[Kind::Full],
+            };
+            found.manifest.log_signature == stream && kinds.contains(&found.manifest.kind)
+        };
+        let beside = found::below(vfs, to.parent().unwrap_or(Path::new("/")))?;
+        let newest = beside.whole.iter().filter(fits).max_by_key(|found| found.manifest.ended_unix_ms);
+        Ok(newest.map(|found| found.directory.clone()))
+    }
+}
+
+/// The machine's file system.
+pub fn vfs() -> Result<Arc<dyn Vfs>, Failure> {
+    let vfs = RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+    Ok(Arc::new(vfs))
+}
+
+/// Fails if `inner` is in the directory `outer`, or is that directory.
+pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::from(format!("{}: {error}", outer.display()));
+    let outer_place = std::fs::canonicalize(outer).map_err(failed)?;
+    let absolute = std::path::absolute(inner).map_err(failed)?;
+    // The path need not exist yet.
+    let existing =
+        absolute.ancestors().find_map(|path| std::fs::canonicalize(path).ok().map(|place| (path, place)));
+    let Some((path, place)) = existing else { return Ok(()) };
+    let place = place.join(absolute.strip_prefix(path).unwrap_or(Path::new("")));
+    if outer_place.is_dir() && place.starts_with(&outer_place) {
+        return Err(format!(
+            "{}: this is inside {}; name a directory elsewhere",
+            inner.display(),
+            outer.display()
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// The error, with the number and the name that ESE has for it.
+pub fn explained(error: &BackupError) -> Failure {
+    match error.jet_error() {
+        Some((code, name)) => format!("{error} ({name} {code})").into(),
+        None => error.to_string().into(),
+    }
+}
+
+fn as_json(to: &Path, made: &Made) -> serde_json::Value {
+    let manifest = &made.manifest;
+    let databases: Vec<_> = manifest
+        .databases
+        .iter()
+        .map(|database| {
+            json!({
+                "file": database.file, "source": database.source, "bytes": database.bytes,
+                "usable": database.usable, "pages": database.pages, "bad_pages": database.bad_pages,
+            })
+        })
+        .collect();
+    json!({
+        "path": to, "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
+        "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
+        "bytes": manifest.bytes(), "continued_bytes": made.continued_bytes,
+        "generations": manifest.generations, "logs": manifest.logs.len(), "databases": databases,
+        "removed_logs": made.removed_logs.map(|(first, last)| [first.0, last.0]),
+    })
+}
+
+fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
+    let manifest = &made.manifest;
+    let moved = manifest.bytes().saturating_sub(made.continued_bytes);
+    let mut lines = vec![format!(
+        "{} backup in {}: {} in {seconds:.1} s ({}/s)",
+        manifest.kind.of_engine(),
+        to.display(),
+        human_bytes(manifest.bytes()),
+        human_bytes((moved as f64 / seconds.max(1e-3)) as u64),
+    )];
+    for database in &manifest.databases {
+        let pages = &database.pages;
+        let state = if database.usable { "" } else { ", NOT USABLE" };
+        lines.push(format!(
+            "  {}: {} pages, {} never written, {} corrected, {} torn and replaced, {} bad{state}",
+            database.file, pages.read, pages.zero, pages.corrected, pages.torn, pages.bad
+        ));
+        for bad in database.bad_pages.iter().take(10) {
+            lines.push(format!("    page {}: {}", bad.page, bad.flaw));
+        }
+    }
+    let generations = manifest.generations;
+    lines.push(format!(
+        "  {} logs: generations {:X} to {:X} (hexadecimal)",
+        manifest.logs.len(),
+        generations.first,
+        generations.last
+    ));
+    if made.continued_bytes > 0 {
+        lines.push(format!(
+            "  {} were copied by an earlier call that was interrupted",
+            human_bytes(made.continued_bytes)
+        ));
+    }
+    if let Some((first, last)) = made.removed_logs {
+        lines.push(format!("  removed from the source: log generations {:X} to {:X}", first.0, last.0));
+    }
+    format!("{}\n", printable_lines(&lines.join("\n")))
+}

@@ -1,0 +1,67 @@
+//! The backups in a directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_backup::{BackupState, Manifest};
+use jetcell_vfs::Vfs;
+
+use crate::commands::backup::explained;
+use crate::outcome::Failure;
+
+/// A whole backup.
+pub struct Found {
+    pub directory: PathBuf,
+    pub manifest: Manifest,
+}
+
+/// The backups of a directory.
+#[derive(Default)]
+pub struct Backups {
+    pub whole: Vec<Found>,
+    /// Backups that were interrupted, or whose manifest was changed, with the reason.
+    pub unusable: Vec<(PathBuf, String)>,
+}
+
+impl Backups {
+    /// Whether the backups that this one continues are there, back to a full one.
+    pub fn is_complete(&self, backup: &Found) -> bool {
+        let mut manifest = &backup.manifest;
+        // A loop of parents would be the work of an enemy.
+        for _ in 0..=self.whole.len() {
+            if manifest.kind.has_pages() {
+                return manifest.databases.iter().all(|database| database.usable);
+            }
+            let parent = self.whole.iter().find(|found| Some(&found.manifest.id) == manifest.parent.as_ref());
+            let Some(parent) = parent else { return false };
+            manifest = &parent.manifest;
+        }
+        false
+    }
+}
+
+/// The backup in a directory itself, or those in the directories in it.
+pub fn below(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Backups, Failure> {
+    let failed = |error: std::io::Error| Failure::from(format!("{}: {error}", directory.display()));
+    let mut directories = vec![directory.to_path_buf()];
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        directories.extend(path.is_dir().then_some(path));
+    }
+    directories.sort();
+    let mut found = Backups::default();
+    for directory in directories {
+        match Manifest::state(&**vfs, &directory) {
+            Ok(BackupState::Whole(manifest)) => found.whole.push(Found { directory, manifest: *manifest }),
+            Ok(BackupState::Partial) => {
+                found.unusable.push((directory, "interrupted, and not whole".to_string()));
+            }
+            Ok(BackupState::None) => {}
+            Err(error) => {
+                let why = explained(&error).to_string();
+                found.unusable.push((directory, why));
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,148 @@
+//! The check of backups: every byte, by the checksums of the manifest.
+
+use std::path::{Path, PathBuf};
+
+use ese_check::Throttle;
+use jetcell_backup::{Cancel, Subset, Verification, VerifyOptions, verify};
+use jetcell_report::printable_lines;
+use jetcell_workload::units::{ByteSize, human_bytes};
+use serde_json::json;
+
+use crate::commands::backup::{explained, vfs};
+use crate::commands::transfer_progress::TransferProgress;
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+/// Files that a backup has besides those that were backed up.
+const OWN: [&str; 3] = ["manifest.json", "manifest.partial.json", "verified.json"];
+
+/// The directories that are backups, whole or not, among those of the files.
+pub fn of_files(files: &[PathBuf]) -> Vec<PathBuf> {
+    let is_manifest =
+        |path: &&PathBuf| path.file_name().is_some_and(|name| OWN[..2].iter().any(|own| name == *own));
+    let mut found: Vec<PathBuf> =
+        files.iter().filter(is_manifest).filter_map(|path| path.parent()).map(Path::to_path_buf).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Whether a file describes a backup.
+pub fn is_own(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| OWN.iter().any(|own| name == *own))
+}
+
+/// What is verified, how fast, and how the result is printed.
+pub struct Options {
+    pub subset: Option<Subset>,
+    pub only_new: bool,
+    pub throttle: Option<Throttle>,
+    pub json: bool,
+    pub cancel: Cancel,
+}
+
+/// Verifies a backup, and prints the result.
+pub fn check(directory: &Path, options: &Options) -> Result<Outcome, Failure> {
+    let Options { subset, only_new, throttle, json, .. } = *options;
+    let rate = match throttle {
+        Some(Throttle::BytesPerSecond(rate)) => Some(ByteSize(rate)),
+        Some(Throttle::Pause(_)) => return Err("a backup is checked at a rate such as 20MB/s".into()),
+        None => None,
+    };
+    let (progress, pace) = TransferProgress::with_cancel("Backup", rate, options.cancel.clone());
+    let verified = verify(&vfs()?, directory, &VerifyOptions { subset, only_new, pace });
+    drop(progress);
+    let verified = match verified {
+        Ok(verified) => verified,
+        Err(error) => {
+            print_error(explained(&error));
+            return Ok(Outcome::CouldNotRun);
+        }
+    };
+    console::print(&match json {
+        true => format!("{}\n", as_json(directory, &verified)),
+        false => format!("{}\n", printable_lines(&as_text(directory, &verified))),
+    });
+    let usable = verified.manifest.databases.iter().all(|database| database.usable);
+    Ok(if verified.faults.is_empty() && usable { Outcome::Good } else { Outcome::Findings })
+}
+
+fn as_json(directory: &Path, verified: &Verification) -> serde_json::Value {
+    let manifest = &verified.manifest;
+    let faults: Vec<_> = verified
+        .faults
+        .iter()
+        .map(|(path, at, what)| json!({ "path": path, "offset": at, "what": what }))
+        .collect();
+    json!({
+        "type": "backup", "path": directory, "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
+        "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
+        "generations": manifest.generations,
+        "unusable": manifest.databases.iter().filter(|database| !database.usable).map(|database| &database.file).collect::<Vec<_>>(),
+        "bytes": verified.bytes, "total_bytes": verified.total_bytes,
+        "ranges": verified.ranges, "total_ranges": verified.total_ranges,
+        "oldest_verification": verified.oldest, "faults": faults,
+    })
+}
+
+fn as_text(directory: &Path, verified: &Verification) -> String {
+    let manifest = &verified.manifest;
+    let mut lines: Vec<String> = verified
+        .faults
+        .iter()
+        .map(|(path, at, what)| format!("error: {}: at byte {at}: {what}", path.display()))
+        .collect();
+    for database in manifest.databases.iter().filter(|database| !database.usable) {
+        let file = &database.file;
+        lines.push(format!(
+            "error: {file}: {} bad pages when it was backed up; not usable",
+            database.pages.bad
+        ));
+    }
+    let verdict = if lines.is_empty() { "good" } else { "BAD" };
+    lines.push(format!(
+        "{}: {} backup, {} of {} verified: {verdict}",
+        directory.display(),
+        manifest.kind.of_engine(),
+        human_bytes(verified.bytes),
+        human_bytes(verified.total_bytes)
+    ));
+    if verified.ranges < verified.total_ranges && verified.oldest.is_none() {
+        lines.push("  parts of it were never verified; --new verifies them".to_string());
+    }
+    if let Some(why) = &verified.not_remembered {
+        lines.push(format!("  the next check does not know what was verified: {why}"));
+    }
+    lines.join("\n")
+}
+
+/// Reads `2/7`, `10%` or `50GiB`.
+pub fn subset(text: &str) -> Result<Subset, String> {
+    let wrong = || format!("`{text}` is no part; write for example 2/7, 10% or 50GiB");
+    if let Some((part, of)) = text.split_once('/') {
+        let (part, of): (u64, u64) =
+            (part.trim().parse().map_err(|_| wrong())?, of.trim().parse().map_err(|_| wrong())?);
+        return if (1..=of).contains(&part) { Ok(Subset::Part(part, of)) } else { Err(wrong()) };
+    }
+    if let Some(percent) = text.strip_suffix('%') {
+        let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
+        return if percent > 0.0 && percent <= 100.0 { Ok(Subset::Percent(percent)) } else { Err(wrong()) };
+    }
+    let bytes: ByteSize = text.parse().map_err(|_| wrong())?;
+    if bytes.0 == 0 { Err(wrong()) } else { Ok(Subset::Bytes(bytes.0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subset_is_a_part_a_percentage_or_a_size() {
+        assert_eq!(subset("2/7"), Ok(Subset::Part(2, 7)));
+        assert_eq!(subset("12.5%"), Ok(Subset::Percent(12.5)));
+        assert_eq!(subset("1GiB"), Ok(Subset::Bytes(1 << 30)));
+        for wrong in ["", "0/7", "8/7", "a/b", "0%", "101%", "0", "-1GiB", "NaN%"] {
+            assert!(subset(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `jetcell restore`: restores databases from backups.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use jetcell_backup::{RestoreOptions, Restored, restore};
+use jetcell_report::printable_lines;
+use jetcell_workload::units::{ByteSize, human_bytes};
+use serde_json::json;
+
+use crate::commands::backup::{explained, refuse_inside, vfs};
+use crate::commands::transfer_progress::{TransferProgress, rate};
+use crate::commands::until::{Until, until};
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "The backups are a full one (or a copy), and those that continue it, in any order. Their logs are replayed, then the logs
+that survived, and transactions that had not ended are rolled back. Nothing is used before its checksum was verified.
+
+Examples:
+  jetcell restore /backup/sunday --to restored
+  jetcell restore /backup/sunday /backup/monday --to restored
+  jetcell restore /backup/sunday --logs /var/lib/app --to restored     up to the last commit that the logs have
+  jetcell restore /backup/sunday /backup/monday --until 2026-11-23T08:00:00Z --to restored
+  jetcell restore /backup/sunday --to /var/lib/app --force             over the old files; copies what differs
+  jetcell check --structure restored
+
+Exit code: 0 restored, 1 restored except for databases that the backup has with bad pages, 2 not restored.";
+
+/// Restores databases from a full backup and those that continue it
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Restore {
+    /// Directories of the backups
+    #[arg(required = true, value_name = "BACKUP")]
+    backups: Vec<PathBuf>,
+    /// Directory for databases and logs: empty or new, unless --force is given
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Directory of logs that survived: they are replayed behind those of the backups
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// Stop behind a generation, in front of a log position, or at a time
+    #[arg(long, value_name = "GENERATION|POSITION|TIME", value_parser = until)]
+    until: Option<Until>,
+    /// Restore over the files in the directory. The logs there are replaced
+    #[arg(long)]
+    force: bool,
+    /// Limit the load on the disks
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
+    rate: Option<ByteSize>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Restore {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        self.restore().unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn restore(&self) -> Result<Outcome, Failure> {
+        let vfs = vfs()?;
+        for backup in &self.backups {
+            refuse_inside(backup, &self.to)?;
+        }
+        let existed = self.to.exists();
+        let (progress, pace) = TransferProgress::start("Restore", self.rate)?;
+        let mut options = RestoreOptions {
+            logs: self.logs.clone(),
+            force: self.force,
+            threads: true,
+            pace,
+            ..RestoreOptions::default()
+        };
+        if let Some(until) = self.until {
+            options.until = Some(Box::new(move |vfs, set| until.position(vfs, set)));
+        }
+        let began = Instant::now();
+        let restored = restore(&vfs, &self.backups, &self.to, &options);
+        drop(progress);
+        let restored = restored.map_err(|error| {
+            if !existed {
+                // Only an empty directory is removed.
+                let _ = std::fs::remove_dir(&self.to);
+            }
+            explained(&error)
+        })?;
+        console::print(&match self.json {
+            true => format!("{}\n", self.as_json(&restored)),
+            false => self.as_text(&restored, began.elapsed().as_secs_f64()),
+        });
+        Ok(if restored.left_out.is_empty() { Outcome::Good } else { Outcome::Findings })
+    }
+
+    fn as_json(&self, restored: &Restored) -> serde_json::Value {
+        let left_out: Vec<_> =
+            restored.left_out.iter().map(|(file, why)| json!({ "file": file, "why": why })).collect();
+        json!({
+            "directory": self.to,
+            "generations": restored.generations.map(|(first, last)| json!({ "first": first.0, "last": last.0 })),
+            "position": restored.position.to_string(), "records": restored.records, "changes": restored.changes,
+            "undone": restored.rolled_back, "databases": restored.databases, "left_out": left_out,
+            "copied_bytes": restored.copied_bytes, "kept_bytes": restored.kept_bytes,
+        })
+    }
+
+    fn as_text(&self, restored: &Restored, seconds: f64) -> String {
+        let mut lines = vec![format!(
+            "restored into {} in {seconds:.1} s: {} copied, {} were right already",
+            self.to.display(),
+            human_bytes(restored.copied_bytes),
+            human_bytes(restored.kept_bytes)
+        )];
+        if let Some((first, last)) = restored.generations {
+            let records: u64 = restored.records.values().sum();
+            lines.push(format!(
+                "  replayed log generations {:X} to {:X} (hexadecimal), up to {}: {records} records, {} changes made",
+                first.0, last.0, restored.position, restored.changes
+            ));
+        }
+        lines.push(format!("  transactions rolled back: {}", restored.rolled_back));
+        lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
+        lines.extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
+        format!("{}\n", printable_lines(&lines.join("\n")))
+    }
+}

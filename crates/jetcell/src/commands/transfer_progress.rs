@@ -1,0 +1,118 @@
+//! Progress of a backup, a restore or the check of a backup: bytes, rate and the time that is left.
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use jetcell_backup::{Cancel, Pace, Progress};
+use jetcell_workload::units::{ByteSize, human_bytes};
+
+use crate::console;
+use crate::outcome::Failure;
+
+/// Time between two states of the bar.
+const REDRAW: Duration = Duration::from_millis(100);
+/// Time between two lines without a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+struct Shown {
+    bar: Option<ProgressBar>,
+    began: Instant,
+    at: Instant,
+}
+
+/// The bar of a transfer. It is removed when this is dropped.
+pub struct TransferProgress(Arc<Mutex<Shown>>);
+
+impl TransferProgress {
+    /// A bar, and the pace of a transfer that it shows: limited to `rate`, and stopped by Ctrl-C.
+    pub fn start(title: &'static str, rate: Option<ByteSize>) -> Result<(TransferProgress, Pace), Failure> {
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
+        Ok(TransferProgress::with_cancel(title, rate, cancel))
+    }
+
+    /// The same, stopped by `cancel`.
+    pub fn with_cancel(
+        title: &'static str,
+        rate: Option<ByteSize>,
+        cancel: Cancel,
+    ) -> (TransferProgress, Pace) {
+        let now = Instant::now();
+        let shown = Arc::new(Mutex::new(Shown { bar: None, began: now, at: now }));
+        let watched = shown.clone();
+        let show = move |progress| {
+            show(&mut watched.lock().unwrap_or_else(PoisonError::into_inner), title, progress)
+        };
+        let pace = Pace { rate: rate.map(|rate| rate.0), cancel, progress: Some(Arc::new(show)) };
+        (TransferProgress(shown), pace)
+    }
+}
+
+impl Drop for TransferProgress {
+    fn drop(&mut self) {
+        if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn show(shown: &mut Shown, title: &'static str, progress: Progress) {
+    let terminal = std::io::stderr().is_terminal();
+    if shown.at.elapsed() < if terminal { REDRAW } else { LINE_INTERVAL } {
+        return;
+    }
+    shown.at = Instant::now();
+    if terminal {
+        let bar = shown.bar.get_or_insert_with(|| {
+            let template = "{prefix} {bar:24} {percent:>3} % of {total_bytes}  {bytes_per_sec}, {eta} left";
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::new(progress.total).with_style(style).with_prefix(title)
+        });
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+        return;
+    }
+    let seconds = shown.began.elapsed().as_secs_f64().max(1e-3);
+    let rate = progress.moved as f64 / seconds;
+    let left = (progress.total - progress.done) as f64 / rate.max(1.0);
+    let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
+    let (total, rate) = (human_bytes(progress.total), human_bytes(rate as u64));
+    console::note(&format!("{title}: {percent} % of {total}, {rate}/s, {left:.0} s left"));
+}
+
+/// Reads a rate such as `50MB/s`.
+pub fn rate(text: &str) -> Result<ByteSize, String> {
+    let rate: ByteSize = text.trim().trim_end_matches("/s").parse().map_err(|_| wrong_rate(text))?;
+    if rate.0 == 0 { Err(wrong_rate(text)) } else { Ok(rate) }
+}
+
+fn wrong_rate(text: &str) -> String {
+    format!("`{text}` is not a rate; write for example 50MB/s")
+}
+
+/// The first signal stops the transfer; the second one ends the process.
+fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
+    let handler = move || {
+        if cancel.is_cancelled() {
+            std::process::exit(130);
+        }
+        cancel.cancel();
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("Ctrl-C cannot be handled: {error}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_a_unit_or_are_bytes() {
+        assert_eq!(rate("50MB/s"), Ok(ByteSize(50_000_000)));
+        assert_eq!(rate("1MiB"), Ok(ByteSize(1 << 20)));
+        assert_eq!(rate("4096"), Ok(ByteSize(4096)));
+        assert!(["", "fast", "0", "-1MB/s"].iter().all(|wrong| rate(wrong).is_err()));
+    }
+}
