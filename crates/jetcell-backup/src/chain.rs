@@ -132,11 +132,12 @@ fn other_history(directory: &Path, generation: u32) -> BackupError {
     BackupError::set(SetFault::OtherHistory, what)
 }
 
-/// Fails unless the first log of a new backup continues its parent: a restore may have begun another history since.
-pub(crate) fn check_continues(parent: &Manifest, first: &StoredLog) -> Result<()> {
+/// Fails unless a log of a new backup continues the parent of the backup, or is also in it: a restore may have begun another
+/// history since. `is_first`: it is the first log of the backup.
+pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool) -> Result<()> {
     let Some(last) = parent.logs.last() else { return Ok(()) };
-    let generation = first.generation;
-    if generation > last.generation + 1 {
+    let generation = log.generation;
+    if is_first && generation > last.generation + 1 {
         let what = format!(
             "the previous backup ends with log generation {:X}, and {generation:X} is the oldest one that is left \
              (hexadecimal); make a full backup",
@@ -144,13 +145,15 @@ pub(crate) fn check_continues(parent: &Manifest, first: &StoredLog) -> Result<()
         );
         return Err(BackupError::set(SetFault::Gap, what));
     }
-    let same = |log: &StoredLog| {
-        let open = parent.generations.last_is_open && log.generation == last.generation;
-        log.created == first.created && (open || log.checksum == first.checksum)
+    let same = |stored: &StoredLog| {
+        let open = parent.generations.last_is_open && stored.generation == last.generation;
+        stored.created == log.created && (open || stored.checksum == log.checksum)
     };
-    let continues = match parent.logs.iter().find(|log| log.generation == generation) {
-        Some(log) => same(log),
-        None => generation <= last.generation || first.continues(last),
+    let continues = match parent.logs.iter().find(|stored| stored.generation == generation) {
+        Some(stored) => same(stored),
+        // The last log of the parent may have got more records.
+        None if generation == last.generation + 1 && !parent.generations.last_is_open => log.continues(last),
+        None => true,
     };
     if continues {
         return Ok(());

@@ -5,18 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{LogCopy, PageReads};
+use ese_engine::LogCopy;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{File, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{BadPage, Kind, MANIFEST, Manifest, StoredLog, StoredPages, hex_time, hex64};
+use crate::manifest::{BadPage, Kind, MANIFEST, Manifest, PARTIAL, StoredLog, StoredPages, hex_time, hex64};
 use crate::ranges::RangeWriter;
 use crate::text_file;
-
-/// The file that marks a backup that is not whole.
-pub(crate) const PARTIAL: &str = "manifest.partial.json";
 
 /// How far an interrupted backup has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +60,7 @@ impl Destination {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(|error| BackupError::io(directory, &error))?,
         };
+        let files: Vec<PathBuf> = files.into_iter().filter(|path| !text_file::is_unfinished(path)).collect();
         let has = |name: &str| files.iter().any(|path| path.file_name().is_some_and(|file| file == name));
         let shown = directory.display();
         if has(MANIFEST) {
@@ -172,19 +170,5 @@ impl Destination {
             let _ = self.vfs.remove(&self.directory.join(&database.file));
         }
         let _ = text_file::remove(&*self.vfs, &self.directory.join(PARTIAL));
-    }
-}
-
-impl StoredPages {
-    /// The counts of a reader, after those of an interrupted backup.
-    pub(crate) fn with(self, reads: &PageReads) -> StoredPages {
-        StoredPages {
-            read: self.read + reads.pages,
-            zero: self.zero + reads.zero,
-            read_again: self.read_again + reads.read_again,
-            corrected: self.corrected + reads.corrected,
-            torn: self.torn + reads.torn,
-            bad: self.bad + reads.bad,
-        }
     }
 }

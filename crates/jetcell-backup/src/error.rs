@@ -94,6 +94,7 @@ impl BackupError {
     /// The error of ESE for this condition, with its number.
     pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         match self {
+            BackupError::Engine(ese_engine::Error::Usage(_)) => None,
             BackupError::Engine(error) => Some((error.jet_code(), error.jet_name())),
             BackupError::Set { fault, .. } => Some(fault.jet_error()),
             BackupError::Changed { .. } => Some((-1206, "JET_errDatabaseCorrupted")),

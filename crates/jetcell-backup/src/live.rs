@@ -155,8 +155,8 @@ impl LiveBackup<'_> {
             gauge.take(log.bytes.len() as u64)?;
             let name = log.path.file_name().map(|name| name.to_string_lossy().into_owned());
             let stored = self.destination.store_log(&log, name.unwrap_or_default())?;
-            if let Some(parent) = self.parent.as_ref().filter(|_| logs.is_empty()) {
-                check_continues(parent, &stored)?;
+            if let Some(parent) = &self.parent {
+                check_continues(parent, &stored, logs.is_empty())?;
             }
             logs.push(stored);
         }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::BackupKind;
+use ese_engine::{BackupKind, PageReads};
 use ese_format::{LogPosition, LogTime, Signature};
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,8 @@ use crate::text_file;
 
 /// The file that makes a directory a backup.
 pub(crate) const MANIFEST: &str = "manifest.json";
+/// The file that marks a backup that is not whole.
+pub(crate) const PARTIAL: &str = "manifest.partial.json";
 /// The version of the manifest that this crate writes.
 const FORMAT: u32 = 1;
 
@@ -198,7 +200,7 @@ impl Manifest {
                 Manifest::from_text(&path, &text).map(|manifest| BackupState::Whole(Box::new(manifest)))
             }
             None => {
-                let partial = directory.join(crate::destination::PARTIAL);
+                let partial = directory.join(PARTIAL);
                 let is_partial = vfs.exists(&partial).map_err(|e| BackupError::io(&partial, &e))?;
                 Ok(if is_partial { BackupState::Partial } else { BackupState::None })
             }
@@ -299,6 +301,20 @@ impl StoredFile<'_> {
     /// The checksums of its ranges.
     pub fn sums(&self) -> RangeSums {
         RangeSums::from_text(self.ranges).unwrap_or_default()
+    }
+}
+
+impl StoredPages {
+    /// The counts of a reader, after those of an interrupted backup.
+    pub(crate) fn with(self, reads: &PageReads) -> StoredPages {
+        StoredPages {
+            read: self.read + reads.pages,
+            zero: self.zero + reads.zero,
+            read_again: self.read_again + reads.read_again,
+            corrected: self.corrected + reads.corrected,
+            torn: self.torn + reads.torn,
+            bad: self.bad + reads.bad,
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Looks at the directory, and locks what is there. Changes nothing.
+    /// Looks at the directory, and locks its files. Changes nothing.
     ///
     /// Errors: there are files and `force` is not set (-504); one of them is in use.
     pub fn examine(vfs: &Arc<dyn Vfs>, directory: &Path, base: &str, force: bool) -> Result<Existing> {
@@ -55,6 +55,7 @@ impl Existing {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(|error| BackupError::io(directory, &error))?,
         };
+        let files: Vec<PathBuf> = files.into_iter().filter(|path| !text_file::is_unfinished(path)).collect();
         let marker = text_file::read(&**vfs, &directory.join(MARKER))?;
         let fresh = files.is_empty() || marker.as_deref() == Some(FRESH);
         if !fresh && !force {
@@ -68,7 +69,7 @@ impl Existing {
         let may_be_used = |path: &&PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-            *name == *lock_file || !matches!(&*ending, "log" | "chk" | "jrs" | "jdw" | "jfm" | "lock")
+            *name == *lock_file || !matches!(&*ending, "log" | "jtx" | "chk" | "jcp" | "jrs" | "jdw" | "jfm" | "lock")
         };
         let lock = |path: &PathBuf| {
             vfs.lock(path).map_err(|error| match error.kind() {
@@ -237,8 +238,8 @@ fn is_of_stream(name: &str, base: &str) -> bool {
     let Some((middle, ending)) = rest.rsplit_once('.') else { return false };
     let is_number = |text: &str| matches!(text.len(), 5..=8) && text.bytes().all(|b| b.is_ascii_hexdigit());
     match ending {
-        "log" => middle.is_empty() || middle == "tmp" || is_number(middle),
-        "chk" => middle.is_empty(),
+        "log" | "jtx" => middle.is_empty() || middle == "tmp" || is_number(middle),
+        "chk" | "jcp" => middle.is_empty(),
         "jrs" => true,
         _ => false,
     }

@@ -14,28 +14,11 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 use crate::chain::Chain;
 use crate::error::{BackupError, Result, SetFault};
 use crate::manifest::{StoredDatabase, StoredFile, signature_of};
-use crate::pace::{Gauge, Pace};
+use crate::pace::Gauge;
 use crate::placement::{Existing, Placement};
+use crate::restore_options::RestoreOptions;
 use crate::restore_plan::RestorePlan;
 use crate::verify::verify_file;
-
-/// Finds the position in front of which the replay stops, among the logs of the restore.
-pub type UntilFn = dyn Fn(&Arc<dyn Vfs>, &RecoverySet) -> ese_engine::Result<LogPosition>;
-
-/// Settings of a restore.
-#[derive(Default)]
-pub struct RestoreOptions {
-    /// Where the replay stops. `None`: at the end of the logs.
-    pub until: Option<Box<UntilFn>>,
-    /// The directory of logs that survived. They are replayed behind those of the backups.
-    pub logs: Option<PathBuf>,
-    /// Restore over existing files. Ranges of databases that have the right bytes already are left as they are.
-    pub force: bool,
-    /// Whether the engine uses threads.
-    pub threads: bool,
-    /// Rate, progress and cancellation.
-    pub pace: Pace,
-}
 
 /// What a restore did.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +167,7 @@ fn replay(
     let base = &plan.chain.base.manifest;
     let mut engine = InstanceOptions::with_vfs(vfs.clone(), to.to_path_buf());
     engine.base_name.clone_from(&base.base_name);
-    engine.short_log_names = plan.names.short_names;
+    engine.log_names = plan.names.log_names;
     engine.threads = options.threads;
     // A restore that is interrupted begins again with the files of the backup.
     engine.torn_page_protection = TornPageProtection::Off;

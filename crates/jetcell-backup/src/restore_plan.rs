@@ -10,7 +10,7 @@ use jetcell_vfs::Vfs;
 use crate::chain::Chain;
 use crate::error::{BackupError, Result, SetFault};
 use crate::manifest::StoredLog;
-use crate::restore::RestoreOptions;
+use crate::restore_options::RestoreOptions;
 
 /// A log to be replayed.
 pub struct PlannedLog {

@@ -102,6 +102,12 @@ fn logs_of(set: &RecoverySet, kind: Kind, parent: Option<&Manifest>) -> Result<V
         if let Some(generation) = plan.missing {
             return Err(Error::LogMissing { path: missing_in(), generation }.into());
         }
+        if let Some(committed) = plan.committed {
+            let first = plan.logs.last().map_or(committed, |(newest, _)| newest.next());
+            return Err(
+                Error::CommittedLogsMissing { path: missing_in(), committed: (first, committed) }.into()
+            );
+        }
         return Ok(plan.logs);
     }
     let Some(parent) = parent else { return Ok(Vec::new()) };
@@ -257,8 +263,8 @@ impl StoppedBackup<'_> {
         while let Some(log) = copies.next_log()? {
             gauge.take(log.bytes.len() as u64)?;
             let stored = self.destination.store_log(&log, self.set.name_of(log.generation, newest))?;
-            if let Some(parent) = self.parent.as_ref().filter(|_| logs.is_empty()) {
-                check_continues(parent, &stored)?;
+            if let Some(parent) = &self.parent {
+                check_continues(parent, &stored, logs.is_empty())?;
             }
             logs.push(stored);
         }

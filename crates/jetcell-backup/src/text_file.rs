@@ -7,6 +7,8 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::error::{BackupError, Result};
 
+/// Ending of the name of a file that is being written.
+const UNFINISHED: &str = "unfinished";
 /// Largest file that is read: the manifest of a few terabytes.
 const LARGEST: u64 = 256 << 20;
 
@@ -29,6 +31,11 @@ pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
         let _ = vfs.remove(&aside);
         BackupError::io(path, &error)
     })
+}
+
+/// Whether a file is one that a crash kept from getting its name.
+pub fn is_unfinished(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == UNFINISHED)
 }
 
 /// The content of a file; `None` if it does not exist.
@@ -63,5 +70,5 @@ pub fn remove(vfs: &dyn Vfs, path: &Path) -> Result<()> {
 
 fn aside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
-    path.with_file_name([name, OsStr::new(".unfinished")].join(OsStr::new("")))
+    path.with_file_name([name, OsStr::new(UNFINISHED)].join(OsStr::new(".")))
 }

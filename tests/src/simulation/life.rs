@@ -8,9 +8,9 @@ use ese_engine::{CreateOptions, Error, Instance, Result};
 use ese_format::LogPosition;
 use rand::Rng;
 
+use super::Simulation;
 use super::model::{Databases, State, check_indexes, difference, read_all};
 use super::work::Worker;
-use super::{Simulation, db_path};
 
 /// Steps of one life without a cut.
 const STEPS: usize = 250;
@@ -53,10 +53,10 @@ impl Simulation {
                     instance.checkpoint()?;
                 }
                 2 if self.created[number] => {
-                    instance.attach(&db_path(number), 64)?;
+                    instance.attach(&self.db_path(number), 64)?;
                 }
                 3 if self.created[number] => {
-                    let db = instance.attach(&db_path(number), 64)?;
+                    let db = instance.attach(&self.db_path(number), 64)?;
                     instance.detach(&db)?;
                 }
                 _ => {}
@@ -65,20 +65,21 @@ impl Simulation {
         Ok(())
     }
 
-    fn attach_created(&mut self, instance: &Arc<Instance>) -> Databases {
+    pub(super) fn attach_created(&mut self, instance: &Arc<Instance>) -> Databases {
         let numbers = 0..self.plan.databases;
         numbers
             .map(|number| {
                 self.created[number].then(|| {
-                    let db = instance.attach(&db_path(number), 64);
+                    let db = instance.attach(&self.db_path(number), 64);
                     db.unwrap_or_else(|error| panic!("{}: attach: {error}", self.context))
                 })
             })
             .collect()
     }
 
-    /// Finds the state that survived among the possible ones. From now on it is the only possible state.
-    fn compare(&mut self, instance: &Arc<Instance>, databases: &Databases) {
+    /// Finds the state that survived among the possible ones. From now on it is the only possible state. Returns its number
+    /// among those before.
+    pub(super) fn compare(&mut self, instance: &Arc<Instance>, databases: &Databases) -> usize {
         let mut session = instance.session();
         let mut found = State::new();
         for (number, db) in databases.iter().enumerate() {
@@ -110,11 +111,12 @@ impl Simulation {
         }
         self.states = vec![found];
         self.durable = 0;
+        which
     }
 
-    fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
+    pub(super) fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
         // Recovery may have completed an interrupted creation. Otherwise the remaining file is of no use.
-        let path = db_path(number);
+        let path = self.db_path(number);
         if self.disk.files().exists(&path).map_err(|e| Error::io(&path, &e))? {
             match instance.attach(&path, 32) {
                 Ok(db) => {
@@ -221,7 +223,7 @@ impl Simulation {
         drop(db);
         self.durable = self.states.len() - 1;
         if self.rng.random_bool(0.7) {
-            databases[number] = Some(instance.attach(&db_path(number), 64)?);
+            databases[number] = Some(instance.attach(&self.db_path(number), 64)?);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! uncommitted change, and of the lazy commits the first ones without a gap. The check must report no findings in the
 //! database files and the logs.
 
+pub mod backups;
 mod deep;
 mod disk;
 mod life;
@@ -89,6 +90,9 @@ struct Simulation {
     plan: Plan,
     rng: ChaCha8Rng,
     disk: Disk,
+    /// Where the databases and the logs are.
+    databases: Vec<PathBuf>,
+    logs: PathBuf,
     cache: Option<Arc<Cache>>,
     /// The first entry is the last state that is known to be on disk. The others are the states after each later
     /// commit.
@@ -124,40 +128,7 @@ pub fn run_on_degraded_array(seed: u64) -> Tally {
 }
 
 fn run_on(seed: u64, disk: Disk) -> Tally {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let deep = seed.is_multiple_of(DEEP_EVERY);
-    // Only pages of 4 KiB give deep trees with few records.
-    let sizes = [PageSize::KIB_4, PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
-    let size = sizes[if deep { 0 } else { rng.random_range(0..5) }];
-    let log_bytes = match size.bytes() {
-        4096 => [64 << 10, 128 << 10][rng.random_range(0..2)],
-        8192 => 128 << 10,
-        _ => 512 << 10,
-    };
-    let plan = Plan {
-        size,
-        cache_pages: rng.random_range(32..=80),
-        eviction: match [0, 500, 500, 750][rng.random_range(0..4)] {
-            0 => EvictionPolicy::WriteBack,
-            memory_permille => EvictionPolicy::KeepDeltas { memory_permille },
-        },
-        log_bytes,
-        circular: rng.random_bool(0.4),
-        depth: u64::from(log_bytes) * rng.random_range(1..4),
-        databases: if !deep && rng.random_bool(0.3) { 2 } else { 1 },
-        deep,
-    };
-    let mut simulation = Simulation {
-        created: vec![false; plan.databases],
-        plan,
-        rng,
-        disk,
-        cache: None,
-        states: vec![State::new()],
-        durable: 0,
-        tally: Tally::default(),
-        context: String::new(),
-    };
+    let mut simulation = Simulation::new(seed, disk);
     for life in 0..6 {
         simulation.context = format!("seed {seed}, life {life}");
         simulation.live();
@@ -174,15 +145,55 @@ fn run_on(seed: u64, disk: Disk) -> Tally {
     simulation.tally
 }
 
-fn db_path(number: usize) -> PathBuf {
-    PathBuf::from(format!("/db{number}/data.edb"))
-}
-
 impl Simulation {
+    /// The choices of a seed, and an empty disk.
+    fn new(seed: u64, disk: Disk) -> Simulation {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let deep = seed.is_multiple_of(DEEP_EVERY);
+        // Only pages of 4 KiB give deep trees with few records.
+        let sizes = [PageSize::KIB_4, PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
+        let size = sizes[if deep { 0 } else { rng.random_range(0..5) }];
+        let log_bytes = match size.bytes() {
+            4096 => [64 << 10, 128 << 10][rng.random_range(0..2)],
+            8192 => 128 << 10,
+            _ => 512 << 10,
+        };
+        let plan = Plan {
+            size,
+            cache_pages: rng.random_range(32..=80),
+            eviction: match [0, 500, 500, 750][rng.random_range(0..4)] {
+                0 => EvictionPolicy::WriteBack,
+                memory_permille => EvictionPolicy::KeepDeltas { memory_permille },
+            },
+            log_bytes,
+            circular: rng.random_bool(0.4),
+            depth: u64::from(log_bytes) * rng.random_range(1..4),
+            databases: if !deep && rng.random_bool(0.3) { 2 } else { 1 },
+            deep,
+        };
+        Simulation {
+            created: vec![false; plan.databases],
+            databases: ["/db0/data.edb", "/db1/data.edb"].map(PathBuf::from).to_vec(),
+            logs: PathBuf::from("/log"),
+            plan,
+            rng,
+            disk,
+            cache: None,
+            states: vec![State::new()],
+            durable: 0,
+            tally: Tally::default(),
+            context: String::new(),
+        }
+    }
+
+    fn db_path(&self, number: usize) -> PathBuf {
+        self.databases[number].clone()
+    }
+
     fn open(&mut self) -> ese_engine::Result<Arc<Instance>> {
         let disk = self.disk.files();
-        for directory in ["/db0", "/db1", "/log"] {
-            disk.create_directory(Path::new(directory)).map_err(|e| Error::io(directory, &e))?;
+        for directory in [Path::new("/db0"), Path::new("/db1"), &self.logs] {
+            disk.create_directory(directory).map_err(|e| Error::io(directory, &e))?;
         }
         let size = self.plan.size;
         let cache = Cache::new(CacheOptions {
@@ -190,7 +201,7 @@ impl Simulation {
             ..CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock())
         });
         self.count_delta_evictions(Some(cache.clone()));
-        let mut options = InstanceOptions::with_cache(disk, "/log".into(), cache);
+        let mut options = InstanceOptions::with_cache(disk, self.logs.clone(), cache);
         options.threads = false;
         options.log_file_size = self.plan.log_bytes;
         options.checkpoint_depth = self.plan.depth;
@@ -245,14 +256,15 @@ impl Simulation {
     /// Checks the files with `ese-check`.
     fn check_files(&mut self, what: &str) {
         for (number, _) in self.created.iter().enumerate().filter(|(_, created)| **created) {
-            let report = check_database(&*self.disk.files(), &db_path(number), &CheckOptions::default());
+            let report = check_database(&*self.disk.files(), &self.db_path(number), &CheckOptions::default());
             let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
             let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
             assert!(report.clean, "{}, {what}: database {number} is {}", self.context, report.state);
             assert!(findings.is_empty(), "{}, {what}: {findings:#?}", self.context);
-            self.tally.levels = self.tally.levels.max(deep::levels(&*self.disk.files(), &db_path(number)));
+            self.tally.levels =
+                self.tally.levels.max(deep::levels(&*self.disk.files(), &self.db_path(number)));
         }
-        let report = check_logs(&*self.disk.files(), Path::new("/log"), "E00", &Cancel::default());
+        let report = check_logs(&*self.disk.files(), &self.logs, "E00", &Cancel::default());
         let report = report.unwrap_or_else(|error| panic!("{}, {what}: {error}", self.context));
         assert!(report.is_sound(), "{}, {what}: {:#?}", self.context, report.findings);
     }

@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 16] = [
     ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
-    ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &["ese-check"]),
+    ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
     ("jetcell-workload", &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup"], &[]),
     ("jetcell-report", &["jetcell-workload"], &[]),
     (

@@ -286,6 +286,8 @@ impl DatabaseFile {
     pub(crate) fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
         self.update_header(|header| {
             header.state = DatabaseState::CleanShutdown;
+            // A copy in a backup is restored when it is clean.
+            header.current_full_backup = BackupInfo::default();
             header.consistent_position = position;
             header.consistent_time = now;
             header.detach_position = position;

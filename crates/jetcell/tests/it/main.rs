@@ -1,5 +1,6 @@
 //! The built command as a user runs it: its output, its exit codes, and that a refusal changes nothing.
 
+mod backup;
 mod backup_test;
 mod bad_input;
 mod cell;

@@ -1,0 +1,148 @@
+//! `jetcell backup`, `restore` and `check` of backups, on a dirty database of Windows with its logs.
+
+use std::fs;
+
+use ese_format::header::DatabaseState;
+use serde_json::Value;
+use testkit::corpus::Corpus;
+
+use crate::cell::Cell;
+use crate::recover::{checked, dirty_set, header, scramble};
+
+/// Runs the command, and returns its exit code and what it printed.
+fn run(cell: &Cell, words: &[&str]) -> (i32, String) {
+    let output = cell.program(words).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+}
+
+/// A cell with the set in `dirty` and its backup in `backup`.
+fn backed_up() -> Option<Cell> {
+    let corpus = Corpus::locate()?;
+    let cell = Cell::new();
+    dirty_set(&cell, &corpus);
+    let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup"]);
+    assert_eq!(code, 0, "{text}");
+    Some(cell)
+}
+
+#[test]
+fn a_backup_is_whole_and_is_restored_clean() {
+    let Some(cell) = backed_up() else { return };
+    let source = fs::read(cell.path("dirty/SRUDB.dat")).unwrap();
+    assert!(!cell.path("backup/manifest.partial.json").exists());
+    let (code, text) = run(&cell, &["check", "backup"]);
+    assert!(code == 0 && text.contains("verified: good"), "{text}");
+    let (code, text) = run(&cell, &["check", "--new", "--json", "backup"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["bytes"] == 0 && report["total_bytes"].as_u64() > Some(1 << 20), "{text}");
+    let (code, text) = run(&cell, &["check", "--subset", "50%", "backup"]);
+    assert_eq!(code, 0, "{text}");
+    let (code, text) = run(&cell, &["restore", "backup", "--to", "restored"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(header(&cell.path("restored/SRUDB.dat")).state, DatabaseState::CleanShutdown);
+    checked(&cell, "restored");
+    assert!(fs::read(cell.path("dirty/SRUDB.dat")).unwrap() == source);
+    // An instance would not know that the pages need these logs.
+    let copy = header(&cell.path("backup/SRUDB.dat"));
+    assert!(copy.current_full_backup.gen_low.0 > 0);
+    assert_eq!(header(&cell.path("restored/SRUDB.dat")).current_full_backup, Default::default());
+    // Over the old files, what is right stays.
+    let (code, text) = run(&cell, &["restore", "backup", "--to", "restored", "--force", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["databases"][0] == "restored/SRUDB.dat", "{text}");
+    checked(&cell, "restored");
+}
+
+#[test]
+fn the_age_of_the_last_good_backup_is_an_exit_code() {
+    let Some(cell) = backed_up() else { return };
+    assert_eq!(run(&cell, &["backup", "--age", ".", "--max-age", "1h"]).0, 0);
+    assert_eq!(run(&cell, &["backup", "--age", "backup"]).0, 0);
+    let (code, text) = run(&cell, &["backup", "--age", ".", "--max-age", "0s", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 1 && report["in_time"] == false && report["kind"] == "full", "{text}");
+    assert_eq!(run(&cell, &["backup", "--age", "dirty"]).0, 1);
+}
+
+#[test]
+fn an_incremental_backup_continues_the_one_beside_it() {
+    let Some(cell) = backed_up() else { return };
+    let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "next", "--incremental", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["parent"].is_string() && report["databases"][0].is_null(), "{text}");
+    let (code, text) = run(&cell, &["restore", "next", "backup", "--to", "restored"]);
+    assert_eq!(code, 0, "{text}");
+    checked(&cell, "restored");
+    let text = cell.program_refused(&["restore", "next", "--to", "other"]);
+    assert!(text.contains("-560"), "{text}");
+    let text =
+        cell.program_refused(&["backup", "--from", "dirty", "--to", "x", "--incremental", "--base", "dirty"]);
+    assert!(text.contains("-615"), "{text}");
+}
+
+#[test]
+fn bad_input_is_refused_and_nothing_changes() {
+    let Some(cell) = backed_up() else { return };
+    for (words, expected) in [
+        (&["backup", "--from", "dirty", "--to", "backup"][..], "-504"),
+        (&["backup", "--from", "dirty", "--to", "dirty/inside"], "inside"),
+        (&["backup", "--from", "nowhere", "--to", "x"], "nowhere"),
+        (&["backup", "--from", "dirty", "--to", "x", "--rate", "fast"], "rate"),
+        (&["restore", "dirty", "--to", "x"], "-615"),
+        (&["restore", "backup", "--to", "dirty"], "--force"),
+        (&["restore", "backup", "--to", "backup/x"], "inside"),
+        (&["restore", "backup", "backup", "--to", "x"], "both have databases"),
+        (&["restore", "backup", "--to", "x", "--until", "1"], "-553"),
+        (&["check", "--subset", "9/2", "backup"], "no part"),
+        (&["check", "--new", "dirty"], "--new"),
+    ] {
+        let text = cell.program_refused(words);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    }
+    cell.write("file", "not a directory");
+    assert_eq!(run(&cell, &["backup", "--from", "dirty", "--to", "file"]).0, 2);
+    // A backup that was cut off.
+    fs::rename(cell.path("backup/manifest.json"), cell.path("backup/manifest.partial.json")).unwrap();
+    let text = cell.program_refused(&["restore", "backup", "--to", "x"]);
+    assert!(text.contains("not whole") && text.contains("-615"), "{text}");
+    assert_eq!(run(&cell, &["check", "backup"]).0, 2);
+}
+
+#[test]
+fn a_changed_backup_is_found_and_not_restored() {
+    let Some(cell) = backed_up() else { return };
+    let manifest = fs::read_to_string(cell.path("backup/manifest.json")).unwrap();
+    cell.write("backup/manifest.json", manifest.replacen("\"zero\": ", "\"zero\": 1", 1));
+    let text = cell.program_refused(&["restore", "backup", "--to", "x"]);
+    assert!(text.contains("was changed"), "{text}");
+    assert_eq!(run(&cell, &["check", "backup"]).0, 2);
+    cell.write("backup/manifest.json", &manifest);
+    let mut database = fs::read(cell.path("backup/SRUDB.dat")).unwrap();
+    scramble(&mut database[1 << 20..][..200]);
+    cell.write("backup/SRUDB.dat", &database);
+    let (code, text) = run(&cell, &["check", "backup"]);
+    assert!(code == 1 && text.contains("SRUDB.dat"), "{text}");
+    let (code, text) = run(&cell, &["restore", "backup", "--to", "x"]);
+    assert!(code == 2 && text.contains("bytes that were backed up"), "{text}");
+    assert!(!cell.path("x").exists(), "half a restore is left");
+}
+
+#[test]
+fn a_damaged_source_gives_no_backup() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    dirty_set(&cell, &corpus);
+    let mut database = fs::read(cell.path("dirty/SRUDB.dat")).unwrap();
+    scramble(&mut database[100 * 4096..][..200]);
+    cell.write("dirty/SRUDB.dat", &database);
+    let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup"]);
+    assert!(code == 2 && text.contains("bad pages: 99") && text.contains("-1018"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(!cell.path("backup").exists() && fs::read(cell.path("dirty/SRUDB.dat")).unwrap() == database);
+    // A log that the database needs is missing.
+    fs::remove_file(cell.path("dirty/SRU.log")).unwrap();
+    fs::remove_file(cell.path("dirty/SRUtmp.log")).unwrap();
+    let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "backup"]);
+    assert!(text.contains("-543") || text.contains("-528"), "{text}");
+}

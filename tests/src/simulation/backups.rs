@@ -1,0 +1,528 @@
+//! Backups under load and restores on a simulated disk, from one seed, with power cuts during the load, the backup and the
+//! restore.
+//!
+//! The load works between the reads of a backup. The restored databases must hold the state of the model at the position up
+//! to which the logs were replayed. Then the restored instance may become the active one, with further backups: a chain of
+//! backups goes on across a restore, or is refused; it is never silently broken.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ese_check::{CheckOptions, Severity, check_database};
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::{Error, Instance, InstanceOptions, Result};
+use ese_format::LogPosition;
+use jetcell_backup::{
+    BackupError, BackupOptions, BackupState, Kind, Made, Manifest, Pace, RestoreOptions, Restored, SetFault,
+    back_up, restore, verify,
+};
+use jetcell_vfs::Vfs;
+use rand::Rng;
+
+use super::disk::Disk;
+use super::model::{Databases, State, check_indexes, difference, read_all};
+use super::work::{Commits, Worker};
+use super::{DEEP_EVERY, Simulation};
+
+/// Lives of a seed.
+const LIVES: usize = 6;
+
+/// Counts of the events of a seed.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct BackupTally {
+    /// Power cuts and kills.
+    pub cuts: u64,
+    /// Of these, during a backup.
+    pub in_backup: u64,
+    /// Of these, during a restore.
+    pub in_restore: u64,
+    /// Full backups and copies that were made.
+    pub full: u64,
+    /// Incremental and differential backups that were made.
+    pub incremental: u64,
+    /// Backups that used what an interrupted one had copied.
+    pub continued: u64,
+    /// Backups that were refused, because the databases have another history since a restore.
+    pub refused: u64,
+    /// Restores that were compared with the model.
+    pub restored: u64,
+    /// Of these, up to an earlier position.
+    pub earlier: u64,
+    /// Of these, with logs that survived.
+    pub surviving: u64,
+    /// Restored instances that became the active one.
+    pub cycles: u64,
+    /// Commits while a backup was running.
+    pub commits_in_backup: u64,
+}
+
+impl BackupTally {
+    /// Adds the counts of another seed.
+    pub fn add(&mut self, other: BackupTally) {
+        self.cuts += other.cuts;
+        self.in_backup += other.in_backup;
+        self.in_restore += other.in_restore;
+        self.full += other.full;
+        self.incremental += other.incremental;
+        self.continued += other.continued;
+        self.refused += other.refused;
+        self.restored += other.restored;
+        self.earlier += other.earlier;
+        self.surviving += other.surviving;
+        self.cycles += other.cycles;
+        self.commits_in_backup += other.commits_in_backup;
+    }
+}
+
+/// A state, and the position of the commit that made it.
+struct Moment {
+    position: LogPosition,
+    state: State,
+    /// Its number among the states of this life.
+    number: usize,
+}
+
+/// The load of one life. Backups call it between two reads.
+struct Load {
+    simulation: Simulation,
+    instance: Arc<Instance>,
+    databases: Databases,
+    workers: Vec<Worker>,
+    history: Vec<Moment>,
+    error: Option<Error>,
+}
+
+impl Load {
+    fn steps(&mut self, count: usize) -> Result<()> {
+        for _ in 0..count {
+            let mut commits = Commits::new();
+            let number = self.simulation.rng.random_range(0..self.workers.len());
+            let worked = self.workers[number].step(&mut self.simulation, &self.databases, &mut commits);
+            self.note(commits);
+            worked?;
+            match self.simulation.rng.random_range(0..12) {
+                0 => drop(self.instance.flush()?),
+                1..4 => self.instance.step()?,
+                4 => drop(self.instance.checkpoint()?),
+                _ => {}
+            }
+            self.simulation.disk.files().clock().sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, commits: Commits) {
+        for (position, number) in commits {
+            if position > LogPosition::MIN {
+                let state = self.simulation.states[number].clone();
+                self.history.push(Moment { position, state, number });
+            }
+        }
+        let durable = self.instance.durable();
+        if let Some(moment) = self.history.iter().rev().find(|moment| moment.position <= durable) {
+            self.simulation.durable = self.simulation.durable.max(moment.number);
+        }
+    }
+}
+
+/// The backups and the model of one seed.
+struct Story {
+    simulation: Simulation,
+    history: Vec<Moment>,
+    /// The last full backup and those that continue it, with the databases by their numbers.
+    chain: Vec<(PathBuf, Made)>,
+    /// The backup that was interrupted.
+    interrupted: Option<(PathBuf, Kind)>,
+    /// The active instance was restored to an earlier position, so the next backup may not continue the last one.
+    diverged: bool,
+    directories: usize,
+    tally: BackupTally,
+}
+
+/// Runs one seed; panics when a restored database differs from the model.
+pub fn run(seed: u64) -> BackupTally {
+    let mut story = Story {
+        // Without the seeds of deep trees, which take long and add nothing here.
+        simulation: Simulation::new(seed / (DEEP_EVERY - 1) + seed + 1, Disk::new()),
+        history: Vec::new(),
+        chain: Vec::new(),
+        interrupted: None,
+        diverged: false,
+        directories: 0,
+        tally: BackupTally::default(),
+    };
+    for life in 0..LIVES {
+        story.simulation.context = format!("backup seed {seed}, life {life}");
+        story = story.live();
+        // Of a history that was left, the model knows nothing.
+        if !story.chain.is_empty() && !story.diverged && story.simulation.rng.random_bool(0.7) {
+            story.restore();
+        }
+    }
+    story.simulation.count_delta_evictions(None);
+    story.tally.cuts = story.simulation.tally.cuts;
+    story.tally
+}
+
+impl Story {
+    fn fail(&self, what: &str, error: impl std::fmt::Debug) -> ! {
+        panic!("{}: {what}: {error:?}", self.simulation.context)
+    }
+
+    fn directory(&mut self, name: &str) -> PathBuf {
+        self.directories += 1;
+        PathBuf::from(format!("/{name}{}", self.directories))
+    }
+
+    /// Recovers, works, and makes backups, until the power fails or the life ends.
+    fn live(mut self) -> Story {
+        let instance = self.simulation.recover();
+        let mut databases = self.simulation.attach_created(&instance);
+        let which = self.simulation.compare(&instance, &databases);
+        self.history.retain(|moment| moment.number <= which);
+        self.history.iter_mut().for_each(|moment| moment.number = 0);
+        let state = self.simulation.states[0].clone();
+        self.history.push(Moment { position: instance.durable(), state, number: 0 });
+        let simulation = &mut self.simulation;
+        let limit = 1 << simulation.rng.random_range(6..13);
+        let at = simulation.disk.operations() + simulation.rng.random_range(0..limit) + 1;
+        simulation.disk.stop_after(if simulation.rng.random_bool(0.5) { at } else { u64::MAX });
+        let created: Result<()> = databases.iter_mut().enumerate().try_for_each(|(number, database)| {
+            if database.is_none() {
+                *database = Some(simulation.create(&instance, number)?);
+            }
+            Ok(())
+        });
+        let workers = (0..3).map(|number| Worker::new(number, instance.session())).collect();
+        let Story { simulation, history, .. } = self;
+        let load = Load { simulation, instance: instance.clone(), databases, workers, history, error: None };
+        let load = Arc::new(Mutex::new(load));
+        let mut rest = Rest {
+            chain: self.chain,
+            interrupted: self.interrupted,
+            diverged: self.diverged,
+            directories: self.directories,
+            tally: self.tally,
+        };
+        let worked = created.and_then(|()| rest.work(&instance, &load));
+        let Load { mut simulation, workers, databases, history, .. } =
+            Arc::into_inner(load).expect("the backup has ended").into_inner().expect("no panic");
+        drop((workers, databases));
+        if simulation.power() {
+            worked.unwrap_or_else(|error| panic!("{}: {error} ({error:?})", simulation.context));
+            simulation.disk.stop_after(u64::MAX);
+            if simulation.rng.random_bool(0.4) {
+                instance
+                    .shutdown()
+                    .unwrap_or_else(|error| panic!("{}: shutdown: {error}", simulation.context));
+                simulation.durable = simulation.states.len() - 1;
+            }
+        }
+        drop(instance);
+        simulation.cut();
+        let Rest { chain, interrupted, diverged, directories, tally } = rest;
+        Story { simulation, history, chain, interrupted, diverged, directories, tally }
+    }
+}
+
+/// The part of a story that is not the load.
+struct Rest {
+    chain: Vec<(PathBuf, Made)>,
+    interrupted: Option<(PathBuf, Kind)>,
+    diverged: bool,
+    directories: usize,
+    tally: BackupTally,
+}
+
+impl Rest {
+    fn work(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<Load>>) -> Result<()> {
+        let backups = load.lock().unwrap().simulation.rng.random_range(0..4);
+        for _ in 0..backups {
+            let steps = load.lock().unwrap().simulation.rng.random_range(5..60);
+            load.lock().unwrap().steps(steps)?;
+            self.back_up(instance, load)?;
+        }
+        let steps = load.lock().unwrap().simulation.rng.random_range(5..60);
+        load.lock().unwrap().steps(steps)
+    }
+
+    /// Makes a backup while the load works.
+    fn back_up(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<Load>>) -> Result<()> {
+        let (files, pick, circular) = {
+            let mut load = load.lock().unwrap();
+            let pick: u32 = load.simulation.rng.random_range(0..10);
+            (load.simulation.disk.files(), pick, load.simulation.plan.circular)
+        };
+        self.adopt_whole(&files, &load.lock().unwrap().simulation.context.clone());
+        let (directory, kind) = match self.interrupted.take() {
+            Some(interrupted) => interrupted,
+            None => {
+                self.directories += 1;
+                let kind = match pick {
+                    _ if circular || self.chain.is_empty() => Kind::Full,
+                    0..3 => Kind::Full,
+                    3 => Kind::Copy,
+                    // Differential backups continue the full one, so they end the chain of incremental ones here.
+                    4 if self.chain.len() == 1 => Kind::Differential,
+                    _ => Kind::Incremental,
+                };
+                (PathBuf::from(format!("/backup{}", self.directories)), kind)
+            }
+        };
+        let parent = match kind {
+            Kind::Full | Kind::Copy => None,
+            Kind::Differential => self.chain.first(),
+            Kind::Incremental => self.chain.last(),
+        };
+        let working = load.clone();
+        let between = move |_| {
+            let mut load = working.lock().unwrap();
+            let steps = load.simulation.rng.random_range(0..4);
+            if load.error.is_none()
+                && let Err(error) = load.steps(steps)
+            {
+                load.error = Some(error);
+            }
+        };
+        let commits = load.lock().unwrap().history.len();
+        let options = BackupOptions {
+            kind,
+            parent: parent.map(|(directory, _)| directory.clone()),
+            read_bytes: 64 << 10,
+            reads_in_flight: 3,
+            threads: false,
+            save_bytes: 1,
+            pace: Pace { progress: Some(Arc::new(between)), ..Pace::default() },
+            ..BackupOptions::default()
+        };
+        let made = back_up(instance, &files, &directory, &options);
+        drop(options);
+        let mut load = load.lock().unwrap();
+        if let Some(error) = load.error.take() {
+            drop(load);
+            self.interrupted = Some((directory, kind));
+            self.tally.in_backup += 1;
+            return Err(error);
+        }
+        let context = load.simulation.context.clone();
+        match made {
+            Ok(made) => {
+                self.tally.commits_in_backup += (load.history.len() - commits) as u64;
+                self.made(&files, directory, made, &context);
+                Ok(())
+            }
+            Err(_) if !load.simulation.power() => {
+                self.interrupted = Some((directory, kind));
+                self.tally.in_backup += 1;
+                Err(Error::Usage("the power failed during a backup".to_string()))
+            }
+            Err(BackupError::Set { fault: SetFault::NoFullBackup | SetFault::Gap, .. })
+                if self.diverged && !kind.has_pages() =>
+            {
+                self.tally.refused += 1;
+                self.chain.clear();
+                Ok(())
+            }
+            Err(error) => {
+                load.error = None;
+                panic!("{context}: backup {kind:?} to {}: {error} ({error:?})", directory.display())
+            }
+        }
+    }
+
+    /// A cut behind the manifest leaves a whole backup of which the databases may not know.
+    fn adopt_whole(&mut self, files: &Arc<dyn Vfs>, context: &str) {
+        let Some((directory, _)) = &self.interrupted else { return };
+        let Ok(BackupState::Whole(manifest)) = Manifest::state(&**files, directory) else { return };
+        let made = Made { manifest: *manifest, removed_logs: None, continued_bytes: 0 };
+        let directory = directory.clone();
+        self.interrupted = None;
+        self.made(files, directory, made, context);
+        self.diverged = true;
+    }
+
+    fn made(&mut self, files: &Arc<dyn Vfs>, directory: PathBuf, made: Made, context: &str) {
+        self.tally.continued += u64::from(made.continued_bytes > 0);
+        let verified = verify(files, &directory, &Default::default());
+        let verified = verified.unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert!(verified.faults.is_empty(), "{context}: {:?}", verified.faults);
+        let bad = made.manifest.databases.iter().find(|database| !database.usable);
+        assert!(bad.is_none(), "{context}: bad pages: {bad:?}");
+        match made.manifest.kind {
+            Kind::Full | Kind::Copy => {
+                self.tally.full += 1;
+                // A copy has no part in the sequence.
+                if made.manifest.kind == Kind::Full {
+                    self.chain = vec![(directory, made)];
+                    self.diverged = false;
+                }
+            }
+            Kind::Incremental | Kind::Differential => {
+                self.tally.incremental += 1;
+                self.chain.push((directory, made));
+            }
+        }
+    }
+}
+
+impl Story {
+    /// Restores the chain, with power cuts, and compares with the model.
+    fn restore(&mut self) {
+        let to = self.directory("restored");
+        let first = self.chain[0].1.manifest.clone();
+        let end =
+            LogPosition::new(self.chain.last().map_or(0, |last| last.1.manifest.generations.last) + 1, 0, 0);
+        let consistent = LogPosition::new(first.generations.last + 1, 1, 16);
+        let moments: Vec<LogPosition> = self
+            .history
+            .iter()
+            .map(|moment| moment.position)
+            .filter(|position| *position > consistent && *position < end)
+            .collect();
+        let rng = &mut self.simulation.rng;
+        let until = (!moments.is_empty() && rng.random_bool(0.4))
+            .then(|| moments[rng.random_range(0..moments.len())]);
+        let surviving =
+            until.is_none() && !self.simulation.plan.circular && !self.diverged && rng.random_bool(0.4);
+        let backups: Vec<PathBuf> = self.chain.iter().map(|(directory, _)| directory.clone()).collect();
+        let restored = self.restore_with_cuts(&backups, &to, until, surviving);
+        self.tally.restored += 1;
+        self.tally.earlier += u64::from(until.is_some());
+        self.tally.surviving += u64::from(surviving);
+        let found = self.content(&to, &restored, &first.databases);
+        let expected = match surviving {
+            // What the active instance would recover now.
+            true => {
+                self.simulation.states[self.simulation.durable..].iter().rev().find(|state| **state == found)
+            }
+            false => {
+                let until = until.unwrap_or(restored.position);
+                let moment = self.history.iter().rev().find(|moment| moment.position <= until);
+                moment.map(|moment| &moment.state)
+            }
+        };
+        let expected =
+            expected.unwrap_or_else(|| self.fail("no moment of the model is that old", restored.position));
+        let differs = difference(expected, &found);
+        assert!(
+            differs.is_empty(),
+            "{}: restored {backups:?} to {:?} (until {until:?}, surviving {surviving}): {differs}",
+            self.simulation.context,
+            restored.position
+        );
+        if self.simulation.rng.random_bool(0.5) {
+            self.go_on_there(&to, &restored, found, until.is_some());
+        }
+    }
+
+    fn restore_with_cuts(
+        &mut self,
+        backups: &[PathBuf],
+        to: &Path,
+        until: Option<LogPosition>,
+        surviving: bool,
+    ) -> Restored {
+        for attempt in 0.. {
+            let options = RestoreOptions {
+                until: until.map(|until| {
+                    let fixed: Box<dyn Fn(&Arc<dyn Vfs>, &ese_engine::RecoverySet) -> Result<LogPosition>> =
+                        Box::new(move |_, _| Ok(until));
+                    fixed
+                }),
+                logs: surviving.then(|| self.simulation.logs.clone()),
+                // A cut behind the end of the restore leaves no marker.
+                force: attempt > 0,
+                ..RestoreOptions::default()
+            };
+            if attempt < 3 && self.simulation.rng.random_bool(0.6) {
+                let limit = 1 << self.simulation.rng.random_range(1..9);
+                let at = self.simulation.disk.operations() + self.simulation.rng.random_range(0..limit) + 1;
+                self.simulation.disk.stop_after(at);
+            }
+            let restored = restore(&self.simulation.disk.files(), backups, to, &options);
+            match restored {
+                Ok(restored) => {
+                    self.simulation.disk.stop_after(u64::MAX);
+                    return restored;
+                }
+                Err(_) if !self.simulation.power() => {
+                    self.tally.in_restore += 1;
+                    self.simulation.cut();
+                }
+                Err(error) => self
+                    .fail(&format!("restore of {backups:?} until {until:?}, surviving {surviving}"), error),
+            }
+        }
+        unreachable!("the last attempt has no cut")
+    }
+
+    /// Checks the restored files, opens an instance on them, and returns what it finds.
+    fn content(
+        &mut self,
+        to: &Path,
+        restored: &Restored,
+        stored: &[jetcell_backup::StoredDatabase],
+    ) -> State {
+        // The checks must not change what is restored.
+        let disk = self.simulation.disk.process_kill();
+        let files = disk.files();
+        for path in &restored.databases {
+            let report = check_database(&*files, path, &CheckOptions::default());
+            let report = report.unwrap_or_else(|error| self.fail("check", error));
+            // A log that ends before its engine removed a deleted node can leave that node.
+            let findings = report.findings.iter().filter(|finding| finding.severity != Severity::Info);
+            let findings: Vec<String> = findings.map(ToString::to_string).collect();
+            assert!(
+                report.clean && findings.is_empty(),
+                "{}: {to:?}: {findings:#?}",
+                self.simulation.context
+            );
+        }
+        let size = self.simulation.plan.size;
+        let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
+        let mut options = InstanceOptions::with_cache(files, to.to_path_buf(), cache);
+        (options.threads, options.seed) = (false, Some(7));
+        let instance =
+            Instance::open(options).unwrap_or_else(|error| self.fail("opening the restored instance", error));
+        let mut found = State::new();
+        for (path, stored) in restored.databases.iter().zip(stored) {
+            let number = self.simulation.databases.iter().position(|path| *path == stored.source);
+            let number = number.unwrap_or_else(|| self.number_of(path));
+            let db = instance
+                .attach(path, 64)
+                .unwrap_or_else(|error| self.fail("attaching what was restored", error));
+            let mut session = instance.session();
+            let state =
+                read_all(number, &db, &mut session).unwrap_or_else(|error| self.fail("reading", error));
+            for ((_, name), table) in &state {
+                check_indexes(&db, &mut session, name, table).unwrap_or_else(|error| self.fail(name, error));
+            }
+            found.extend(state);
+        }
+        found
+    }
+
+    /// The number of a restored database, whose original has moved since, by its name.
+    fn number_of(&self, path: &Path) -> usize {
+        usize::from(path.file_name().is_some_and(|name| name.to_string_lossy().contains("-2")))
+    }
+
+    /// The restored instance becomes the active one.
+    fn go_on_there(&mut self, to: &Path, restored: &Restored, state: State, earlier: bool) {
+        self.tally.cycles += 1;
+        self.simulation.logs = to.to_path_buf();
+        for number in 0..self.simulation.plan.databases {
+            let path = restored.databases.iter().find(|path| self.number_of(path) == number);
+            self.simulation.created[number] = path.is_some();
+            self.simulation.databases[number] = path.cloned().unwrap_or_else(|| to.join("data-2.edb"));
+        }
+        self.history.retain(|moment| moment.position <= restored.position);
+        self.history.push(Moment { position: restored.position, state: state.clone(), number: 0 });
+        self.history.iter_mut().for_each(|moment| moment.number = 0);
+        self.simulation.states = vec![state];
+        self.simulation.durable = 0;
+        self.interrupted = None;
+        self.diverged |= earlier;
+    }
+}
