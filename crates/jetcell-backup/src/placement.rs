@@ -69,7 +69,8 @@ impl Existing {
         let may_be_used = |path: &&PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-            *name == *lock_file || !matches!(&*ending, "log" | "jtx" | "chk" | "jcp" | "jrs" | "jdw" | "jfm" | "lock")
+            *name == *lock_file
+                || !matches!(&*ending, "log" | "jtx" | "chk" | "jcp" | "jrs" | "jdw" | "jfm" | "lock")
         };
         let lock = |path: &PathBuf| {
             vfs.lock(path).map_err(|error| match error.kind() {

@@ -25,7 +25,7 @@ use jetcell_vfs::report_file_size_limit;
 use rustix::process::{Resource, getrlimit};
 
 use crate::colour::Colour;
-use crate::commands::backup::Backup;
+use crate::commands::backup::Backup as MakeBackup;
 use crate::commands::check::Check;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
@@ -114,7 +114,7 @@ enum Subcommands {
     /// Recover dirty databases with their logs, those of Windows included
     Recover(Box<Recover>),
     /// Back up the databases and logs of a stopped instance
-    Backup(Box<Backup>),
+    Backup(Box<MakeBackup>),
     /// Restore databases from backups
     Restore(Box<Restore>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
