@@ -5,11 +5,14 @@
 #   scripts/mutants.sh FOLDER 2/8        the third of eight shards of that folder (0/8 is the first)
 #   scripts/mutants.sh all 0/40          a sample: every 40th mutant of all folders
 #
+# scripts/mutants-at-once.py tries more mutants in less time: it builds a sample at once. This script needs no such build, so
+# it also tries mutants of constants and of functions that return impl Trait.
+#
 # Needs cargo-mutants (cargo install cargo-mutants). A mutant takes one to two minutes on two cores. The results are in
 # target/mutants/FOLDER-SHARD/mutants.out; missed.txt there lists the mutants that no test caught.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[[ $# -ge 1 ]] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+[[ $# -ge 1 ]] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
 folder=$1
 shard=${2:-0/1}
 cargo mutants --version > /dev/null 2>&1 || { echo "cargo-mutants is missing: cargo install cargo-mutants" >&2; exit 2; }
