@@ -29,6 +29,10 @@ const FONT: (&str, u32) = ("sans-serif", 15);
 /// Placeholder colours, which are replaced by custom properties in the text of the drawing.
 const INK: RGBColor = RGBColor(0xC1, 0x5E, 0xFE);
 const GRID: RGBColor = RGBColor(0xC1, 0x5E, 0xFF);
+const LIMIT: RGBColor = RGBColor(0xC1, 0x5E, 0xFD);
+
+/// A limit that is further above the values is named and not drawn, because the values would be a flat line.
+const LIMIT_IN_SIGHT: f64 = 5.0;
 
 const fn placeholder(series: usize) -> RGBColor {
     RGBColor(0xC1, 0x5E, series as u8)
@@ -39,8 +43,19 @@ const fn placeholder(series: usize) -> RGBColor {
 pub enum Along {
     /// Seconds, shown as seconds, minutes or hours.
     Time,
+    /// Share of all transfers, as the number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %.
+    Percentile,
     /// Another quantity, with its unit.
     Quantity(String),
+}
+
+/// A limit of the values: a horizontal line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitLine {
+    /// The limit.
+    pub value: f64,
+    /// What it limits, for the legend.
+    pub name: String,
 }
 
 /// Scale of the vertical axis.
@@ -84,13 +99,37 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// A marked value of the horizontal axis, with its name for the legend.
     pub mark: Option<(f64, String)>,
+    /// Limits of the values.
+    pub limits: Vec<LimitLine>,
 }
 
 impl Chart {
     /// A chart of values over time.
     pub fn over_time(title: impl Into<String>, unit: impl Into<String>, series: Vec<Series>) -> Chart {
         let (title, unit) = (title.into(), unit.into());
-        Chart { title, unit, along: Along::Time, scale: Scale::Linear, series, mark: None }
+        Chart {
+            title,
+            unit,
+            along: Along::Time,
+            scale: Scale::Linear,
+            series,
+            mark: None,
+            limits: Vec::new(),
+        }
+    }
+
+    /// The chart with a limit.
+    pub(crate) fn limited(mut self, value: f64, name: impl Into<String>) -> Chart {
+        self.limits.push(LimitLine { value, name: name.into() });
+        self
+    }
+
+    /// The limits that the drawing shows.
+    fn limits_in_sight(&self) -> impl Iterator<Item = &LimitLine> {
+        let values = self.series.iter().flat_map(|series| &series.points).map(|(_, value)| *value);
+        let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let shown = move |limit: &&LimitLine| limit.value > 0.0 && limit.value <= highest * LIMIT_IN_SIGHT;
+        self.limits.iter().filter(shown)
     }
 
     /// The chart with caption and legend.
@@ -109,6 +148,13 @@ impl Chart {
                         }
                         @if let Some((_, name)) = &self.mark {
                             li { span class="swatch" style="border-top:1px solid currentColor" {} (name) }
+                        }
+                        @for limit in &self.limits {
+                            li {
+                                span class="swatch" style="border-top:2px dashed var(--bad)" {}
+                                "limit of " (limit.name) ": " (crate::number::plain(limit.value))
+                                @if !self.limits_in_sight().any(|shown| shown == limit) { " (outside the chart)" }
+                            }
                         }
                         @if left_out > 0 { li { "and " (left_out) " more that are not drawn" } }
                     }
@@ -136,24 +182,28 @@ impl Chart {
         let across = span(finite().map(|point| point.0).chain(mark));
         // Time is shown from the start.
         let across = if self.along == Along::Time { across.start.min(0.0)..across.end } else { across };
-        let (up, labels) = self.scale.range(finite().map(|point| point.1));
+        let across =
+            if self.along == Along::Percentile { 0.0..across.end.clamp(1.0, 9.0).ceil() } else { across };
+        let limits: Vec<f64> =
+            self.limits_in_sight().map(|limit| self.scale.height(limit.value.min(LARGEST))).collect();
+        let (up, labels) = self.scale.range(finite().map(|point| point.1).chain(limits.iter().copied()));
         let (divisor, label) = self.along.scale(&across);
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(4)
             // Half of a label at the end of an axis.
             .margin_top(9)
-            .margin_right(14)
+            .margin_right(24)
             .x_label_area_size(36)
             .y_label_area_size(46)
             .build_cartesian_2d(across.start / divisor..across.end / divisor, up.clone())?;
         chart
             .configure_mesh()
             .disable_x_mesh()
-            .x_labels(8)
+            .x_labels(if self.along == Along::Percentile { across.end as usize + 1 } else { 8 })
             .y_labels(labels)
             .x_desc(label)
-            .x_label_formatter(&|value| short(*value))
+            .x_label_formatter(&|value| self.along.label(*value))
             .y_label_formatter(&|height| short(self.scale.value(*height)))
             .label_style(FONT.into_font().color(&INK))
             .axis_style(INK)
@@ -162,6 +212,10 @@ impl Chart {
             .draw()?;
         if let Some(at) = mark.map(|at| at / divisor) {
             chart.draw_series(LineSeries::new([(at, up.start), (at, up.end)], INK.stroke_width(1)))?;
+        }
+        for height in limits {
+            let ends = [across.start, across.end].map(|at| (at / divisor, height));
+            chart.draw_series(LineSeries::new(ends, LIMIT.stroke_width(1)))?;
         }
         let mut add = |line: &[(f64, f64)], colour: RGBColor| {
             let points = || line.iter().map(|(x, y)| (x / divisor, *y));
@@ -190,7 +244,17 @@ impl Along {
             Along::Time if range.end < 300.0 => (1.0, "seconds".into()),
             Along::Time if range.end < 4.0 * 3600.0 => (60.0, "minutes".into()),
             Along::Time => (3600.0, "hours".into()),
+            Along::Percentile => (1.0, "percent of the transfers".into()),
             Along::Quantity(name) => (1.0, name.clone()),
+        }
+    }
+
+    /// A label of the axis.
+    fn label(&self, value: f64) -> String {
+        match self {
+            // Rounding, because the difference of 100 and 0.01 is not 99.99.
+            Along::Percentile => ((1e9 * (1.0 - 10f64.powf(-value))).round() / 1e7).to_string(),
+            Along::Time | Along::Quantity(_) => short(value),
         }
     }
 }
@@ -311,6 +375,7 @@ fn coloured(svg: String, title: &str) -> String {
     };
     replace(INK, "currentColor", "");
     replace(GRID, "var(--line)", "");
+    replace(LIMIT, "var(--bad)", ";stroke-dasharray:5 4");
     for series in 0..MOST_SERIES {
         replace(placeholder(series), &property(series), dashes(series));
     }

@@ -11,7 +11,7 @@ use jetcell_workload::result::{
 };
 
 use crate::example::{result, samples, saturation};
-use crate::series::{charts, latency_over_rate, test_charts};
+use crate::series::{charts, latency_by_percentile, latency_over_rate, test_charts};
 use crate::tables;
 
 const DOCS: [&str; 2] = [
@@ -158,7 +158,7 @@ fn every_name_in_a_report_is_in_its_documentation() {
         names.push(heading.to_string());
         of_tests.extend(charts);
     }
-    let all = charts(&result, &samples).into_iter().chain(of_tests);
+    let all = charts(&result, &samples).into_iter().chain(of_tests).chain(latency_by_percentile(&result));
     for chart in all.chain([latency_over_rate(&saturation())]) {
         names.push(chart.title);
     }

@@ -9,7 +9,7 @@ use jetcell_workload::{Profile, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::advice::advice;
-use crate::series::{charts, latency_over_rate, load_heading, test_charts};
+use crate::series::{charts, latency_by_percentile, latency_over_rate, load_heading, test_charts};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::tables;
 
@@ -47,6 +47,10 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
             @if result.backup.as_ref().is_none_or(|backup| backup.cost.is_some()) {
                 h2 { (load_heading(result)) }
                 div class="charts" { @for chart in charts(result, samples) { (chart.figure()) } }
+                @if let Some(chart) = latency_by_percentile(result) {
+                    h2 { "Distribution" }
+                    div class="charts" { (chart.figure()) }
+                }
             }
             @for one in &tables::all(result, samples) { (table(one)) }
             (configuration(&result.configuration))

@@ -22,15 +22,22 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let worst = |name: &str, value: fn(&InstanceSample) -> Option<f64>| {
         over(name, &|sample| sample.instances.iter().filter_map(value).reduce(f64::max).unwrap_or(f64::NAN))
     };
+    let profile = &result.configuration;
+    let transfers = Chart::over_time(
+        "Database I/O",
+        "transfers per second, all instances",
+        vec![
+            sum("reads and writes", |i| i.database_read.per_second + i.database_write.per_second),
+            sum("reads", |i| i.database_read.per_second),
+            sum("writes", |i| i.database_write.per_second),
+        ],
+    );
+    let transfers = match profile.target_iops {
+        Some(target) => transfers.limited(target * (1.0 - profile.margin), "reads and writes, at least"),
+        None => transfers,
+    };
     let mut charts = vec![
-        Chart::over_time(
-            "Database I/O",
-            "transfers per second, all instances",
-            vec![
-                sum("reads", |i| i.database_read.per_second),
-                sum("writes", |i| i.database_write.per_second),
-            ],
-        ),
+        transfers,
         Chart::over_time(
             "Latency",
             "milliseconds, average of an interval, slowest instance",
@@ -39,7 +46,9 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
                 worst("database writes", |i| some_io(i.database_write)),
                 worst("log writes", |i| some_io(i.log_write)),
             ],
-        ),
+        )
+        .limited(profile.thresholds.average_database_read_ms, "average database reads")
+        .limited(profile.thresholds.average_log_write_ms, "average log writes"),
         Chart::over_time(
             "Log writes",
             "MiB per second, all instances",
@@ -137,6 +146,39 @@ fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
     ]
 }
 
+/// The distribution of latencies: how long all but the slowest transfers took.
+pub(crate) fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
+    let kinds = [
+        ("database reads", "database_read"),
+        ("database writes", "database_write"),
+        ("log writes", "log_write"),
+    ];
+    let line = |(name, kind): (&str, &str)| {
+        let all = result.latency.get(kind).filter(|all| all.count > 0)?;
+        // A percentile needs transfers above it.
+        let shares = [
+            (2, all.p50),
+            (10, all.p90),
+            (20, all.p95),
+            (100, all.p99),
+            (1_000, all.p99_9),
+            (10_000, all.p99_99),
+        ];
+        let known = shares.into_iter().filter(|(one_of, _)| all.count >= *one_of);
+        Some(Series::new(name, known.map(|(one_of, us)| ((one_of as f64).log10(), us as f64 / 1_000.0))))
+    };
+    let series: Vec<Series> = kinds.into_iter().filter_map(line).collect();
+    (!series.is_empty()).then(|| Chart {
+        title: "Latency by percentile".into(),
+        unit: "milliseconds that they took at most, all instances".into(),
+        along: Along::Percentile,
+        scale: Scale::Logarithmic,
+        series,
+        mark: None,
+        limits: Vec::new(),
+    })
+}
+
 /// An interval without transfers has no latency.
 fn some_io(rates: jetcell_workload::measurement::IoRates) -> Option<f64> {
     (rates.per_second > 0.0).then_some(rates.average_ms)
@@ -165,13 +207,52 @@ pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
         mark: saturation
             .sustained_rate
             .map(|rate| (rate, format!("highest sustained rate: {}", plain(rate)))),
+        limits: Vec::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::saturation;
+    use crate::example::{result, samples, saturation};
+
+    #[test]
+    fn limits_are_drawn_where_the_values_are_near_and_named_where_they_are_not() {
+        let mut run = result();
+        run.configuration.thresholds.average_log_write_ms = 1000.0;
+        let all = charts(&run, &samples(3));
+        let page = |title: &str| {
+            let chart = all.iter().find(|chart| chart.title == title).expect("the chart is there");
+            chart.figure().into_string()
+        };
+        let lines = |page: &str| page.matches("style=\"stroke:var(--bad);stroke-dasharray").count();
+        // The samples have 100 reads and writes per second, and latencies of 2 ms.
+        let transfers = page("Database I/O");
+        assert!(transfers.contains("limit of reads and writes, at least: 256.5</li>"), "{transfers}");
+        assert_eq!(lines(&transfers), 1);
+        let latency = page("Latency");
+        assert!(latency.contains("limit of average log writes: 1000 (outside the chart)"), "{latency}");
+        assert_eq!(lines(&latency), 0);
+        run.configuration.thresholds.average_database_read_ms = 10.0;
+        let near = charts(&run, &samples(3))[1].figure().into_string();
+        assert!(near.contains("limit of average database reads: 10</li>"), "{near}");
+        assert_eq!(lines(&near), 1);
+    }
+
+    #[test]
+    fn percentiles_without_transfers_above_them_are_not_drawn() {
+        let chart = latency_by_percentile(&result()).expect("there are latencies");
+        let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["database reads", "database writes", "log writes"]);
+        // Of 1000 transfers, one is slower than 99.9 %, and none than 99.99 %.
+        assert_eq!(chart.series[0].points.last(), Some(&(3.0, 30.0)));
+        let svg = chart.svg();
+        for label in ["0", "90", "99", "99.9"] {
+            assert!(svg.contains(&format!(">\n{label}\n<")), "{label}: {svg}");
+        }
+        let none = RunResult { latency: std::collections::BTreeMap::new(), ..result() };
+        assert_eq!(latency_by_percentile(&none), None);
+    }
 
     #[test]
     fn the_curve_has_each_rate_once_and_marks_the_result() {

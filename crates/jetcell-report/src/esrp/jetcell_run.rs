@@ -6,8 +6,9 @@ use jetcell_workload::result::{
     DatabaseBackup, InstanceRow, ReplayedDatabase, RunResult, total_log_reads, total_reads,
 };
 
+use crate::chart::Chart;
 use crate::esrp::server_test::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, TestKind, Window};
-use crate::series::{charts, test_charts};
+use crate::series::{charts, latency_by_percentile, test_charts};
 use crate::stored::Stored;
 use crate::tables;
 
@@ -38,7 +39,7 @@ pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> Serv
         replay: result.recovery.iter().flat_map(|recovery| &recovery.databases).map(replay_row).collect(),
         checksums: checksums(result),
         io_errors: Some(result.io_errors),
-        charts: test_charts(result).map_or_else(|| charts(result, samples), |(_, charts)| charts),
+        charts: test_charts(result).map_or_else(|| of_load(stored), |(_, charts)| charts),
         tables: all,
         ..ServerTest::of(result.machine.host.clone(), kind, source, Averages::Weighted)
     }
@@ -55,6 +56,11 @@ fn backup_row(database: &DatabaseBackup) -> BackupRow {
 
 fn replay_row(database: &ReplayedDatabase) -> ReplayRow {
     ReplayRow { instance: database.instance.clone(), logs: database.logs, seconds: database.seconds }
+}
+
+fn of_load(stored: &Stored) -> Vec<Chart> {
+    let over_time = charts(&stored.result, &stored.samples);
+    over_time.into_iter().chain(latency_by_percentile(&stored.result)).collect()
 }
 
 fn total(row: &InstanceRow) -> InstanceRow {

@@ -92,7 +92,7 @@ fn mailboxes(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
         .map(|each| each.value() * exchange.availability_groups.map_or(1.0, Figure::value));
     if let (Some(all), Some(stated)) = (exchange.mailboxes, exchange.active_mailboxes_per_server) {
         let each = all.value() / tested;
-        let mut found = format!("{}: {all} mailboxes on {tested} tested servers", plain(each));
+        let mut found = format!("{}: {all} mailboxes, servers tested: {tested}", plain(each));
         let holds = stated.value() == each.round();
         if let Some(servers) = in_groups.filter(|servers| !holds && stated.value() * servers == all.value()) {
             found += &format!(
@@ -102,7 +102,7 @@ fn mailboxes(exchange: &Exchange, loads: &[&ServerTest], checks: &mut Checks) {
         checks.judge(holds, "Table 1, Number of active mailboxes/server", stated.to_string(), found);
     }
     if let Some(servers) = in_groups.filter(|servers| *servers != tested) {
-        let found = format!("the results are of {tested} servers");
+        let found = format!("servers tested: {tested}");
         checks.add(
             Outcome::Remark,
             "Table 1, Number of servers/DAG",
