@@ -12,7 +12,7 @@ use crate::cache::DeferredUndo;
 use crate::log::RecordBatch;
 use crate::pages::Shape;
 use crate::storage::DatabaseFile;
-use crate::transaction::{Change, Version};
+use crate::transaction::{Change, SYSTEM_PROCID, Version};
 
 /// Attached to a dirty frame until the page is written or the undo information is no longer needed.
 #[doc(alias = "LRUNDOINFO")]
@@ -55,15 +55,16 @@ impl DeferredUndo for DeferredBeforeImage {
             Change::FlagDelete => (operation::FLAG_DELETE, &[][..]),
             Change::Insert | Change::ReplaceUnknown => return Ok(None),
         };
-        let record = LogRecord::UndoInfo(UndoInfo {
+        let transaction = &self.version.transaction;
+        let mut info = UndoInfo {
             node: NodeChange {
                 page: PageChange {
-                    procid: 0,
+                    procid: transaction.procid,
                     database: DatabaseIdInLog(file.log_id),
                     page: self.page,
                     after: DbTime(0),
                     before: DbTime(0),
-                    begin0: self.version.transaction.snapshot as u32,
+                    begin0: transaction.snapshot as u32,
                     level: self.version.level,
                     line: 0,
                     flags: self.shape.record_flags() | PageChangeFlags::VERSIONED,
@@ -78,11 +79,20 @@ impl DeferredUndo for DeferredBeforeImage {
             max_size: before.len() as i16,
             size_delta: 0,
             before: before.to_vec(),
-        });
+        };
         let mut batch = RecordBatch::new();
-        batch.push(&record);
-        let end = file.log.append_privileged(&batch)?.end;
-        *logged = Some(end);
+        batch.push(&LogRecord::UndoInfo(info.clone()));
+        let appended = file.log.append_with(batch.len(), true, |turn| {
+            // No commit comes between. ESE would roll back a committed deletion that an UndoInfo of its session names,
+            // together with the next transaction of the session.
+            if !transaction.is_running() {
+                info.node.page.procid = SYSTEM_PROCID;
+                batch.clear();
+                batch.push(&LogRecord::UndoInfo(info));
+            }
+            turn.append(&batch)
+        })?;
+        *logged = Some(appended.end);
         Ok(*logged)
     }
 

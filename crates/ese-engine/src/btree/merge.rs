@@ -93,7 +93,8 @@ impl Tree {
         };
         let node = NodeChange { page: change, rceid: 0, root: Some(self.root), tree: self.id };
         let mut batch = RecordBatch::new();
-        batch.push(&LogRecord::Delete(Delete { node }));
+        let [begin, commit] = self.file.numbers.bracket(SYSTEM_PROCID);
+        [begin, LogRecord::Delete(Delete { node }), commit].iter().for_each(|record| batch.push(record));
         let log = &self.file.log;
         leaf.mark_dirty_by_delta(log.tail());
         let appended = log.append_privileged(&batch)?;

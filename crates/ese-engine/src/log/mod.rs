@@ -16,6 +16,7 @@ mod segment_buffer;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transaction_numbers;
 
 pub use checkpoint_file::CheckpointFile;
 pub use log_holds::LogHold;
@@ -25,3 +26,4 @@ pub(crate) use reader::{LogChain, ReceivedLog, RecordReads};
 pub use reader::{LogReader, LogTail, StoredRecord};
 pub use record_batch::RecordBatch;
 pub use stream::{Appended, LogStream};
+pub use transaction_numbers::TransactionNumbers;

@@ -116,7 +116,7 @@ fn commits_stand_in_the_log_in_the_order_of_their_numbers() {
             let (log, transactions) = (log.clone(), transactions.clone());
             thread::spawn(move || {
                 for _ in 0..2 {
-                    let transaction = transactions.begin();
+                    let transaction = transactions.begin(1);
                     let len = batch(&[record(0, 8)]).len();
                     let commit = |appender: super::stream::Appender<'_>| {
                         transactions.commit(&transaction, |number| {

@@ -125,7 +125,7 @@ fn an_unreadable_page_does_not_stop_the_cleanup_of_other_transactions() {
     }
     assert_eq!(core.ended.len(), 1);
     // There is room in the version store, so no session gets the error.
-    let transaction = core.transactions.begin();
+    let transaction = core.transactions.begin(1);
     make_room(core, &transaction).unwrap();
     core.transactions.end(&transaction);
 

@@ -320,6 +320,10 @@ impl AtomicGroup {
         let (mut batch, mut times) = (RecordBatch::new(), PageTimes::default());
         let pieces = pieces(&self.records);
         self.prologue.iter().for_each(|record| batch.push(record));
+        let bracket = (self.procid == SYSTEM_PROCID).then(|| self.file.numbers.bracket(SYSTEM_PROCID));
+        if let Some([begin, _]) = &bracket {
+            batch.push(begin);
+        }
         if pieces.len() > 1 {
             batch.push(&LogRecord::group_mark(pieces.iter().map(Piece::logged).sum()));
         }
@@ -327,14 +331,17 @@ impl AtomicGroup {
             let time = self.file.next_time();
             let records = &mut self.records[records];
             times.assign(records, time);
-            let bracket = Macro { procid: self.procid, db_time: time };
+            let macro_record = Macro { procid: self.procid, db_time: time };
             if in_macro {
-                batch.push(&LogRecord::MacroBegin(bracket));
+                batch.push(&LogRecord::MacroBegin(macro_record));
             }
             records.iter().for_each(|record| batch.push(record));
             if in_macro {
-                batch.push(&LogRecord::MacroCommit(bracket));
+                batch.push(&LogRecord::MacroCommit(macro_record));
             }
+        }
+        if let Some([_, commit]) = &bracket {
+            batch.push(commit);
         }
         (batch, times)
     }

@@ -267,7 +267,7 @@ impl Redo {
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
                 let open = OpenTransaction {
-                    transaction: Transaction::new(u64::from(begin.begin0)),
+                    transaction: Transaction::new(begin.procid, u64::from(begin.begin0)),
                     begun: start,
                     level: begin.levels.count().max(1),
                     operations: Vec::new(),

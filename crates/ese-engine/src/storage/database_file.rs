@@ -22,7 +22,7 @@ use super::double_write::{self, DoubleWrite};
 use super::header::write_header;
 use super::write_guard::{DoubleWriteGuard, HeaderMark, WriteGuard};
 use crate::cache::{Cache, FileId, PageKey, PinnedPage};
-use crate::log::LogStream;
+use crate::log::{LogStream, TransactionNumbers};
 use crate::{Error, Result};
 
 /// Smallest number of pages by which a file grows.
@@ -35,6 +35,7 @@ pub(crate) struct FileServices {
     pub cache: Arc<Cache>,
     pub log: Arc<LogStream>,
     pub pins: Arc<CheckpointPins>,
+    pub numbers: Arc<CachePadded<TransactionNumbers>>,
 }
 
 /// The file of an attached database. ESE: `FMP`.
@@ -44,6 +45,8 @@ pub struct DatabaseFile {
     pub(crate) cache: Arc<Cache>,
     pub(crate) log: Arc<LogStream>,
     pub(crate) pins: Arc<CheckpointPins>,
+    /// Numbers for changes outside of sessions.
+    pub(crate) numbers: Arc<CachePadded<TransactionNumbers>>,
     pub(crate) vfs: Arc<dyn Vfs>,
     /// The id of the file in the cache.
     pub file_id: FileId,
@@ -87,7 +90,7 @@ pub(crate) struct OpenedFile {
 impl DatabaseFile {
     /// Opens a locked file for use. Its pages can be read from now on. The header on disk does not change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
-        let FileServices { vfs, cache, log, pins } = services;
+        let FileServices { vfs, cache, log, pins, numbers } = services;
         let OpenedFile { path, logged_path, file, lock, mut header, extension_pages, double_write } = opened;
         // After a crash, the header can name fewer generations than the log has.
         if header.state == DatabaseState::DirtyShutdown {
@@ -109,6 +112,7 @@ impl DatabaseFile {
             cache,
             log,
             pins,
+            numbers,
             vfs,
             file_id,
             log_id,

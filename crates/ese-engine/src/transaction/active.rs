@@ -114,7 +114,7 @@ impl ActiveTransaction {
     pub fn begin(&mut self) -> Result<()> {
         match &mut self.context.running {
             None => {
-                let transaction = self.context.services.transactions.begin();
+                let transaction = self.context.services.transactions.begin(self.context.procid);
                 self.context.running = Some(Running::new(transaction));
             }
             Some(running) if running.level < MAX_LEVEL => {

@@ -58,6 +58,7 @@ impl Services {
     /// The part of the services that a database file needs.
     pub(crate) fn for_files(&self) -> FileServices {
         FileServices {
+            numbers: self.transactions.numbers(),
             vfs: self.vfs.clone(),
             cache: self.cache.clone(),
             log: self.log().clone(),

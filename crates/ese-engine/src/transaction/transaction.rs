@@ -7,6 +7,7 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 use ese_format::LogPosition;
 use jetcell_sync::Mutex;
 
+use crate::log::TransactionNumbers;
 use crate::sharded::{ShardIndex, Sharded};
 
 /// The number of a commit in commit order. A snapshot sees all smaller numbers. ESE: `TRX`.
@@ -18,6 +19,8 @@ const ROLLED_BACK: u64 = u64::MAX;
 /// Identity of one outermost transaction, shared by all its versions: a single store commits all of them.
 #[derive(Debug)]
 pub struct Transaction {
+    /// The session, as log records name it.
+    pub procid: u16,
     /// Snapshot: commits with a smaller number are visible.
     pub snapshot: CommitNumber,
     /// The number of its entry in the table. Not above the snapshot.
@@ -31,12 +34,13 @@ pub struct Transaction {
 
 impl Transaction {
     /// A running transaction.
-    pub fn new(snapshot: CommitNumber) -> Arc<Transaction> {
-        Arc::new(Transaction::running(snapshot))
+    pub fn new(procid: u16, snapshot: CommitNumber) -> Arc<Transaction> {
+        Arc::new(Transaction::running(procid, snapshot))
     }
 
-    fn running(snapshot: CommitNumber) -> Transaction {
+    fn running(procid: u16, snapshot: CommitNumber) -> Transaction {
         Transaction {
+            procid,
             snapshot,
             entered: snapshot,
             shard: ShardIndex::default(),
@@ -112,51 +116,36 @@ struct Running {
 ///
 /// Invariant: a commit gets its number, its place in the log and its effect in one step. So commit order equals log
 /// order, a prefix of the log is a prefix of the commits, and a snapshot sees each commit completely or not at all.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TransactionTable {
     running: Sharded<Mutex<Running>>,
-    numbers: CachePadded<Numbers>,
-}
-
-/// One sequence of numbers for begins and commits.
-#[derive(Debug)]
-struct Numbers {
-    /// Held while a number is assigned. Never held during a wait.
-    giving: Mutex<()>,
-    next: AtomicU64,
-}
-
-impl Default for TransactionTable {
-    fn default() -> Self {
-        TransactionTable {
-            running: Sharded::default(),
-            numbers: CachePadded::new(Numbers { giving: Mutex::default(), next: AtomicU64::new(1) }),
-        }
-    }
+    numbers: Arc<CachePadded<TransactionNumbers>>,
 }
 
 impl TransactionTable {
     /// Begins a transaction with a snapshot of now. Its number is used once, so it also identifies the transaction.
-    pub fn begin(&self) -> Arc<Transaction> {
+    pub fn begin(&self, procid: u16) -> Arc<Transaction> {
         // The entry is added before the snapshot is taken. So a search for the oldest snapshot either finds the entry,
         // or had read the current number before: its result is not above this snapshot.
         let (shard, entered) = (self.running.own_shard(), self.now());
         self.running.shard(shard).lock().snapshots.push(entered);
-        let snapshot = {
-            let _one = self.numbers.giving.lock();
-            self.numbers.next.fetch_add(1, Ordering::AcqRel)
-        };
-        Arc::new(Transaction { shard, entered, ..Transaction::running(snapshot) })
+        let snapshot = self.numbers.take(1);
+        Arc::new(Transaction { shard, entered, ..Transaction::running(procid, snapshot) })
     }
 
     /// The number of the next commit. It is also the snapshot of a reader that starts now.
     pub fn now(&self) -> CommitNumber {
-        self.numbers.next.load(Ordering::Acquire)
+        self.numbers.next()
+    }
+
+    /// The numbers, for changes outside of sessions.
+    pub(crate) fn numbers(&self) -> Arc<CachePadded<TransactionNumbers>> {
+        self.numbers.clone()
     }
 
     /// Continues the numbers after recovery.
     pub fn continue_from(&self, next: CommitNumber) {
-        self.numbers.next.fetch_max(next.max(1), Ordering::AcqRel);
+        self.numbers.continue_from(next);
     }
 
     /// Commits. `log` gets the commit number, appends the commit record, and returns where the record ends. It is
@@ -166,11 +155,11 @@ impl TransactionTable {
         transaction: &Transaction,
         log: impl FnOnce(CommitNumber) -> Result<LogPosition, E>,
     ) -> Result<(CommitNumber, LogPosition), E> {
-        let _one = self.numbers.giving.lock();
+        let _one = self.numbers.hold();
         let number = self.now();
         let end = log(number)?;
         transaction.set_committed(number, end);
-        self.numbers.next.store(number + 1, Ordering::Release);
+        self.numbers.assigned(number);
         Ok((number, end))
     }
 
@@ -207,10 +196,10 @@ mod tests {
     #[test]
     fn a_snapshot_sees_only_earlier_commits_and_its_own_changes() {
         let table = TransactionTable::default();
-        let early = table.begin();
+        let early = table.begin(1);
         table.commit::<()>(&early, |_| Ok(LogPosition::MIN)).unwrap();
-        let reader = table.begin();
-        let late = table.begin();
+        let reader = table.begin(1);
+        let late = table.begin(1);
         let view = View { own: Some(reader.clone()), snapshot: reader.snapshot };
         assert!(view.sees(&early) && view.sees(&reader) && !view.sees(&late));
         table.commit::<()>(&late, |_| Ok(LogPosition::MIN)).unwrap();
@@ -221,12 +210,12 @@ mod tests {
     #[test]
     fn concurrent_begins_and_commits_keep_snapshots_consistent() {
         let table = TransactionTable::default();
-        let newest = Mutex::new(table.begin());
+        let newest = Mutex::new(table.begin(1));
         let highest_oldest = AtomicU64::new(0);
         let session = || {
             for _ in 0..20_000 {
                 let floor = highest_oldest.load(Ordering::Acquire);
-                let transaction = table.begin();
+                let transaction = table.begin(1);
                 assert!(transaction.snapshot >= floor, "history that the snapshot needs can be removed");
                 let view = View { own: None, snapshot: transaction.snapshot };
                 let other = newest.lock().clone();
@@ -248,7 +237,7 @@ mod tests {
     #[test]
     fn a_commit_ends_behind_its_record() {
         let table = TransactionTable::default();
-        let (t, end) = (table.begin(), LogPosition::new(3, 7, 99));
+        let (t, end) = (table.begin(1), LogPosition::new(3, 7, 99));
         assert_eq!(t.commit_end(), LogPosition::MIN);
         table.commit::<()>(&t, |_| Ok(end)).unwrap();
         assert_eq!(t.commit_end(), end);
@@ -257,7 +246,7 @@ mod tests {
     #[test]
     fn a_transaction_whose_commit_record_cannot_be_logged_stays_running() {
         let table = TransactionTable::default();
-        let t = table.begin();
+        let t = table.begin(1);
         assert!(table.commit(&t, |_| Err("full")).is_err());
         assert!(t.is_running());
         assert_eq!(table.oldest_snapshot(), t.snapshot);

@@ -318,12 +318,12 @@ mod tests {
     #[test]
     fn older_snapshots_see_older_states() {
         let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
-        let first = table.begin();
-        let before = table.begin();
+        let first = table.begin(1);
+        let before = table.begin(1);
         change(&store, &first, b"k", Change::Insert);
         table.commit::<()>(&first, |_| Ok(LogPosition::MIN)).unwrap();
-        let middle = table.begin();
-        let second = table.begin();
+        let middle = table.begin(1);
+        let second = table.begin(1);
         change(&store, &second, b"k", Change::Replace { before: b"one"[..].into() });
         change(&store, &second, b"k", Change::FlagDelete);
         let view = |t: &Arc<Transaction>| View { own: Some(t.clone()), snapshot: t.snapshot };
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn the_limit_is_enforced_and_removal_frees_room() {
         let (table, store) = (TransactionTable::default(), VersionStore::new(4096));
-        let t = table.begin();
+        let t = table.begin(1);
         let mut all = Vec::new();
         while store.check_room().is_ok() {
             assert!(store.bytes() < 4096);
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn every_byte_of_a_version_counts() {
         let (table, store) = (TransactionTable::default(), VersionStore::new(1 << 20));
-        let t = table.begin();
+        let t = table.begin(1);
         let bytes_of = |key: &[u8], what: Change| {
             let before = store.bytes();
             change(&store, &t, key, what);

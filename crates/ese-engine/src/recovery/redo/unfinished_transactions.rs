@@ -13,7 +13,9 @@ use super::counters::CounterOperation;
 use super::page_redo::versioned;
 use super::pending_before_images::RecoveredVersion;
 use crate::cache::FileId;
-use crate::transaction::{ActiveTransaction, Change, EndedTransaction, Transaction, UndoEntry, Version};
+use crate::transaction::{
+    ActiveTransaction, Change, EndedTransaction, SYSTEM_PROCID, Transaction, UndoEntry, Version,
+};
 use crate::{Error, Result};
 
 /// A versioned change of a node. Redo keeps it until its transaction ends.
@@ -145,7 +147,7 @@ impl Redo {
             return None;
         }
         Some(self.transactions.entry(node.page.procid).or_insert_with(|| OpenTransaction {
-            transaction: Transaction::new(u64::from(node.page.begin0)),
+            transaction: Transaction::new(node.page.procid, u64::from(node.page.begin0)),
             begun: LogPosition::MIN,
             level: node.page.level,
             operations: Vec::new(),
@@ -223,6 +225,10 @@ impl Redo {
     pub fn finish(mut self) -> Result<UnfinishedTransactions> {
         let mut transactions = Vec::new();
         for (procid, open) in std::mem::take(&mut self.transactions) {
+            // The log ends within changes outside of sessions, which redo did completely or not at all.
+            if procid == SYSTEM_PROCID && open.operations.is_empty() {
+                continue;
+            }
             let mut entries = Vec::new();
             for operation in open.operations {
                 match operation {

@@ -19,7 +19,7 @@ use crate::btree::tests::{Model, open, transaction};
 use crate::log::{LogNames, LogReader, StoredRecord};
 use crate::maintenance::cleanup;
 use crate::pages::merge::merge_type;
-use crate::transaction::ActiveTransaction;
+use crate::transaction::{ActiveTransaction, SYSTEM_PROCID};
 
 /// Records of a tree of four levels.
 const DEEP_RECORDS: u32 = 500;
@@ -140,6 +140,45 @@ fn assert_macros_of_ese(records: &[StoredRecord]) {
     }
 }
 
+/// ESE redoes a change only behind a Begin0 of its session, and leaves out the others.
+fn assert_changes_are_in_transactions(records: &[StoredRecord]) {
+    let mut open = BTreeMap::new();
+    let mut changes = 0;
+    for stored in records {
+        let (record, _) = LogRecord::decode(&stored.bytes).unwrap();
+        let procid = match &record {
+            LogRecord::Begin0(begin) => {
+                open.insert(begin.procid, begin.begin0);
+                continue;
+            }
+            LogRecord::Commit0(commit) => {
+                assert!(open.remove(&commit.procid).is_some(), "{record:?} at {:?}", stored.start);
+                continue;
+            }
+            LogRecord::MacroBegin(bracket) | LogRecord::MacroCommit(bracket) => bracket.procid,
+            LogRecord::NewPage(new) => new.procid,
+            LogRecord::Rollback(rollback) => {
+                assert!(open.contains_key(&rollback.procid), "{record:?} at {:?}", stored.start);
+                continue;
+            }
+            // The deletion of a node may be committed by then. ESE must not take it for one of the session's next transaction.
+            LogRecord::UndoInfo(info) => {
+                let page = &info.node.page;
+                let session = if open.get(&1) == Some(&page.begin0) { 1 } else { SYSTEM_PROCID };
+                assert_eq!(page.procid, session, "{:?}", stored.start);
+                continue;
+            }
+            _ => match record.page_change() {
+                Some(change) => change.procid,
+                None => continue,
+            },
+        };
+        assert!(open.contains_key(&procid), "{record:?} at {:?}", stored.start);
+        changes += 1;
+    }
+    assert!(changes > 1000, "{changes}");
+}
+
 /// Redoes the log of some work on the pages before it, and on pages of different moments, as a crash leaves them.
 /// Returns the records.
 fn assert_redo_gives_the_same_pages(
@@ -149,6 +188,7 @@ fn assert_redo_gives_the_same_pages(
     let ([mut first, middle, last], records) = worked(seed, work);
     first.resize(last.len(), vec![0; SIZE.bytes()]);
     assert_macros_of_ese(&records);
+    assert_changes_are_in_transactions(&records);
     let mut fixture = RedoFixture::on(&first.concat());
     fixture.replay_stored(records.clone()).unwrap();
     assert_equal(&fixture, &last, &format!("seed {seed}"));

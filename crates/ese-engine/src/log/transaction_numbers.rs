@@ -1,0 +1,56 @@
+//! The numbers of begins and commits in the log.
+
+use ese_format::log::record::{Begin0, BeginLevels, Commit0, LogRecord};
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Mutex, MutexGuard};
+
+/// One sequence of numbers for begins and commits, as Begin0 and Commit0 records store them. ESE: `trxNewest`.
+#[derive(Debug)]
+pub struct TransactionNumbers {
+    /// Held while a number is assigned. Never held during a wait.
+    giving: Mutex<()>,
+    next: AtomicU64,
+}
+
+impl Default for TransactionNumbers {
+    fn default() -> TransactionNumbers {
+        TransactionNumbers { giving: Mutex::default(), next: AtomicU64::new(1) }
+    }
+}
+
+impl TransactionNumbers {
+    /// The number that the next begin or commit gets.
+    pub fn next(&self) -> u64 {
+        self.next.load(Ordering::Acquire)
+    }
+
+    /// Takes `count` numbers. Returns the first one.
+    pub fn take(&self, count: u64) -> u64 {
+        let _one = self.giving.lock();
+        self.next.fetch_add(count, Ordering::AcqRel)
+    }
+
+    /// No number is assigned while the guard lives.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.giving.lock()
+    }
+
+    /// Assigns all numbers up to this one. The caller has held them since it read [`TransactionNumbers::next`].
+    pub(crate) fn assigned(&self, number: u64) {
+        self.next.store(number + 1, Ordering::Release);
+    }
+
+    /// Continues after recovery.
+    pub fn continue_from(&self, next: u64) {
+        self.next.fetch_max(next.max(1), Ordering::AcqRel);
+    }
+
+    /// The records between which changes outside of sessions stand. ESE redoes a record only behind a Begin0 of its session.
+    pub(crate) fn bracket(&self, procid: u16) -> [LogRecord; 2] {
+        let begin0 = self.take(2) as u32;
+        [
+            LogRecord::Begin0(Begin0 { procid, levels: BeginLevels::new(0, 1), begin0 }),
+            LogRecord::Commit0(Commit0 { procid, level: 0, commit0: begin0.wrapping_add(1) }),
+        ]
+    }
+}
