@@ -264,29 +264,37 @@ impl Attacher {
             return write_header(&*file, &header);
         }
         mend_shadow(&*file, &header, copies)?;
-        let signature = self.log.signature;
-        // Of a received log only this is known: page images are made when the header names their generation.
-        let named = LogPosition::new(header.gen_max_required.next().0, 1, RECORDS_AT as u16);
-        let end = if self.log.received { named } else { self.log.end };
-        self.torn_pages += double_write::restore(vfs, &path, &*file, &header, signature, end)?;
-        double_write::discard(vfs, &path)?;
+        self.restore_torn_pages(&path, &*file, &header)?;
         if header.state != DatabaseState::DirtyShutdown {
             // The crash came between the attach record and the header.
             header.state = DatabaseState::DirtyShutdown;
             begin_at(&mut header, attached_at, &self.log.signature);
         }
+        let signature = self.log.signature;
         let protection = self.options.torn_page_protection;
         let double_write = protection.create(vfs, &path, file.clone(), &header, signature)?;
         // From now on the file changes without its flush map, so the map must not match the header.
         (header.flush_signature, header.flush_map_signature) = Default::default();
-        let needed = header.gen_max_required;
+        let named = header.gen_max_required;
         let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages: 256, double_write };
         let database = self.core.attach(opened, log_id);
-        self.needed.insert(database.file.file_id, needed);
+        // A database that was shut down is consistent at each position from its attachment on.
+        if !clean {
+            self.needed.insert(database.file.file_id, named);
+        }
         if self.log.received {
-            database.file.set_ahead_until(needed);
+            database.file.set_ahead_until(named);
         }
         database.file.update_header(|_| {})
+    }
+
+    fn restore_torn_pages(&mut self, path: &Path, file: &dyn File, header: &DatabaseHeader) -> Result<()> {
+        let vfs = &*self.options.vfs;
+        // Of a received log only this is known: page images are made when the header names their generation.
+        let behind_named = LogPosition::new(header.gen_max_required.next().0, 1, RECORDS_AT as u16);
+        let end = if self.log.received { behind_named } else { self.log.end };
+        self.torn_pages += double_write::restore(vfs, path, file, header, self.log.signature, end)?;
+        double_write::discard(vfs, path)
     }
 
     /// Fails if the file comes from a backup and is to be recovered by an instance. Its checkpoint can be behind what the

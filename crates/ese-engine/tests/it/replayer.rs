@@ -278,6 +278,27 @@ fn a_log_that_is_replayed_in_parts_gives_the_same_database() {
     assert!(partial > 5, "{partial} stops within a generation");
 }
 
+#[test]
+fn a_database_is_complete_at_each_position_of_the_generation_that_attaches_it() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let disk = SimVfs::new();
+    let instance = original(&disk);
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    let mut session = instance.session();
+    work(&mut session, &db, &mut Rows::new(), &mut rng, 5);
+    session.rollback().unwrap();
+    let until = instance.core().log().tail();
+    work(&mut session, &db, &mut Rows::new(), &mut rng, 5);
+    session.rollback().unwrap();
+    instance.flush().unwrap();
+    let mut copy = replayer(&disk, 256).unwrap();
+    follow(&disk, &mut copy).unwrap();
+    assert_eq!(copy.next(), until.generation);
+    copy.replay_until(&names().current(), until).unwrap();
+    copy.check_complete().unwrap();
+    assert_eq!(copy.replayed().attached, [Path::new(COPY)]);
+}
+
 /// Undo needs a stream of its own: the copy gets the logs, and the replayed database becomes clean.
 #[test]
 fn finishing_rolls_back_what_had_not_ended() {
