@@ -23,9 +23,9 @@ fn recover(directory: &Path) -> PathBuf {
     options.log_names = set.log_names;
     options.database_paths.search(directory);
     let mut replayer = Replayer::open(options, &plan.logs[0].1).unwrap();
-    for (_, log) in &plan.logs {
-        replayer.replay_until(log, LogPosition::MAX).unwrap();
-    }
+    let Some(((_, newest), closed)) = plan.logs.split_last() else { panic!("there are no logs") };
+    closed.iter().for_each(|(_, log)| replayer.replay(log).unwrap());
+    replayer.replay_until(newest, LogPosition::MAX).unwrap();
     replayer.finish().unwrap();
     directory.join("SRUDB.dat")
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use ese_format::log::record::{
-    BeforeImageFlags, FlagInsertAndReplaceData, LogRecord, RecoveryUndo, Replace, Split, split_operation,
+    BeforeImageFlags, DatabaseIdInLog, FlagInsertAndReplaceData, LogRecord, NewPage, RecoveryUndo, Replace,
+    Split, split_operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogTime, PageNumber};
 
 use super::redo_fixture::{
-    ROOT, RedoFixture, SIZE, TREE, change, in_macro, insert, keys, node, nodes, page_of, parent_of,
+    PROCID, ROOT, RedoFixture, SIZE, TREE, change, in_macro, insert, keys, node, nodes, page_of, parent_of,
 };
 use crate::pages::apply::split_type;
 
@@ -135,6 +136,38 @@ fn a_right_split_that_moves_no_node_needs_no_image() {
     let pages = replayed(&leaves(), &records);
     let expected = ("aaa1 aaa3 aaa5 bbb1 bbb3 bbb5".into(), "bbb7".into());
     assert_eq!((keys(&pages[&SPLIT]), keys(&pages[&NEW])), expected);
+}
+
+/// Bytes that undo of uncommitted changes may need are counted on both pages.
+#[test]
+fn a_split_sets_the_reserved_bytes_of_both_pages() {
+    for reserved in [0, 17] {
+        let mut records = right_split("bbb7", 6, 2);
+        for record in &mut records {
+            if let LogRecord::Split2(split) = record
+                && split.new_page.is_some()
+            {
+                (split.split_uncommitted, split.new_uncommitted) = (reserved, 2 * reserved);
+            }
+        }
+        let pages = replayed(&leaves(), &records);
+        let found = [SPLIT, NEW].map(|page| Page::new(&pages[&page], SIZE).uncommitted_free());
+        assert_eq!(found, [reserved as usize, 2 * reserved as usize]);
+    }
+}
+
+/// The new page of a split can be formatted by a record of its own between the records of the macro.
+#[test]
+fn a_page_can_be_formatted_inside_of_a_macro() {
+    let records = right_split("bbb7", 6, 2);
+    let expected = replayed(&leaves(), &records);
+    let (database, page) = (DatabaseIdInLog(1), PageNumber::fixed(NEW));
+    let format = NewPage { procid: PROCID, database, page, tree: TREE, after: DbTime(60) };
+    for at in 1..records.len() {
+        let (before, behind) = records.split_at(at);
+        let records = [before, &[LogRecord::NewPage(format.clone())], behind].concat();
+        assert!(replayed(&leaves(), &records) == expected, "in front of record {at}");
+    }
 }
 
 /// Each page lacks all changes of a macro or none, whatever the other pages have.
