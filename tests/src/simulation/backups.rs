@@ -15,7 +15,7 @@ use ese_engine::{Error, Instance, InstanceOptions, Result};
 use ese_format::LogPosition;
 use jetcell_backup::{
     BackupError, BackupOptions, BackupState, Kind, Made, Manifest, Pace, RestoreOptions, Restored, SetFault,
-    back_up, restore, verify,
+    UntilFn, back_up, restore, verify,
 };
 use jetcell_vfs::Vfs;
 use rand::Rng;
@@ -426,8 +426,7 @@ impl Story {
         for attempt in 0.. {
             let options = RestoreOptions {
                 until: until.map(|until| {
-                    let fixed: Box<dyn Fn(&Arc<dyn Vfs>, &ese_engine::RecoverySet) -> Result<LogPosition>> =
-                        Box::new(move |_, _| Ok(until));
+                    let fixed: Box<UntilFn> = Box::new(move |_, _| Ok(until));
                     fixed
                 }),
                 logs: surviving.then(|| self.simulation.logs.clone()),

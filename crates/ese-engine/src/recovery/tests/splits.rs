@@ -165,7 +165,7 @@ fn a_page_can_be_formatted_inside_of_a_macro() {
     let format = NewPage { procid: PROCID, database, page, tree: TREE, after: DbTime(60) };
     for at in 1..records.len() {
         let (before, behind) = records.split_at(at);
-        let records = [before, &[LogRecord::NewPage(format.clone())], behind].concat();
+        let records = [before, &[LogRecord::NewPage(format)], behind].concat();
         assert!(replayed(&leaves(), &records) == expected, "in front of record {at}");
     }
 }
