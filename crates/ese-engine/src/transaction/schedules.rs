@@ -12,11 +12,11 @@ use crate::storage::CheckpointPins;
 fn a_snapshot_sees_a_commit_completely_or_not_at_all() {
     explore(|| {
         let table = Arc::new(TransactionTable::default());
-        let writer = table.begin();
+        let writer = table.begin(1);
         let reader = thread::spawn({
             let (table, writer) = (table.clone(), writer.clone());
             move || {
-                let transaction = table.begin();
+                let transaction = table.begin(1);
                 // A reader with a transaction, and one without.
                 for snapshot in [transaction.snapshot, table.now()] {
                     let view = View { own: None, snapshot };
@@ -47,7 +47,7 @@ fn history_that_a_snapshot_needs_is_not_reported_as_removable() {
             thread::spawn(move || {
                 for _ in 0..2 {
                     let below = gone.load(Ordering::SeqCst);
-                    let transaction = table.begin();
+                    let transaction = table.begin(1);
                     assert!(transaction.snapshot >= below);
                     assert!(table.oldest_snapshot() <= transaction.snapshot);
                     assert!(
