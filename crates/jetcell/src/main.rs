@@ -29,6 +29,7 @@ use crate::commands::backup::Backup as MakeBackup;
 use crate::commands::check::Check;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
+use crate::commands::doctor::Doctor;
 use crate::commands::dump::Dump;
 use crate::commands::export::Export;
 use crate::commands::man::Manual;
@@ -129,6 +130,8 @@ enum Subcommands {
     /// Calculate the reliability of RAID arrays
     #[command(subcommand, after_help = RAID_EXAMPLES)]
     Raid(Raid),
+    /// Show what a test will use of this machine, and what to change before it
+    Doctor(Doctor),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Write manual pages
@@ -233,6 +236,7 @@ fn main() -> ExitCode {
         Subcommands::Report(command) => command.run(),
         Subcommands::Compare(command) => command.run(),
         Subcommands::Raid(Raid::Reliability(command)) => command.run(),
+        Subcommands::Doctor(command) => command.run(),
         Subcommands::Completions(command) => command.run(Arguments::command()),
         Subcommands::Man(command) => command.run(Arguments::command()),
     };

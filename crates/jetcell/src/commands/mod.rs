@@ -4,6 +4,7 @@ pub mod backup;
 pub mod check;
 pub mod compare;
 pub mod completions;
+pub mod doctor;
 pub mod dump;
 pub mod export;
 pub mod man;

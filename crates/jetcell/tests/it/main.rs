@@ -5,6 +5,7 @@ mod backup_test;
 mod bad_input;
 mod cell;
 mod check;
+mod doctor;
 mod dump;
 mod esrp;
 mod manners;

@@ -1,0 +1,65 @@
+//! An observation about the machine or a directory.
+
+use serde::Serialize;
+
+/// What an observation means for a measurement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Weight {
+    /// As a measurement needs it.
+    Good,
+    /// To be known when results are read or compared.
+    Note,
+    /// To be changed before a measurement.
+    Change,
+}
+
+impl Weight {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Weight::Good => "good",
+            Weight::Note => "note",
+            Weight::Change => "change",
+        }
+    }
+}
+
+/// One line of the output.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct Observation {
+    /// `Machine`, or a directory.
+    pub(super) about: String,
+    /// What was examined, such as `direct I/O`.
+    pub(super) subject: &'static str,
+    pub(super) weight: Weight,
+    /// What was found, with units.
+    pub(super) state: String,
+    /// What to do, or what follows.
+    pub(super) advice: Option<String>,
+}
+
+impl Observation {
+    pub(super) fn good(about: &str, subject: &'static str, state: impl Into<String>) -> Observation {
+        Observation { about: about.into(), subject, weight: Weight::Good, state: state.into(), advice: None }
+    }
+
+    pub(super) fn note(
+        about: &str,
+        subject: &'static str,
+        state: impl Into<String>,
+        advice: Option<&str>,
+    ) -> Observation {
+        let advice = advice.map(str::to_string);
+        Observation { about: about.into(), subject, weight: Weight::Note, state: state.into(), advice }
+    }
+
+    pub(super) fn change(
+        about: &str,
+        subject: &'static str,
+        state: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Observation {
+        let advice = Some(advice.into());
+        Observation { about: about.into(), subject, weight: Weight::Change, state: state.into(), advice }
+    }
+}

@@ -1,0 +1,370 @@
+//! The storage under a directory: space, file system, device, and the latency of a sync.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jetcell_vfs::direct_io_available;
+use jetcell_workload::machine::{Device, Mount, Storage};
+use jetcell_workload::units::human_bytes;
+
+use super::observation::Observation;
+use super::system_files::SystemFiles;
+use crate::outcome::Failure;
+
+/// Syncs that are timed.
+const SYNCS: usize = 20;
+
+/// A device that other programs use more than this share of the time spoils a measurement, in percent.
+const MOST_BUSY: f64 = 5.0;
+
+/// A spinning disk needs several milliseconds to reach a sector. A faster sync did not reach the disk.
+const FASTEST_SPINNING_SYNC: Duration = Duration::from_millis(1);
+
+/// File systems whose files are in another machine or in another program.
+const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs"];
+
+/// A directory that exists and can be written to.
+pub(super) struct ReadyDirectory {
+    path: PathBuf,
+    /// Duration of each sync of a write of 4 KiB, sorted.
+    syncs: Vec<Duration>,
+    free: u64,
+    total: u64,
+}
+
+impl ReadyDirectory {
+    /// Opens a directory and times syncs in a file without a name, of which nothing is left.
+    pub(super) fn open(path: &Path) -> Result<ReadyDirectory, Failure> {
+        let shown = path.display();
+        let metadata = fs::metadata(path)
+            .map_err(|error| format!("{shown} cannot be examined: {error}; give a directory that exists"))?;
+        if !metadata.is_dir() {
+            return Err(format!("{shown} is not a directory; give the directory of the test").into());
+        }
+        let file = tempfile::tempfile_in(path).map_err(|error| {
+            format!("{shown} is not writable ({error}); change its permissions or give another directory")
+        })?;
+        let syncs = time_syncs(&file).map_err(|error| {
+            format!("{shown}: a file cannot be written: {error}; free space or look at the log of the kernel")
+        })?;
+        let space =
+            rustix::fs::statvfs(path).map_err(|error| format!("{shown}: free space is unknown: {error}"))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+        Ok(ReadyDirectory {
+            path: path.to_path_buf(),
+            syncs,
+            free: bytes(space.f_bavail),
+            total: bytes(space.f_blocks),
+        })
+    }
+
+    fn median_sync(&self) -> Duration {
+        self.syncs[self.syncs.len() / 2]
+    }
+}
+
+fn time_syncs(file: &File) -> std::io::Result<Vec<Duration>> {
+    let block = [0x5a; 4096];
+    let mut syncs = Vec::with_capacity(SYNCS);
+    for number in 0..SYNCS {
+        file.write_all_at(&block, (number * block.len()) as u64)?;
+        let begun = Instant::now();
+        file.sync_data()?;
+        syncs.push(begun.elapsed());
+    }
+    syncs.sort();
+    Ok(syncs)
+}
+
+/// The share of the time in which each directory's device was busy, in percent, while this program did nothing.
+pub(super) fn busy_shares(
+    files: &SystemFiles,
+    directories: &[ReadyDirectory],
+    watched: Duration,
+) -> Vec<Option<f64>> {
+    let busy = |directory: &ReadyDirectory| {
+        let device = Storage::under(&directory.path).device?;
+        let text = files.line(format!("/sys/block/{}/stat", device.name))?;
+        // The tenth field is the time with requests in flight, in milliseconds.
+        text.split_whitespace().nth(9)?.parse::<u64>().ok()
+    };
+    let before: Vec<_> = directories.iter().map(busy).collect();
+    thread::sleep(watched);
+    let shares = directories.iter().map(busy).zip(before).map(|(after, before)| {
+        let milliseconds = after?.saturating_sub(before?);
+        Some((100.0 * milliseconds as f64 / watched.as_millis() as f64).min(100.0))
+    });
+    shares.collect()
+}
+
+/// Examines the storage under a directory.
+pub(super) fn observe(
+    files: &SystemFiles,
+    directory: &ReadyDirectory,
+    busy: Option<f64>,
+) -> Vec<Observation> {
+    let about = directory.path.display().to_string();
+    let storage = Storage::under(&directory.path);
+    let state = format!("{} of {} free", human_bytes(directory.free), human_bytes(directory.total));
+    let mut all = vec![Observation::good(&about, "space", state)];
+    if let Some(mount) = &storage.mount {
+        all.extend(file_system(&about, mount));
+    }
+    all.push(if direct_io_available(&directory.path) {
+        Observation::good(&about, "direct I/O", "yes")
+    } else {
+        let state = "no: the kernel's cache would be measured, and not the storage";
+        let advice = "give a directory on another file system, or turn off what prevents direct I/O";
+        Observation::change(&about, "direct I/O", state, advice)
+    });
+    if let Some(device) = &storage.device {
+        all.push(block_device(&about, device));
+        all.extend(scheduler(&about, device));
+        all.extend(layers(files, &about, device));
+    }
+    if let Some(busy) = busy {
+        let state = format!("device busy {busy:.0} % of a second");
+        all.push(if busy > MOST_BUSY {
+            let advice =
+                "find other programs with iotop, and stop them; the results of a test would include them";
+            Observation::change(&about, "other programs", state, advice)
+        } else {
+            Observation::good(&about, "other programs", state)
+        });
+    }
+    let rotational = storage.device.as_ref().and_then(|device| device.rotational).unwrap_or(false);
+    all.push(sync_latency(&about, directory.median_sync(), directory.syncs[SYNCS - 1], rotational));
+    all
+}
+
+fn file_system(about: &str, mount: &Mount) -> Vec<Observation> {
+    let kind = mount.file_system.as_str();
+    let state = format!("{kind}, {} on {}", mount.source, mount.point.display());
+    let mut all = vec![match kind {
+        "tmpfs" | "ramfs" => {
+            let advice = "give a directory on a disk; a test refuses this one";
+            Observation::change(about, "file system", format!("{state}: memory, not storage"), advice)
+        }
+        "overlay" => {
+            let advice = "give a volume of the container; the first write to a file copies it";
+            Observation::change(about, "file system", state, advice)
+        }
+        "btrfs" | "zfs" | "bcachefs" => {
+            let advice = "it writes to new places, so files fragment with age; run the test on an aged file system, too";
+            Observation::note(about, "file system", state, Some(advice))
+        }
+        _ if REMOTE.contains(&kind) || kind.starts_with("fuse") => {
+            let advice = "a cache on the way can acknowledge writes that are not on the storage";
+            Observation::note(about, "file system", state, Some(advice))
+        }
+        _ => Observation::good(about, "file system", state),
+    }];
+    let options: Vec<&str> = mount.options.split(',').collect();
+    all.extend(mount_options(about, &options));
+    all
+}
+
+fn mount_options(about: &str, options: &[&str]) -> Vec<Observation> {
+    let mut all = Vec::new();
+    let mut change = |option: &str, advice: &str| {
+        all.push(Observation::change(about, "mount option", option, advice));
+    };
+    for &option in options {
+        match option {
+            "nobarrier" | "barrier=0" => {
+                change(option, "mount without it; a power cut can lose writes that were acknowledged");
+            }
+            "sync" | "dirsync" => {
+                change(option, "mount without it; each write would wait as if it were synced")
+            }
+            "data=journal" => {
+                change(option, "mount with data=ordered; data are written twice, and not directly")
+            }
+            "ro" => change(option, "mount it for writing"),
+            "strictatime" => change(option, "mount with relatime; each read would write the time of access"),
+            _ if option.starts_with("compress") => {
+                change(
+                    option,
+                    "mount without it, or remember that the records of a test cannot be compressed",
+                );
+            }
+            _ => {}
+        }
+    }
+    if options.contains(&"discard") {
+        let advice =
+            "deleting files sends commands to the device at once; fstrim by a timer does so at other times";
+        all.push(Observation::note(about, "mount option", "discard", Some(advice)));
+    }
+    all
+}
+
+fn block_device(about: &str, device: &Device) -> Observation {
+    let kind = match device.rotational {
+        Some(true) => "spinning disk",
+        Some(false) => "no spinning disk",
+        None => "unknown kind",
+    };
+    let model = device.model.as_deref().map(|model| format!(" {model}")).unwrap_or_default();
+    let cache = device.write_cache.as_deref().map(|cache| format!(", cache {cache}")).unwrap_or_default();
+    Observation::good(about, "device", format!("{}{model}, {kind}{cache}", device.name))
+}
+
+fn scheduler(about: &str, device: &Device) -> Option<Observation> {
+    let scheduler = device.scheduler.as_deref()?;
+    let name = &device.name;
+    let requests = device.queue_requests.map(|requests| format!(", queue of {requests}")).unwrap_or_default();
+    let state = format!("{scheduler}{requests}");
+    let set = |to: &str| format!("echo {to} > /sys/block/{name}/queue/scheduler");
+    Some(match (device.rotational, scheduler) {
+        (Some(false), "bfq") => Observation::change(about, "scheduler", state, set("none")),
+        (Some(true), "none") => {
+            let advice = format!("{}, unless the device sorts requests itself", set("mq-deadline"));
+            Observation::note(about, "scheduler", state, Some(&advice))
+        }
+        _ => Observation::good(about, "scheduler", state),
+    })
+}
+
+/// What lies between the file system and the disks: loop devices, device mapper, Linux RAID.
+fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation> {
+    let at = |file: &str| files.line(format!("/sys/block/{}/{file}", device.name));
+    let mut all = Vec::new();
+    if let Some(file) = at("loop/backing_file") {
+        let advice = "the file system below takes part in the measurement";
+        all.push(Observation::note(about, "loop device", format!("backed by {file}"), Some(advice)));
+    }
+    let slaves = files.names(format!("/sys/block/{}/slaves", device.name)).join(", ");
+    if let Some(name) = at("dm/name") {
+        let encrypted = at("dm/uuid").is_some_and(|id| id.starts_with("CRYPT-"));
+        let kind = if encrypted { "encrypted volume" } else { "volume" };
+        let advice = encrypted.then_some("the processor encrypts; compare only with other encrypted volumes");
+        all.push(Observation::note(about, "device mapper", format!("{kind} {name} on {slaves}"), advice));
+    }
+    if let Some(level) = at("md/level") {
+        let action = at("md/sync_action").unwrap_or_else(|| "idle".into());
+        let missing = at("md/degraded").filter(|count| count != "0");
+        let state = format!("{level} on {slaves}, {action}");
+        all.push(match missing {
+            Some(count) => {
+                let state = format!("{state}, {count} members are missing");
+                Observation::change(
+                    about,
+                    "Linux RAID",
+                    state,
+                    "replace the members, and wait for the rebuild",
+                )
+            }
+            None if action != "idle" => {
+                Observation::change(about, "Linux RAID", state, "wait until it is idle; see /proc/mdstat")
+            }
+            None => Observation::good(about, "Linux RAID", state),
+        });
+    }
+    all
+}
+
+fn sync_latency(about: &str, median: Duration, longest: Duration, rotational: bool) -> Observation {
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+    let state = format!(
+        "median {:.3} ms, longest {:.3} ms, of {SYNCS} writes of 4 KiB",
+        milliseconds(median),
+        milliseconds(longest)
+    );
+    if rotational && median < FASTEST_SPINNING_SYNC {
+        let advice = "a spinning disk is slower: a cache acknowledges writes; make sure that it has a battery or flash memory";
+        return Observation::note(about, "sync", state, Some(advice));
+    }
+    Observation::good(about, "sync", state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::observation::Weight;
+    use super::*;
+
+    fn mount(kind: &str, options: &str) -> Mount {
+        Mount {
+            point: PathBuf::from("/mnt/a"),
+            file_system: kind.into(),
+            source: "/dev/sda1".into(),
+            options: options.into(),
+        }
+    }
+
+    fn weights(all: &[Observation]) -> Vec<Weight> {
+        all.iter().map(|each| each.weight).collect()
+    }
+
+    #[test]
+    fn file_systems_and_options_are_judged() {
+        assert_eq!(weights(&file_system("a", &mount("ext4", "rw,relatime"))), [Weight::Good]);
+        assert_eq!(weights(&file_system("a", &mount("tmpfs", "rw"))), [Weight::Change]);
+        assert_eq!(weights(&file_system("a", &mount("fuse.sshfs", "rw"))), [Weight::Note]);
+        let all = file_system("a", &mount("ext4", "rw,nobarrier,discard,data=journal"));
+        assert_eq!(weights(&all), [Weight::Good, Weight::Change, Weight::Change, Weight::Note]);
+        let all = file_system("a", &mount("btrfs", "rw,compress=zstd:3"));
+        assert_eq!(weights(&all), [Weight::Note, Weight::Change]);
+    }
+
+    fn device(rotational: bool, scheduler: &str) -> Device {
+        Device {
+            name: "md0".into(),
+            model: None,
+            rotational: Some(rotational),
+            scheduler: Some(scheduler.into()),
+            queue_requests: Some(256),
+            write_cache: None,
+        }
+    }
+
+    #[test]
+    fn schedulers_are_judged_by_the_kind_of_device() {
+        let weight = |rotational, name| scheduler("a", &device(rotational, name)).unwrap().weight;
+        assert_eq!(weight(false, "none"), Weight::Good);
+        assert_eq!(weight(false, "bfq"), Weight::Change);
+        assert_eq!(weight(true, "none"), Weight::Note);
+        assert_eq!(weight(true, "mq-deadline"), Weight::Good);
+    }
+
+    #[test]
+    fn a_degraded_or_rebuilding_array_is_to_be_mended_first() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("sys/block/md0/md");
+        fs::create_dir_all(&directory).unwrap();
+        fs::create_dir_all(root.path().join("sys/block/md0/slaves/sda")).unwrap();
+        let files = SystemFiles::below(root.path());
+        let state = |degraded: &str, action: &str| {
+            fs::write(directory.join("level"), "raid6\n").unwrap();
+            fs::write(directory.join("degraded"), degraded).unwrap();
+            fs::write(directory.join("sync_action"), action).unwrap();
+            layers(&files, "a", &device(true, "none")).pop().unwrap()
+        };
+        assert_eq!(state("0\n", "idle\n"), Observation::good("a", "Linux RAID", "raid6 on sda, idle"));
+        assert_eq!(state("0\n", "resync\n").weight, Weight::Change);
+        assert_eq!(state("1\n", "idle\n").weight, Weight::Change);
+    }
+
+    #[test]
+    fn a_sync_that_is_too_fast_for_a_spinning_disk_is_noted() {
+        let short = Duration::from_micros(80);
+        assert_eq!(sync_latency("a", short, short, true).weight, Weight::Note);
+        assert_eq!(sync_latency("a", short, short, false).weight, Weight::Good);
+        let long = Duration::from_millis(8);
+        assert_eq!(sync_latency("a", long, long, true).weight, Weight::Good);
+    }
+
+    #[test]
+    fn a_directory_is_examined_without_a_trace() {
+        let directory = tempfile::tempdir().unwrap();
+        let ready = ReadyDirectory::open(directory.path()).unwrap();
+        let all = observe(&SystemFiles::of_this_machine(), &ready, Some(50.0));
+        assert!(all.iter().any(|each| each.subject == "sync" && each.state.contains("median")));
+        assert!(all.iter().any(|each| each.subject == "other programs" && each.weight == Weight::Change));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(ReadyDirectory::open(&directory.path().join("missing")).is_err());
+    }
+}
