@@ -14,6 +14,7 @@ use jetcell_vfs::Vfs;
 use crate::cache::{Cache, FileId};
 use crate::database::Database;
 use crate::error::BackupFault;
+use crate::events::{EventKind, Events};
 use crate::storage::{DatabaseFile, OpenedFile};
 use crate::transaction::Services;
 use crate::{Error, Result};
@@ -38,9 +39,14 @@ impl Deref for Core {
 }
 
 impl Core {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, cache: Arc<Cache>, version_store_bytes: usize) -> Arc<Core> {
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        cache: Arc<Cache>,
+        version_store_bytes: usize,
+        events: Events,
+    ) -> Arc<Core> {
         Arc::new(Core {
-            services: Arc::new(Services::new(vfs, cache, version_store_bytes)),
+            services: Arc::new(Services::new(vfs, cache, version_store_bytes, events)),
             databases: RwLock::default(),
             checkpoint: Mutex::new(LogPosition::MIN),
             backup_running: AtomicBool::new(false),
@@ -120,7 +126,9 @@ impl Core {
         });
         let (start, end) = self.append(&[record])?;
         self.log().flush(end)?;
-        self.close_clean(file, start, now)
+        self.close_clean(file, start, now)?;
+        self.events.report(EventKind::DatabaseDetached { database: file.path.clone() });
+        Ok(())
     }
 
     /// Stops using a file. All its pages are on disk, and the detach record at `position` is durable.

@@ -25,6 +25,7 @@ use self::background::Background;
 pub(crate) use self::listener::InstanceListener;
 use crate::core::Core;
 use crate::database::Database;
+use crate::events::EventKind;
 use crate::maintenance::checkpoint::{self, Checkpointer};
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
@@ -64,12 +65,19 @@ impl Instance {
     pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
         options.check()?;
         let lock = options.lock()?;
-        let core = Core::new(options.vfs.clone(), options.cache()?, options.version_store_bytes);
+        let began = options.vfs.clock().monotonic();
+        let core =
+            Core::new(options.vfs.clone(), options.cache()?, options.version_store_bytes, options.reporter());
+        core.events.report(EventKind::InstanceStarting);
         let clock = options.vfs.clock();
         let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));
         let opened = recovery::open_log(&core, &options, fresh, Arc::new(InstanceListener::new(&core)))
-            .inspect_err(|_| core.abandon())?;
+            .inspect_err(|error| {
+                let (error, what) = (error.jet_code(), error.to_string());
+                core.events.report(EventKind::RecoveryFailed { error, what });
+                core.abandon();
+            })?;
         opened.checkpoint_file.reserve().inspect_err(|_| core.abandon())?;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
@@ -97,6 +105,8 @@ impl Instance {
         if instance.options.threads {
             instance.start_threads();
         }
+        let seconds = clock.monotonic().saturating_sub(began).as_secs_f64();
+        instance.core.events.report(EventKind::InstanceStarted { seconds });
         Ok(instance)
     }
 
@@ -199,6 +209,7 @@ impl Instance {
         }
         self.core.log().close()?;
         self.closed.store(true, Ordering::Release);
+        self.core.events.report(EventKind::InstanceStopped { dirty: false });
         Ok(())
     }
 
@@ -257,6 +268,9 @@ impl Drop for Instance {
         self.core.log().stop();
         // A session may have committed in the meantime.
         self.core.ended.clear();
+        if !self.closed.load(Ordering::Acquire) {
+            self.core.events.report(EventKind::InstanceStopped { dirty: true });
+        }
     }
 }
 

@@ -52,6 +52,7 @@ mod catalog;
 mod core;
 mod database;
 mod error;
+mod events;
 mod instance;
 mod log;
 mod maintenance;
@@ -79,6 +80,10 @@ pub use backup::{
 pub use btree::Seek;
 pub use database::Database;
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
+pub use events::{
+    Event, EventCategory, EventDescription, EventKind, EventProfile, EventSeverity, EventSink, EventValue,
+    PageDamage, PageFault, PassReport,
+};
 pub use instance::Instance;
 pub use log::{LogHold, LogNameForm};
 pub use options::{CreateOptions, InstanceOptions};

@@ -9,6 +9,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, RealOptions, RealVfs, Vfs};
 
 use crate::cache::{Cache, CacheOptions};
+use crate::events::{EventProfile, EventSink, Events};
 use crate::log::LogNameForm;
 use crate::storage::{DatabasePaths, TornPageProtection};
 use crate::{Error, Result};
@@ -58,6 +59,10 @@ pub struct InstanceOptions {
     pub begin_generation: bool,
     /// Seed for signatures. Simulations set it so that runs are repeatable.
     pub seed: Option<u64>,
+    /// Receives the events of the instance.
+    pub events: Option<Arc<dyn EventSink>>,
+    /// Whose numbers maintenance events have.
+    pub event_profile: EventProfile,
 }
 
 /// Lower limit: a smaller file has too little space next to the largest records.
@@ -123,6 +128,8 @@ impl InstanceOptions {
             ignore_missing_databases: false,
             begin_generation: false,
             seed: None,
+            events: None,
+            event_profile: EventProfile::default(),
         }
     }
 
@@ -134,6 +141,11 @@ impl InstanceOptions {
             shared_cache: Some(cache),
             ..InstanceOptions::with_vfs(vfs, directory)
         }
+    }
+
+    /// Where the parts of the instance report events.
+    pub(crate) fn reporter(&self) -> Events {
+        Events::new(self.events.clone(), self.vfs.clock(), &self.log_directory, self.event_profile)
     }
 
     /// The cache of the instance: the shared one, or a new one with the instance's options.

@@ -5,9 +5,10 @@
 //! unordered secondary key, so that appends touch one end of the primary tree and any leaf of the other.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ese_engine::Error;
+use ese_engine::{Error, EventSink};
 use ese_format::header::DatabaseHeader;
 
 use crate::layout::{InstancePlan, Plan};
@@ -79,6 +80,9 @@ pub struct ReplayStart {
 
 /// Opens databases.
 pub trait Engine: Send + Sync {
+    /// Reports the events of instances that are opened from now on.
+    fn report_events(&self, _events: Arc<dyn EventSink>) {}
+
     /// Examines an existing database without changing it. Refuses a file that is not a database, has an unknown version,
     /// is damaged or in use, or is dirty while its logs are missing.
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal>;

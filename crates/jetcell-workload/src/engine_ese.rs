@@ -22,8 +22,8 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, IndexDefinition, Instance, InstanceOptions,
-    TableDefinition, TornPageProtection,
+    ColumnDefinition, CommitMode, CreateOptions, Error, EventSink, IndexDefinition, Instance,
+    InstanceOptions, TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -50,6 +50,7 @@ const START_CLEANING_PERMILLE: u32 = 30;
 /// The production engine on the machine's file system.
 pub struct EseEngine {
     files: Arc<dyn Vfs>,
+    events: Mutex<Option<Arc<dyn EventSink>>>,
 }
 
 impl EseEngine {
@@ -58,7 +59,8 @@ impl EseEngine {
     /// # Errors
     /// The threads of the backend cannot start, or the kernel refuses the requested backend.
     pub fn new(backend: Backend) -> io::Result<EseEngine> {
-        Ok(EseEngine { files: Arc::new(RealVfs::new(RealOptions { backend, ..RealOptions::default() })?) })
+        let files = RealVfs::new(RealOptions { backend, ..RealOptions::default() })?;
+        Ok(EseEngine { files: Arc::new(files), events: Mutex::default() })
     }
 
     fn is_locked(&self, path: &Path) -> bool {
@@ -69,6 +71,10 @@ impl EseEngine {
 }
 
 impl Engine for EseEngine {
+    fn report_events(&self, events: Arc<dyn EventSink>) {
+        *self.events.lock() = Some(events);
+    }
+
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal> {
         crate::plan::inspect(instance)
     }
@@ -100,8 +106,10 @@ impl Engine for EseEngine {
         cache.start_threads()?;
         let (files, copiers) = (self.files.clone(), Mutex::default());
         let mut store = EseStore { files, cache, units: Vec::new(), copiers };
-        for instance in &plan.instances {
-            store.units.push(Unit::open(&self.files, &store.cache, plan, instance, opening)?);
+        for place in &plan.instances {
+            let unit =
+                Unit::open(&self.files, &store.cache, plan, place, opening, self.events.lock().clone());
+            store.units.push(unit?);
         }
         Ok(Box::new(store))
     }
@@ -119,7 +127,8 @@ impl Engine for EseEngine {
     }
 
     fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()> {
-        replay::replay(&self.files, plan, &plan.instances[database], start, watch)
+        let events = self.events.lock().clone();
+        replay::replay(&self.files, plan, &plan.instances[database], start, events, watch)
     }
 }
 
@@ -139,11 +148,13 @@ impl Unit {
         plan: &Plan,
         place: &InstancePlan,
         opening: Opening,
+        events: Option<Arc<dyn EventSink>>,
     ) -> Result<Unit> {
         let counted = Arc::new(CountedVfs::new(files.clone()));
         let instance = Instance::open(InstanceOptions {
             base_name: LOG_BASE_NAME.to_string(),
             circular: plan.circular_log,
+            events,
             torn_page_protection: match plan.page_protection {
                 true => TornPageProtection::DoubleWrite,
                 false => TornPageProtection::Off,

@@ -28,6 +28,7 @@ mod drive;
 mod endurance;
 pub mod engine;
 pub mod engine_ese;
+mod event_file;
 mod kept_file;
 mod layout;
 mod load;
@@ -47,6 +48,7 @@ mod verdict;
 mod watch;
 
 pub use endurance::remember;
+pub use event_file::{EVENT_FILE, EventFile};
 pub use layout::{DEFAULT_DIRECTORY, InstancePlan, Plan};
 pub use observer::{Observer, Phase, StopSignal, Unit};
 pub use parse_error::ParseError;

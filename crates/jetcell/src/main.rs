@@ -31,6 +31,7 @@ use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
 use crate::commands::doctor::Doctor;
 use crate::commands::dump::Dump;
+use crate::commands::events::Events;
 use crate::commands::export::Export;
 use crate::commands::man::Manual;
 use crate::commands::raid_reliability::RaidReliability;
@@ -125,6 +126,8 @@ enum Subcommands {
     Test(Test),
     /// Show the reports of stored runs
     Report(Report),
+    /// Show the events of a run, of a recovery or of maintenance
+    Events(Events),
     /// Compare stored runs
     Compare(Compare),
     /// Calculate the reliability of RAID arrays
@@ -234,6 +237,7 @@ fn main() -> ExitCode {
         Subcommands::Test(Test::Backup(command)) => command.run(),
         Subcommands::Test(Test::Recovery(command)) => command.run(),
         Subcommands::Report(command) => command.run(),
+        Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),
         Subcommands::Raid(Raid::Reliability(command)) => command.run(),
         Subcommands::Doctor(command) => command.run(),

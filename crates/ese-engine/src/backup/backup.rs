@@ -10,6 +10,7 @@ use super::{BackupKind, LogCopies, LogCopy, PageReader, ReadOptions};
 use crate::core::Core;
 use crate::database::Database;
 use crate::error::BackupFault;
+use crate::events::EventKind;
 use crate::log::LogHold;
 use crate::storage::note_backup;
 use crate::{Error, Result};
@@ -116,6 +117,10 @@ impl Backup {
             ended: false,
         };
         backup.mark.0 = backup.append(record::Backup::BEGIN, DatabaseIdInLog(0))?;
+        backup.core.events.report(match kind.has_pages() {
+            true => EventKind::FullBackupStarted,
+            false => EventKind::IncrementalBackupStarted,
+        });
         Ok(backup)
     }
 
@@ -221,6 +226,9 @@ impl Backup {
         if self.high.is_some() || !self.kind.has_pages() {
             return fault(BackupFault::WrongStep, "this backup reads no pages, or no more of them");
         }
+        let (file, size) = (database.path().to_path_buf(), database.page_size());
+        let bytes = u64::from(database.file.file_pages()?) * size.bytes() as u64;
+        self.core.events.report(EventKind::BackupFileStarted { file, bytes });
         PageReader::of_attached(database.file.clone(), options, self.reading.clone())
     }
 
@@ -241,6 +249,7 @@ impl Backup {
         let logs = logs.map(|generation| (generation, self.core.log().archived(generation))).collect();
         self.logs = Some(LogCopies::new(self.core.vfs.clone(), logs, false));
         self.high = Some(high);
+        self.core.events.report(EventKind::BackupLogsStarted { first: self.low, last: high });
         Ok(())
     }
 
@@ -291,6 +300,7 @@ impl Backup {
         }
         self.append(record::Backup::STOP, DatabaseIdInLog(0))?;
         self.ended = true;
+        self.core.events.report(EventKind::BackupCompleted);
         Ok(summary)
     }
 
@@ -309,6 +319,10 @@ impl Backup {
         if removed.is_some() {
             self.append(record::Backup::TRUNCATE, DatabaseIdInLog(0))?;
         }
+        self.core.events.report(match removed {
+            Some((first, last)) => EventKind::LogsTruncated { first, last },
+            None => EventKind::NoLogsTruncated,
+        });
         Ok(removed)
     }
 
@@ -334,6 +348,7 @@ impl Drop for Backup {
         if !self.ended {
             // The log may be down, and then the end of the instance ends the backup.
             let _ = self.append(record::Backup::ABORT, DatabaseIdInLog(0));
+            self.core.events.report(EventKind::BackupAborted);
         }
         self.core.backup_running.store(false, Ordering::Release);
     }

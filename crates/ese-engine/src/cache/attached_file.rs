@@ -7,12 +7,15 @@ use super::announced_ranges::AnnouncedRanges;
 use super::dirty_page_table::DirtyPageTable;
 use super::in_flight::InFlight;
 use super::{FileId, WriteAhead};
+use crate::events::Events;
 
 /// An attached file with its dirty pages.
 pub(super) struct AttachedFile {
     pub id: FileId,
     pub file: Arc<dyn File>,
     pub wal: Arc<dyn WriteAhead>,
+    /// Where damaged pages are reported.
+    pub events: Events,
     pub dirty_pages: Mutex<DirtyPageTable>,
     /// Serialises syncs, so that the dirty page table knows which writes a sync covered.
     pub sync: Mutex<()>,
@@ -23,8 +26,9 @@ pub(super) struct AttachedFile {
 }
 
 impl AttachedFile {
-    pub fn new(id: FileId, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> AttachedFile {
+    pub fn new(id: FileId, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>, events: Events) -> AttachedFile {
         AttachedFile {
+            events,
             id,
             file,
             wal,

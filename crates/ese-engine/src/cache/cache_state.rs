@@ -14,6 +14,7 @@ use super::frame_memory::FrameMemory;
 use super::in_flight::InFlight;
 use super::transfer_buffers::TransferBuffers;
 use super::{FileId, WriteAhead};
+use crate::events::Events;
 use crate::{Error, Result};
 
 /// The shared part of a cache. It holds no frame, so that frames can hold it.
@@ -67,7 +68,7 @@ impl CacheState {
         }
     }
 
-    pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
+    pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>, events: Events) -> FileId {
         let mut files = self.files.write();
         // An id is reused as late as possible: a caller with the id of a detached file must not reach another file.
         let next = self.next_file.load(Ordering::Relaxed);
@@ -79,7 +80,7 @@ impl CacheState {
         if place >= files.len() {
             files.resize(place + 1, None);
         }
-        files[place] = Some(Arc::new(AttachedFile::new(id, file, wal)));
+        files[place] = Some(Arc::new(AttachedFile::new(id, file, wal, events)));
         id
     }
 

@@ -14,6 +14,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use super::attached_file::AttachedFile;
 use super::frame::{Frame, FrameState};
 use super::{Cache, PageKey, PinnedPage};
+use crate::events::{EventKind, PageDamage, PageFault};
 use crate::{Error, Result};
 
 /// Reads of a page with a wrong checksum: the transfer may have damaged it.
@@ -250,9 +251,12 @@ impl Cache {
                     bytes.fill(0);
                     return Ok(FrameState::Fresh);
                 }
-                Err(error) => return Err(Error::io(path, &error)),
+                Err(error) => {
+                    self.report_damage(attached, key, PageFault::Unreadable(error.to_string()));
+                    return Err(Error::io(path, &error));
+                }
             }
-            match self.verify(key, bytes) {
+            match self.verify(attached, key, bytes) {
                 Ok(()) => return Ok(FrameState::Ready),
                 Err(PageDefect::Zero) if mode == FetchMode::Redo => return Ok(FrameState::Fresh),
                 Err(defect) if defect.may_be_transient() && attempt < READ_ATTEMPTS => {
@@ -260,6 +264,7 @@ impl Cache {
                     self.clock.sleep(Duration::from_millis(1 << attempt));
                 }
                 Err(defect) => {
+                    self.report_damage(attached, key, defect.as_fault());
                     let what = format!("page {}: {defect}", key.page);
                     return Err(Error::Corrupt { path: path.to_path_buf(), page: Some(key.page), what });
                 }
@@ -278,17 +283,38 @@ impl Cache {
     /// Verifies a page that was read ahead. `false`: it must be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        let verified = self.verify(frame.key(), &mut bytes).is_ok();
+        // A page that is not good is read again, and reported then.
+        let attached = self.shared.find_file(frame.key().file);
+        let verified =
+            attached.is_some_and(|attached| self.verify(&attached, frame.key(), &mut bytes).is_ok());
         frame.put_bytes(bytes);
         let good = verified && frame.apply_pending_deltas(self.page_size).is_ok();
         frame.transition(FrameState::Loading, if good { FrameState::Ready } else { FrameState::Unread });
         good
     }
 
-    fn verify(&self, key: PageKey, bytes: &mut [u8]) -> std::result::Result<(), PageDefect> {
+    fn report_damage(&self, attached: &AttachedFile, key: PageKey, fault: PageFault) {
+        attached.events.report(EventKind::PageDamaged(PageDamage {
+            file: attached.file.path().to_path_buf(),
+            offset: self.page_size.offset_of(key.page),
+            bytes: self.page_size.bytes() as u64,
+            page: key.page,
+            fault,
+        }));
+    }
+
+    fn verify(
+        &self,
+        attached: &AttachedFile,
+        key: PageKey,
+        bytes: &mut [u8],
+    ) -> std::result::Result<(), PageDefect> {
         match verify_page(bytes, self.page_size, key.page) {
             PageIntegrity::Good => {}
-            PageIntegrity::Repaired { bits } => self.shared.counters.bits_repaired.add(bits.len()),
+            PageIntegrity::Repaired { bits } => {
+                self.shared.counters.bits_repaired.add(bits.len());
+                self.report_damage(attached, key, PageFault::Corrected(bits));
+            }
             PageIntegrity::Zero => return Err(PageDefect::Zero),
             PageIntegrity::WrongPage { stored } => return Err(PageDefect::WrongPage(stored)),
             PageIntegrity::Bad => return Err(PageDefect::Checksum),
@@ -306,6 +332,14 @@ enum PageDefect {
 }
 
 impl PageDefect {
+    fn as_fault(&self) -> PageFault {
+        match self {
+            PageDefect::Zero => PageFault::Missing,
+            PageDefect::WrongPage(stored) => PageFault::WrongPage(*stored),
+            PageDefect::Checksum | PageDefect::Structure(_) => PageFault::Checksum,
+        }
+    }
+
     fn may_be_transient(&self) -> bool {
         matches!(self, PageDefect::Checksum | PageDefect::WrongPage(_))
     }

@@ -15,6 +15,7 @@ use super::options::Limits;
 use super::page_table::PageTable;
 use super::transfer_buffers::TransferBuffers;
 use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
+use crate::events::Events;
 use crate::{Error, Result};
 
 /// Pages of all attached databases in a fixed amount of memory. See the module for its invariants.
@@ -86,7 +87,17 @@ impl Cache {
 
     /// Attaches a file. Its pages are written under the rules of `wal`.
     pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
-        self.shared.attach(file, wal)
+        self.attach_reporting(file, wal, Events::unheard())
+    }
+
+    /// As [`Cache::attach`], with a place for events about damaged pages.
+    pub(crate) fn attach_reporting(
+        &self,
+        file: Arc<dyn File>,
+        wal: Arc<dyn WriteAhead>,
+        events: Events,
+    ) -> FileId {
+        self.shared.attach(file, wal, events)
     }
 
     /// Detaches a file whose changes were flushed. [`Error::Usage`] while it has dirty pages, unless the cache failed and

@@ -13,6 +13,7 @@ use rand::RngCore;
 use super::Instance;
 use crate::catalog::initial_pages;
 use crate::database::Database;
+use crate::events::EventKind;
 use crate::options::CreateOptions;
 use crate::storage::{self, OpenedFile, double_write};
 use crate::{Error, Result};
@@ -74,6 +75,9 @@ impl Instance {
             // Nothing refers to the file yet, so it is removed.
             let _ = vfs.remove(path);
         }
+        if result.is_ok() {
+            self.core.events.report(EventKind::DatabaseCreated { database: path.clone() });
+        }
         result
     }
 
@@ -123,7 +127,9 @@ impl Instance {
         }
         let log_id = self.free_log_id(path)?;
         storage::mend_shadow(&*file, &header, copies)?;
-        self.attach_file(path, file, lock, header, log_id, extension_pages)
+        let attached = self.attach_file(path, file, lock, header, log_id, extension_pages)?;
+        self.core.events.report(EventKind::DatabaseAttached { database: path.clone() });
+        Ok(attached)
     }
 
     /// Whether the logs that a dirty database with this header needs are here. Then recovery could bring it forward if

@@ -1,12 +1,14 @@
 //! The log's view of the instance: the databases whose headers name generations, and the checkpoint.
 
 use jetcell_sync::{Arc, Weak};
+use std::path::Path;
 
 use ese_format::attachment::Attachment;
 use ese_format::{Generation, LogPosition, LogTime};
 
 use crate::Result;
 use crate::core::Core;
+use crate::events::EventKind;
 use crate::log::LogListener;
 
 /// Tells attached databases about new generations. Holds no strong reference to the instance, because the instance owns
@@ -28,6 +30,12 @@ impl LogListener for InstanceListener {
     fn entered(&self, generation: Generation, created: LogTime) -> Result<()> {
         let Some(core) = self.0.upgrade() else { return Ok(()) };
         core.databases().iter().try_for_each(|database| database.file.enter_generation(generation, created))
+    }
+
+    fn disk_full(&self, next: &Path) {
+        if let Some(core) = self.0.upgrade() {
+            core.events.report(EventKind::LogDiskFull { file: next.to_path_buf() });
+        }
     }
 
     fn checkpoint(&self) -> LogPosition {

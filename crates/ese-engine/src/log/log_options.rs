@@ -3,6 +3,7 @@
 use ese_format::{Generation, LogPosition, LogTime};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
+use std::path::Path;
 
 use super::LogNames;
 use crate::Result;
@@ -36,6 +37,8 @@ pub trait LogListener: Send + Sync {
     fn entered(&self, generation: Generation, created: LogTime) -> Result<()>;
     /// Where redo would start now. The writer asks, too: must not wait for I/O.
     fn checkpoint(&self) -> LogPosition;
+    /// The disk is full: from now on the log is written into its reserve, and ordinary work is refused.
+    fn disk_full(&self, _next: &Path) {}
 }
 
 /// What the log has done since it was opened.

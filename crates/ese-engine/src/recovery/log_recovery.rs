@@ -14,6 +14,7 @@ use super::replay_window::{BufferedRecord, ReplayWindow};
 use super::{MIN_WINDOW_BYTES, Opened, RecoverySummary, decode, redo_threads, start_log};
 use crate::cache::MemoryGrant;
 use crate::core::Core;
+use crate::events::{EventKind, Events};
 use crate::log::{CheckpointFile, LogListener, LogOptions, LogReader, LogStream, LogTail};
 use crate::maintenance::checkpoint::generations_needed;
 use crate::maintenance::cleanup;
@@ -100,20 +101,31 @@ impl<'a> LogRecovery<'a> {
         memory: usize,
     ) -> Result<Opened> {
         let analysis = self.analyze(memory)?;
+        // A log that ended cleanly has at most its last record behind the checkpoint: nobody wants to know.
+        let events = match analysis.window.records.len() > 1 {
+            true => self.core.events.clone(),
+            false => Events::unheard(),
+        };
+        let (first, last) = (self.start.generation, self.newest);
+        events.report(EventKind::RecoveryStarted { first, last });
         let log = self.resume(log_options, &analysis.tail, listener)?;
         // Redo may append before-images behind this position.
         let end_of_log = log.tail();
-        let redone = self.redo(analysis, grant, memory, end_of_log)?;
+        let redone = self.redo(analysis, grant, memory, end_of_log, &events)?;
         self.core.transactions.continue_from(redone.unfinished.next_number);
         self.core.versions.ids_used(redone.unfinished.newest_id);
-        match redone.clean_end {
+        let opened = match redone.clean_end {
             Some(clean_end)
                 if redone.unfinished.transactions.is_empty() && self.core.databases().is_empty() =>
             {
                 self.end_clean(clean_end, redone.summary)
             }
             _ => self.end_dirty(redone, &log, end_of_log),
-        }
+        }?;
+        let RecoverySummary { records, applied, rolled_back, torn_pages, .. } = opened.summary;
+        let (rolled_back, torn_pages) = (rolled_back as u64, torn_pages as u64);
+        events.report(EventKind::RecoveryCompleted { records, applied, rolled_back, torn_pages });
+        Ok(opened)
     }
 
     /// Reads the log once before redo. Redo may append to the log, so it must know where the log ended. A record may
@@ -159,6 +171,7 @@ impl<'a> LogRecovery<'a> {
         grant: MemoryGrant,
         memory: usize,
         end_of_log: LogPosition,
+        events: &Events,
     ) -> Result<Redone> {
         let Analysis { undo_infos, window, rest, .. } = analysis;
         let threads = redo_threads(self.options);
@@ -167,7 +180,8 @@ impl<'a> LogRecovery<'a> {
         let mut redo = Redo::new(self.core.clone(), self.reader.clone(), threads, undo_infos, grant);
         redo.reserved = reserved;
         let clean_end = self.checkpoint.as_ref().map(|checkpoint| checkpoint.position);
-        let mut replay = Replay::new(self.reader.clone(), redo, self.attach_listed(end_of_log)?, clean_end);
+        let attacher = self.attach_listed(end_of_log)?;
+        let mut replay = Replay::new(self.reader.clone(), redo, attacher, clean_end, events.clone());
         replay.replay(window)?;
         if let Some(rest) = rest {
             let memory = (memory / 2).max(MIN_WINDOW_BYTES.min(memory));
@@ -184,6 +198,7 @@ impl<'a> LogRecovery<'a> {
             replay.redo.reserved = 0;
             replay.replay(window)?;
         }
+        replay.report_last();
         let Replay { redo, mut attacher, clean_end, .. } = replay;
         // Before undo, which needs all databases.
         attacher.check_none_missing()?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
+use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
 
 use super::attach::Attacher;
@@ -11,6 +11,7 @@ use super::decode;
 use super::redo::Redo;
 use super::replay_window::ReplayWindow;
 use crate::Result;
+use crate::events::{EventKind, Events};
 use crate::log::LogReader;
 
 /// Redo of a log in progress: page changes go to [`Redo`], records about whole databases to [`Attacher`].
@@ -22,6 +23,9 @@ pub(super) struct Replay {
     pub clean_end: Option<LogPosition>,
     /// Records replayed, by their type.
     pub by_type: BTreeMap<&'static str, u64>,
+    /// The generation whose records are being replayed, and their number so far.
+    generation: Option<(Generation, u64)>,
+    events: Events,
 }
 
 impl Replay {
@@ -30,14 +34,41 @@ impl Replay {
         redo: Redo,
         attacher: Attacher,
         clean_end: Option<LogPosition>,
+        events: Events,
     ) -> Replay {
-        Replay { reader, redo, attacher, clean_end, by_type: BTreeMap::new() }
+        let by_type = BTreeMap::new();
+        Replay { reader, redo, attacher, clean_end, by_type, generation: None, events }
+    }
+
+    /// Notes that a record of a generation is replayed. Returns the generation before it, if this is another one.
+    fn count(&mut self, generation: Generation) -> Option<(Generation, u64)> {
+        match &mut self.generation {
+            Some((current, records)) if *current == generation => {
+                *records += 1;
+                None
+            }
+            other => other.replace((generation, 1)),
+        }
+    }
+
+    /// Reports the last generation, at the end of the log.
+    pub fn report_last(&mut self) {
+        let last = self.generation.take();
+        self.report(last);
+    }
+
+    fn report(&self, replayed: impl IntoIterator<Item = (Generation, u64)>) {
+        for (generation, records) in replayed {
+            self.events.report(EventKind::LogReplayed { generation, records });
+        }
     }
 
     /// Replays the next part of the log.
     pub fn replay(&mut self, window: ReplayWindow) -> Result<()> {
         let ReplayWindow { records, payloads, .. } = window;
+        let mut replayed = Vec::new();
         for buffered in records {
+            replayed.extend(self.count(buffered.start.generation));
             let (start, record) = (buffered.start, decode(&self.reader, &buffered)?);
             *self.by_type.entry(record.name()).or_default() += 1;
             self.clean_end = match &record {
@@ -76,6 +107,8 @@ impl Replay {
                 _ => self.redo.record(buffered, record, &payloads)?,
             }
         }
-        self.redo.replay_pages(&payloads)
+        self.redo.replay_pages(&payloads)?;
+        self.report(replayed);
+        Ok(())
     }
 }

@@ -143,7 +143,7 @@ impl Replayer {
         };
         let options = InstanceOptions { page_size, recover_newer_formats: true, ..options };
         let lock = options.lock()?;
-        let core = Core::new(vfs.clone(), options.cache()?, options.version_store_bytes);
+        let core = Core::new(vfs.clone(), options.cache()?, options.version_store_bytes, options.reporter());
         let file = vfs.open(first, OpenMode::Read).map_err(|e| Error::io(first, &e))?;
         let log_options = LogOptions {
             vfs: vfs.clone(),
@@ -175,7 +175,8 @@ impl Replayer {
             end: LogPosition::MAX,
             received: true,
         };
-        let replay = Replay::new(reader.clone(), redo, Attacher::new(&core, &options, log), None);
+        let replay =
+            Replay::new(reader.clone(), redo, Attacher::new(&core, &options, log), None, core.events.clone());
         Ok(Replayer {
             core,
             options,
@@ -314,6 +315,7 @@ impl Replayer {
         })?;
         replay.replay(window)?;
         replay.redo.end_part();
+        replay.report_last();
         self.position = end.max(position);
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
-use jetcell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use jetcell_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::path::PathBuf;
 
 use ese_format::attachment::Attachment;
@@ -22,6 +22,7 @@ use super::double_write::{self, DoubleWrite};
 use super::header::write_header;
 use super::write_guard::{DoubleWriteGuard, HeaderMark, WriteGuard};
 use crate::cache::{Cache, FileId, PageKey, PinnedPage};
+use crate::events::{EventKind, Events};
 use crate::log::{LogStream, TransactionNumbers};
 use crate::{Error, Result};
 
@@ -36,6 +37,7 @@ pub(crate) struct FileServices {
     pub log: Arc<LogStream>,
     pub pins: Arc<CheckpointPins>,
     pub numbers: Arc<CachePadded<TransactionNumbers>>,
+    pub events: Events,
 }
 
 /// The file of an attached database. ESE: `FMP`.
@@ -48,6 +50,9 @@ pub struct DatabaseFile {
     /// Numbers for changes outside of sessions.
     pub(crate) numbers: Arc<CachePadded<TransactionNumbers>>,
     pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) events: Events,
+    /// Whether the last attempt to extend the file found the disk full.
+    disk_full: AtomicBool,
     /// The id of the file in the cache.
     pub file_id: FileId,
     /// The number of the database in log records. ESE: `dbid`.
@@ -90,7 +95,7 @@ pub(crate) struct OpenedFile {
 impl DatabaseFile {
     /// Opens a locked file for use. Its pages can be read from now on. The header on disk does not change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
-        let FileServices { vfs, cache, log, pins, numbers } = services;
+        let FileServices { vfs, cache, log, pins, numbers, events } = services;
         let OpenedFile { path, logged_path, file, lock, mut header, extension_pages, double_write } = opened;
         // After a crash, the header can name fewer generations than the log has.
         if header.state == DatabaseState::DirtyShutdown {
@@ -107,13 +112,15 @@ impl DatabaseFile {
             mark: mark.clone(),
             double_write: double_write.as_ref().map(guarded),
         };
-        let file_id = cache.attach(file.clone(), Arc::new(guard));
+        let file_id = cache.attach_reporting(file.clone(), Arc::new(guard), events.clone());
         Arc::new(DatabaseFile {
             cache,
             log,
             pins,
             numbers,
             vfs,
+            events,
+            disk_full: AtomicBool::new(false),
             file_id,
             log_id,
             path,
@@ -199,7 +206,13 @@ impl DatabaseFile {
             return Ok(());
         }
         let len = self.page_size.offset_of(last) + self.page_size.bytes() as u64;
-        self.file.grow(len).map_err(|e| Error::io(&self.path, &e))
+        let grown = self.file.grow(len).map_err(|e| Error::io(&self.path, &e));
+        // Every session that needs space fails from now on: one event is enough.
+        let full = matches!(grown, Err(Error::DiskFull { .. }));
+        if !self.disk_full.swap(full, Ordering::Relaxed) && full {
+            self.events.report(EventKind::DatabaseDiskFull { file: self.path.clone() });
+        }
+        grown
     }
 
     /// Changes the header and makes it durable.

@@ -8,6 +8,7 @@ use jetcell_vfs::Vfs;
 
 use super::{EndedTransactions, TransactionTable, VersionStore};
 use crate::cache::Cache;
+use crate::events::Events;
 use crate::log::{LogStream, RecordBatch};
 use crate::storage::{CheckpointPins, FileServices};
 use crate::{Error, Result};
@@ -17,6 +18,8 @@ use crate::{Error, Result};
 pub struct Services {
     /// The file system of the instance.
     pub vfs: Arc<dyn Vfs>,
+    /// Where events are reported.
+    pub(crate) events: Events,
     /// Page cache; may be shared with other instances.
     pub cache: Arc<Cache>,
     /// Positions that the checkpoint must not pass.
@@ -33,9 +36,15 @@ pub struct Services {
 }
 
 impl Services {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, cache: Arc<Cache>, version_store_bytes: usize) -> Services {
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        cache: Arc<Cache>,
+        version_store_bytes: usize,
+        events: Events,
+    ) -> Services {
         Services {
             vfs,
+            events,
             cache,
             pins: Arc::default(),
             versions: Arc::new(VersionStore::new(version_store_bytes)),
@@ -63,6 +72,7 @@ impl Services {
             cache: self.cache.clone(),
             log: self.log().clone(),
             pins: self.pins.clone(),
+            events: self.events.clone(),
         }
     }
 

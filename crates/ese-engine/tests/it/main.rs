@@ -3,6 +3,7 @@
 mod attached;
 mod definitions;
 mod ended;
+mod events;
 mod foreign;
 mod headers;
 mod log_set;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
-use ese_engine::{Error, InstanceOptions, PageSize, Replayer, TornPageProtection};
+use ese_engine::{Error, EventSink, InstanceOptions, PageSize, Replayer, TornPageProtection};
 use ese_format::Generation;
 use ese_format::LogPosition;
 use ese_format::header::{DatabaseHeader, DatabaseState};
@@ -155,6 +155,7 @@ pub(super) fn replay(
     plan: &Plan,
     instance: &InstancePlan,
     start: &ReplayStart,
+    events: Option<Arc<dyn EventSink>>,
     watch: &ReplayWatch,
 ) -> Result<()> {
     let logs = logs_from(instance, start.generation)?;
@@ -172,6 +173,7 @@ pub(super) fn replay(
     let options = InstanceOptions {
         base_name: LOG_BASE_NAME.to_string(),
         torn_page_protection: TornPageProtection::Off,
+        events,
         ..InstanceOptions::with_cache(counted.clone(), instance.log_dir.clone(), cache.clone())
     };
     let mut replayer = Replayer::open(options, closed.first().unwrap_or(newest))?;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, Local, SecondsFormat};
+use chrono::{DateTime, Local};
 use ese_engine::Error;
 
+use crate::event_file::rfc3339;
 use crate::layout::{InstancePlan, Plan};
 use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
@@ -52,11 +53,6 @@ pub(crate) fn not_ended(result: RunResult) -> RunResult {
         rules: Vec::new(),
         ..result
     }
-}
-
-/// A time stamp of a result.
-pub(crate) fn rfc3339(time: &DateTime<Local>) -> String {
-    time.to_rfc3339_opts(SecondsFormat::Secs, false)
 }
 
 /// Judges the run and assembles its result.

@@ -1,16 +1,12 @@
-//! `events.jsonl`: what happened in a run, one JSON object for each line, written at once.
-
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
+//! The events of a run, which are in one file with those of the engine.
 
 use chrono::{DateTime, Local};
 use serde::Serialize;
 
+use crate::event_file::{EventFile, rfc3339};
 use crate::measurement::Sample;
 use crate::observer::Phase;
 use crate::profile::{TestKind, Thresholds};
-use crate::run::assembly::rfc3339;
 use crate::verdict::Verdict;
 
 /// One event of a run.
@@ -96,6 +92,46 @@ impl Event {
         }
         events
     }
+
+    fn severity(&self) -> &'static str {
+        match self {
+            Event::RunStarted { .. } | Event::RunContinued { .. } | Event::PhaseStarted { .. } => {
+                "information"
+            }
+            Event::RunEnded { verdict: Verdict::Pass, .. } => "information",
+            Event::RunEnded { verdict: Verdict::Fail, .. } => "error",
+            Event::RunEnded { .. }
+            | Event::LimitExceeded { .. }
+            | Event::PageFaultStalls { .. }
+            | Event::Drift { .. } => "warning",
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Event::RunStarted { test } => format!("The test has started: {test:?}."),
+            Event::RunContinued { part, measured_seconds } => {
+                format!(
+                    "The test continues with part {part}, after {measured_seconds:.0} s of measured time."
+                )
+            }
+            Event::PhaseStarted { phase } => format!("{}.", phase.title()),
+            Event::LimitExceeded { kind, instance, at_seconds, milliseconds, limit } => {
+                let kind = kind.replace('_', " ");
+                format!(
+                    "The {kind} latency of instance {instance} was {milliseconds:.3} ms in the sample at \
+                     {at_seconds:.0} s; the limit is {limit} ms."
+                )
+            }
+            Event::PageFaultStalls { at_seconds, count } => {
+                format!("Sessions waited {count} times for a cache page in the sample at {at_seconds:.0} s.")
+            }
+            Event::Drift { figure, change } => {
+                format!("{figure} drifted by {:+.1} % over the run.", change * 100.0)
+            }
+            Event::RunEnded { verdict, reason } => format!("The test has ended: {verdict:?}. {reason}."),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -103,28 +139,15 @@ struct Line<'a> {
     at: String,
     #[serde(flatten)]
     event: &'a Event,
+    severity: &'static str,
+    text: String,
 }
 
-/// The file.
-pub(crate) struct EventLog(File);
-
-impl EventLog {
-    /// Opens the file; a run that continues another one adds to its events.
-    pub(crate) fn open(output: &Path, continued: bool) -> io::Result<EventLog> {
-        let path = output.join("events.jsonl");
-        let mut options = File::options();
-        let options = match continued {
-            true => options.append(true),
-            false => options.write(true).truncate(true),
-        };
-        options.create(true).open(path).map(EventLog)
-    }
-
-    /// Adds an event.
-    pub(crate) fn add(&mut self, now: &DateTime<Local>, event: &Event) -> io::Result<()> {
-        let mut line = serde_json::to_string(&Line { at: rfc3339(now), event })?;
-        line.push('\n');
-        self.0.write_all(line.as_bytes())
+impl EventFile {
+    /// Adds an event of a run.
+    pub(crate) fn add_run_event(&self, now: &DateTime<Local>, event: &Event) {
+        let (severity, text) = (event.severity(), event.text());
+        self.add(&Line { at: rfc3339(now), event, severity, text });
     }
 }
 
@@ -143,8 +166,8 @@ mod tests {
         let events = Event::of_sample(&sample, &Thresholds::default());
         let dir = tempfile::tempdir().unwrap();
         for continued in [false, true] {
-            let mut log = EventLog::open(dir.path(), continued).unwrap();
-            events.iter().for_each(|event| log.add(&Local::now(), event).unwrap());
+            let log = EventFile::open(dir.path(), continued).unwrap();
+            events.iter().for_each(|event| log.add_run_event(&Local::now(), event));
         }
         let text = std::fs::read_to_string(dir.path().join("events.jsonl")).unwrap();
         let lines: Vec<serde_json::Value> =

@@ -10,6 +10,7 @@ mod recorder;
 mod recovery;
 mod test_log;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::Local;
@@ -18,6 +19,7 @@ use thiserror::Error;
 use crate::drive::{Drive, Goal};
 use crate::endurance::Endurance;
 use crate::engine::{Depth, Engine, Opening, ReplayStart, Store};
+use crate::event_file::{EventFile, rfc3339};
 use crate::layout::Plan;
 use crate::load::fill;
 use crate::measurement::{FileVerification, Sample, SampleFile, ScanSummary, Verification, read_samples};
@@ -26,8 +28,8 @@ use crate::plan::end_creation;
 use crate::profile::{Profile, Source, TestKind};
 use crate::refusal::Refusal;
 use crate::result::RunResult;
-use crate::run::assembly::{Loaded, analysis, assemble, not_ended, rfc3339};
-use crate::run::event_log::{Event, EventLog};
+use crate::run::assembly::{Loaded, analysis, assemble, not_ended};
+use crate::run::event_log::Event;
 use crate::run::interim::Interim;
 use crate::run::recorder::{Recorder, Subject};
 use crate::units::TimeSpan;
@@ -80,7 +82,7 @@ pub fn run(
     }
     plan.prepare(profile)?;
     let unwritable = |error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display()));
-    let mut samples = begin_files(&plan, endurance, profile, watch).map_err(unwritable)?;
+    let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(unwritable)?;
 
     let path = plan.output.join("result.json");
     let mut unfinished =
@@ -121,11 +123,14 @@ fn begin_files(
     plan: &Plan,
     endurance: Option<Endurance>,
     profile: &Profile,
+    engine: &dyn Engine,
     watch: &mut Recorder<'_>,
 ) -> std::io::Result<SampleFile> {
     let path = plan.output.join("samples.csv");
     let continued = endurance.is_some();
-    watch.events = Some(EventLog::open(&plan.output, continued)?);
+    let events = EventFile::open(&plan.output, continued)?;
+    engine.report_events(Arc::new(events.clone()));
+    watch.events = Some(events);
     watch.event(&Event::RunStarted { test: profile.test });
     let Some(test) = endurance else {
         if profile.test == TestKind::Stress {

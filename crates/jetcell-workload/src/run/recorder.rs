@@ -8,14 +8,15 @@ use std::time::Instant;
 use chrono::{DateTime, Local};
 
 use crate::endurance::Endurance;
+use crate::event_file::{EventFile, rfc3339};
 use crate::layout::Plan;
 use crate::measurement::{Measurement, Sample, Snapshot};
 use crate::observer::{Observer, Phase};
 use crate::profile::Profile;
 use crate::result::{Part, PhaseTime, RunResult};
 use crate::run::RunError;
-use crate::run::assembly::{History, Loaded, assemble, not_ended, rfc3339};
-use crate::run::event_log::{Event, EventLog};
+use crate::run::assembly::{History, Loaded, assemble, not_ended};
+use crate::run::event_log::Event;
 use crate::run::interim::Interim;
 
 /// Passes events on and records them.
@@ -30,7 +31,7 @@ pub(crate) struct Recorder<'a> {
     pub(crate) endurance: Option<Endurance>,
     /// The part of a stress test that is running.
     part: Option<Part>,
-    pub(crate) events: Option<EventLog>,
+    pub(crate) events: Option<EventFile>,
 }
 
 /// The inputs of an interim result that do not change during the run.
@@ -103,8 +104,9 @@ impl Recorder<'_> {
 
     /// Stores an event. An event log that cannot be written ends, and the test log says so.
     pub(crate) fn event(&mut self, event: &Event) {
-        let Some(log) = &mut self.events else { return };
-        if let Err(error) = log.add(&Local::now(), event) {
+        let Some(log) = &self.events else { return };
+        log.add_run_event(&Local::now(), event);
+        if let Some(error) = log.failure() {
             self.events = None;
             self.log(&format!("events.jsonl could not be written: {error}"));
         }

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod doctor;
 pub mod dump;
+pub mod events;
 pub mod export;
 pub mod man;
 pub mod raid_reliability;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::{
-    AttachmentFault, Error, InstanceOptions, LogFault, RecoveryPlan, RecoverySet, RecoverySummary, Replayed,
-    Replayer, TornPageProtection,
+    AttachmentFault, Error, EventSink, InstanceOptions, LogFault, RecoveryPlan, RecoverySet, RecoverySummary,
+    Replayed, Replayer, TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition};
@@ -260,6 +260,7 @@ impl Recover {
         options.base_name.clone_from(&set.base_name);
         options.database_paths = work.paths.clone();
         options.log_names = set.log_names;
+        options.events = work.events.clone().map(|file| Arc::new(file) as Arc<dyn EventSink>);
         if work.is_copy() {
             // An interrupted recovery begins again with a new copy.
             options.torn_page_protection = TornPageProtection::Off;

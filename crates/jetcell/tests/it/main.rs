@@ -8,6 +8,7 @@ mod check;
 mod doctor;
 mod dump;
 mod esrp;
+mod events;
 mod manners;
 mod raid_reliability;
 mod recover;

@@ -104,7 +104,10 @@ impl LogStream {
             Ok((file, written)) => PreparedFile { file, from_reserve: false, written },
             Err(Error::DiskFull { .. }) if privileged => {
                 let prepared = self.take_reserve()?;
-                self.state.lock().on_reserves = true;
+                let before = std::mem::replace(&mut self.state.lock().on_reserves, true);
+                if let (false, Some(listener)) = (before, self.listener.get()) {
+                    listener.disk_full(&self.options.names.next());
+                }
                 prepared
             }
             Err(error) => return Err(error),

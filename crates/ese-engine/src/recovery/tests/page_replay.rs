@@ -72,7 +72,7 @@ fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, 
     let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs.clone(), "/log".into(), cache.clone());
     options.threads = false;
-    let core = Core::new(vfs, cache.clone(), options.version_store_bytes);
+    let core = Core::new(vfs, cache.clone(), options.version_store_bytes, crate::events::Events::unheard());
     let fresh = Signature::new(1, LogTime::NONE);
     let opened = open_log_with(
         &core,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet, SET_ASIDE};
 use ese_format::{Generation, LogPosition};
 use jetcell_vfs::{Vfs, parent_directory};
+use jetcell_workload::EventFile;
 
 use crate::outcome::Failure;
 
@@ -20,6 +21,8 @@ pub struct WorkingSet {
     copies: Option<Copies>,
     /// Reserve logs that were there before.
     reserves: Vec<PathBuf>,
+    /// Events of the recovery, in the directory of the copies. The originals get no file that was not there.
+    pub events: Option<EventFile>,
 }
 
 /// A directory of copies, which is removed unless it is kept.
@@ -109,6 +112,7 @@ impl WorkingSet {
             paths,
             copies: Some(copies),
             reserves: Vec::new(),
+            events: Some(EventFile::open(directory, false).map_err(|e| failed(directory, e))?),
         })
     }
 
@@ -146,7 +150,7 @@ impl WorkingSet {
             vfs.sync_directory(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         }
         let reserves = reserves_in(&directory);
-        Ok(WorkingSet { directory, logs, paths, copies: None, reserves })
+        Ok(WorkingSet { directory, logs, paths, copies: None, reserves, events: None })
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.

@@ -1,0 +1,407 @@
+//! Number, category, severity, parameters and text of events.
+
+use std::path::Path;
+
+use ese_format::LogTime;
+
+use super::profile::PassStep;
+use super::{EventCategory, EventKind, EventProfile, EventSeverity, PageDamage, PageFault, PassReport};
+
+/// An event for people and programs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventDescription {
+    /// Its number in ESE.
+    pub id: u16,
+    /// Its category.
+    pub category: EventCategory,
+    /// How serious it is.
+    pub severity: EventSeverity,
+    /// Its parameters by name.
+    pub parameters: Vec<(&'static str, EventValue)>,
+    /// The event in a sentence or two.
+    pub text: String,
+}
+
+/// A parameter of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventValue {
+    /// A text or a path.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// A time span, or another number that is not whole.
+    Fraction(f64),
+}
+
+impl From<&Path> for EventValue {
+    fn from(path: &Path) -> EventValue {
+        EventValue::Text(path.display().to_string())
+    }
+}
+
+impl From<u64> for EventValue {
+    fn from(number: u64) -> EventValue {
+        EventValue::Number(number.try_into().unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u32> for EventValue {
+    fn from(number: u32) -> EventValue {
+        EventValue::Number(number.into())
+    }
+}
+
+impl From<i32> for EventValue {
+    fn from(number: i32) -> EventValue {
+        EventValue::Number(number.into())
+    }
+}
+
+/// A pass may take seven days before it is late. ESE: `JET_paramDbScanIntervalMaxSec`.
+#[doc(alias = "JET_paramDbScanIntervalMaxSec")]
+const LATE_AFTER_DAYS: u64 = 7;
+
+fn informs(
+    id: u16,
+    category: EventCategory,
+    parameters: Vec<(&'static str, EventValue)>,
+    text: String,
+) -> EventDescription {
+    EventDescription { id, category, severity: EventSeverity::Information, parameters, text }
+}
+
+impl EventKind {
+    /// Number, category, severity, parameters and text of the event.
+    pub fn describe(&self, profile: EventProfile) -> EventDescription {
+        match self {
+            EventKind::InstanceStarting
+            | EventKind::InstanceStarted { .. }
+            | EventKind::InstanceStopped { .. }
+            | EventKind::DatabaseCreated { .. }
+            | EventKind::DatabaseAttached { .. }
+            | EventKind::DatabaseDetached { .. } => self.lifecycle(),
+            EventKind::FullBackupStarted
+            | EventKind::IncrementalBackupStarted
+            | EventKind::BackupCompleted
+            | EventKind::BackupAborted
+            | EventKind::BackupFileStarted { .. }
+            | EventKind::BackupLogsStarted { .. }
+            | EventKind::LogsTruncated { .. }
+            | EventKind::NoLogsTruncated => self.backup(),
+            EventKind::RecoveryStarted { .. }
+            | EventKind::LogReplayed { .. }
+            | EventKind::RecoveryCompleted { .. }
+            | EventKind::RecoveryFailed { .. } => self.recovery(),
+            EventKind::DatabaseDiskFull { file } => full(424, file, "database"),
+            EventKind::LogDiskFull { file } => full(429, file, "log"),
+            EventKind::PageDamaged(damage) => damaged(damage),
+            EventKind::ScanFoundPage { file, offset, page, what } => EventDescription {
+                severity: EventSeverity::Error,
+                ..informs(
+                    727,
+                    EventCategory::Maintenance,
+                    vec![
+                        ("file", (&**file).into()),
+                        ("offset", (*offset).into()),
+                        ("page", page.get().into()),
+                        ("what", EventValue::Text(what.clone())),
+                    ],
+                    format!(
+                        "The scan found a bad page in '{}' at offset {offset} (page {page}): {what}.",
+                        file.display()
+                    ),
+                )
+            },
+            _ => self.pass(profile),
+        }
+    }
+
+    fn lifecycle(&self) -> EventDescription {
+        let database = |id, path: &Path, what: &str| {
+            let text = format!("The database engine {what} the database '{}'.", path.display());
+            informs(id, EventCategory::General, vec![("database", path.into())], text)
+        };
+        match self {
+            EventKind::DatabaseCreated { database: path } => database(325, path, "created"),
+            EventKind::DatabaseAttached { database: path } => database(326, path, "attached"),
+            EventKind::DatabaseDetached { database: path } => database(327, path, "detached"),
+            EventKind::InstanceStarted { seconds } => informs(
+                105,
+                EventCategory::General,
+                vec![("seconds", EventValue::Fraction(*seconds))],
+                format!("The database engine opened an instance in {seconds:.3} seconds."),
+            ),
+            EventKind::InstanceStopped { dirty } => informs(
+                103,
+                EventCategory::General,
+                vec![("dirty_shutdown", i32::from(*dirty).into())],
+                match dirty {
+                    true => "The instance ended without a shutdown: its databases are dirty.".to_string(),
+                    false => "The instance was shut down cleanly.".to_string(),
+                },
+            ),
+            _ => informs(102, EventCategory::General, vec![], "An instance is being opened.".to_string()),
+        }
+    }
+
+    fn backup(&self) -> EventDescription {
+        let says = |id, text: &str| informs(id, EventCategory::LoggingRecovery, vec![], text.to_string());
+        let logs = |id, first: u32, last: u32, what: &str| {
+            let parameters = vec![("first", first.into()), ("last", last.into())];
+            let text = format!("{what} log generations {first:X} to {last:X} (hexadecimal).");
+            informs(id, EventCategory::LoggingRecovery, parameters, text)
+        };
+        match self {
+            EventKind::FullBackupStarted => says(210, "A full backup or a copy has started."),
+            EventKind::IncrementalBackupStarted => says(211, "A backup of logs has started."),
+            EventKind::BackupCompleted => says(213, "The backup is complete."),
+            EventKind::BackupFileStarted { file, bytes } => informs(
+                220,
+                EventCategory::LoggingRecovery,
+                vec![("file", (&**file).into()), ("bytes", (*bytes).into())],
+                format!("The backup reads '{}' ({bytes} bytes).", file.display()),
+            ),
+            EventKind::BackupLogsStarted { first, last } => logs(223, first.0, last.0, "The backup reads"),
+            EventKind::LogsTruncated { first, last } => logs(224, first.0, last.0, "The backup removed"),
+            EventKind::NoLogsTruncated => says(225, "The backup removed no logs: all are needed."),
+            _ => EventDescription {
+                severity: EventSeverity::Warning,
+                ..says(215, "The backup was stopped before its end, and is not usable.")
+            },
+        }
+    }
+
+    fn recovery(&self) -> EventDescription {
+        let says = |id, parameters, text| informs(id, EventCategory::LoggingRecovery, parameters, text);
+        match self {
+            EventKind::LogReplayed { generation, records } => says(
+                301,
+                vec![("generation", generation.0.into()), ("records", (*records).into())],
+                format!("Log generation {:X} (hexadecimal) was replayed: {records} records.", generation.0),
+            ),
+            EventKind::RecoveryCompleted { records, applied, rolled_back, torn_pages } => says(
+                302,
+                vec![
+                    ("records", (*records).into()),
+                    ("applied", (*applied).into()),
+                    ("rolled_back", (*rolled_back).into()),
+                    ("torn_pages", (*torn_pages).into()),
+                ],
+                format!(
+                    "Recovery is complete: {records} log records read, {applied} changes of pages made, \
+                     {rolled_back} transactions rolled back, {torn_pages} torn pages replaced."
+                ),
+            ),
+            EventKind::RecoveryFailed { error, what } => EventDescription {
+                severity: EventSeverity::Error,
+                ..says(
+                    454,
+                    vec![("error", (*error).into()), ("what", EventValue::Text(what.clone()))],
+                    format!("Recovery failed with error {error}: {what}."),
+                )
+            },
+            EventKind::RecoveryStarted { first, last } => says(
+                300,
+                vec![("first", first.0.into()), ("last", last.0.into())],
+                format!(
+                    "Recovery has started: it replays log generations {:X} to {:X} (hexadecimal).",
+                    first.0, last.0
+                ),
+            ),
+            _ => unreachable!("only events of recovery are described here"),
+        }
+    }
+
+    fn pass(&self, profile: EventProfile) -> EventDescription {
+        let says = |step, zeroing, parameters, text| {
+            informs(profile.pass_id(step, zeroing), EventCategory::Maintenance, parameters, text)
+        };
+        let task = |zeroing: bool| if zeroing { "Zeroing of deleted data" } else { "The checksum scan" };
+        match self {
+            EventKind::PassResumed { report, page } => says(
+                PassStep::Resumed,
+                report.zeroing,
+                vec![
+                    ("database", (&*report.database).into()),
+                    ("page", page.get().into()),
+                    ("started", EventValue::Text(date(report.began_unix_ms))),
+                    ("days", report.days.into()),
+                ],
+                format!(
+                    "{} resumes for database '{}' at page {page}. This pass started on {}, {} days ago.",
+                    task(report.zeroing),
+                    report.database.display(),
+                    date(report.began_unix_ms),
+                    report.days.saturating_sub(1),
+                ),
+            ),
+            EventKind::PassCompleted(report) => {
+                let late = report.days > LATE_AFTER_DAYS;
+                says(
+                    PassStep::Completed { late },
+                    report.zeroing,
+                    report.parameters(),
+                    format!(
+                        "{} has completed a pass of database '{}'. The pass started on {} and ran for {} seconds, in \
+                         {} invocations over {} days. {}",
+                        task(report.zeroing),
+                        report.database.display(),
+                        date(report.began_unix_ms),
+                        report.seconds,
+                        report.invocations,
+                        report.days,
+                        report.counts(),
+                    ),
+                )
+            }
+            EventKind::PassFailed { database, zeroing, error, what } => EventDescription {
+                severity: EventSeverity::Error,
+                ..says(
+                    PassStep::Failed,
+                    *zeroing,
+                    vec![
+                        ("database", (&**database).into()),
+                        ("error", (*error).into()),
+                        ("what", EventValue::Text(what.clone())),
+                    ],
+                    format!(
+                        "{} of database '{}' met error {error}: {what}.",
+                        task(*zeroing),
+                        database.display()
+                    ),
+                )
+            },
+            EventKind::PassInterrupted { database, zeroing } => says(
+                PassStep::Interrupted,
+                *zeroing,
+                vec![("database", (&**database).into())],
+                format!(
+                    "{} of database '{}' was interrupted. It resumes from where it stopped.",
+                    task(*zeroing),
+                    database.display()
+                ),
+            ),
+            EventKind::PassStarted { database, zeroing } => says(
+                PassStep::Started,
+                *zeroing,
+                vec![("database", (&**database).into())],
+                format!("{} of database '{}' has started a pass.", task(*zeroing), database.display()),
+            ),
+            _ => unreachable!("only events of passes are described here"),
+        }
+    }
+}
+
+impl PassReport {
+    /// The counters by name, those of zeroing only if the pass overwrites data.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = vec![
+            ("pages seen", self.pages),
+            ("bad checksums", self.bad),
+            ("uninitialized pages", self.uninitialized),
+        ];
+        if self.zeroing {
+            counters.extend([
+                ("pages unchanged since last zero", self.unchanged),
+                ("unused pages zeroed", self.unused_zeroed),
+                ("used pages seen", self.used),
+                ("deleted records zeroed", self.records_zeroed),
+                ("unreferenced data chunks zeroed", self.chunks_zeroed),
+                ("pages in none of these categories", self.remainder()),
+            ]);
+        }
+        counters
+    }
+
+    /// Pages that the other categories of zeroing leave.
+    pub fn remainder(&self) -> u64 {
+        let known = self.bad + self.uninitialized + self.unchanged + self.unused_zeroed + self.used;
+        self.pages.saturating_sub(known)
+    }
+
+    fn counts(&self) -> String {
+        let counted = self.counters().into_iter().map(|(name, count)| format!("{count} {name}"));
+        format!("Summary: {}.", counted.collect::<Vec<_>>().join(", "))
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, EventValue)> {
+        let mut parameters = vec![
+            ("database", (&*self.database).into()),
+            ("started", EventValue::Text(date(self.began_unix_ms))),
+            ("seconds", self.seconds.into()),
+            ("invocations", self.invocations.into()),
+            ("days", self.days.into()),
+            ("pages", self.pages.into()),
+            ("bad", self.bad.into()),
+            ("uninitialized", self.uninitialized.into()),
+        ];
+        if self.zeroing {
+            parameters.extend([
+                ("unchanged", self.unchanged.into()),
+                ("unused_zeroed", self.unused_zeroed.into()),
+                ("used", self.used.into()),
+                ("records_zeroed", self.records_zeroed.into()),
+                ("chunks_zeroed", self.chunks_zeroed.into()),
+                ("remainder", self.remainder().into()),
+            ]);
+        }
+        parameters
+    }
+}
+
+/// The day in UTC, as `2026-11-23`.
+fn date(unix_ms: i64) -> String {
+    let time = LogTime::from_unix_ms(unix_ms);
+    let [_, _, _, day, month, year, ..] = time.0;
+    format!("{:04}-{month:02}-{day:02}", 1900 + u32::from(year))
+}
+
+fn full(id: u16, file: &Path, what: &str) -> EventDescription {
+    EventDescription {
+        id,
+        category: EventCategory::Space,
+        severity: EventSeverity::Error,
+        parameters: vec![("file", file.into())],
+        text: format!(
+            "The disk of the {what} is full: '{}' cannot grow. Free space; do not remove logs that recovery needs.",
+            file.display()
+        ),
+    }
+}
+
+fn damaged(damage: &PageDamage) -> EventDescription {
+    let PageDamage { file, offset, bytes, page, fault } = damage;
+    let mut parameters: Vec<(&'static str, EventValue)> = vec![
+        ("file", (&**file).into()),
+        ("offset", (*offset).into()),
+        ("bytes", (*bytes).into()),
+        ("page", page.get().into()),
+    ];
+    let (id, error, what) = match fault {
+        PageFault::Corrected(bits) => {
+            let bits: Vec<String> = bits.iter().map(u32::to_string).collect();
+            parameters.push(("bits", EventValue::Text(bits.join(" "))));
+            (399, 0, format!("had flipped bits ({}), which were corrected", bits.join(", ")))
+        }
+        PageFault::Checksum => (474, -1018, "failed verification: its checksum or structure is wrong".into()),
+        PageFault::WrongPage(stored) => {
+            parameters.push(("stored_page", (*stored).into()));
+            (475, -1118, format!("failed verification: it holds page {stored}"))
+        }
+        PageFault::Missing => (476, -1019, "failed verification: it was never written, or was lost".into()),
+        PageFault::Unreadable(why) => {
+            parameters.push(("what", EventValue::Text(why.clone())));
+            (481, -1022, format!("could not be read: {why}"))
+        }
+    };
+    let (severity, advice) = match error {
+        0 => (EventSeverity::Warning, "The device may be failing."),
+        _ => (EventSeverity::Error, "Restore the database from a backup, and examine the device."),
+    };
+    parameters.push(("error", error.into()));
+    let text = format!(
+        "The page read from '{}' at offset {offset} (page {page}, {bytes} bytes) {what}. {advice}",
+        file.display()
+    );
+    EventDescription { id, category: EventCategory::Corruption, severity, parameters, text }
+}

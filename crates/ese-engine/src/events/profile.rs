@@ -1,0 +1,54 @@
+//! The numbers of maintenance events, which the versions of ESE do not agree about.
+
+/// Whose numbers the events of scan and zeroing have. All other events have one number.
+///
+/// | event | `Sp1` scan, zeroing | `Sp1Article` | `Modern` scan, zeroing |
+/// | --- | --- | --- | --- |
+/// | pass starts | 717, 718 | 719, 718 | 717, 736 |
+/// | pass resumes | 719, 720 | 719, 720 | 719, 738 |
+/// | pass completed | 721, 722 | 721, 722 | 732, 737 |
+/// | completed, later than seven days | 721, 722 | 721, 722 | 733, 735 |
+/// | pass failed | 723, 724 | 723, 724 | 723, 734 |
+/// | pass interrupted | 725, 726 | 725, 726 | 725, 726 |
+///
+/// Each bad page is event 727, besides the event of its damage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventProfile {
+    /// Exchange 2007 SP1, after ESE's message table.
+    #[default]
+    Sp1,
+    /// Exchange 2007 SP1, after the article of its authors, which says that 719 starts a pass.
+    Sp1Article,
+    /// Current builds.
+    Modern,
+}
+
+/// What became of a pass.
+#[derive(Clone, Copy)]
+pub(super) enum PassStep {
+    Started,
+    Resumed,
+    Completed { late: bool },
+    Failed,
+    Interrupted,
+}
+
+impl EventProfile {
+    pub(super) fn pass_id(self, step: PassStep, zeroing: bool) -> u16 {
+        let modern = self == EventProfile::Modern;
+        let (scan, zero) = match step {
+            PassStep::Started if modern => (717, 736),
+            PassStep::Started if self == EventProfile::Sp1Article => (719, 718),
+            PassStep::Started => (717, 718),
+            PassStep::Resumed if modern => (719, 738),
+            PassStep::Resumed => (719, 720),
+            PassStep::Completed { late: false } if modern => (732, 737),
+            PassStep::Completed { late: true } if modern => (733, 735),
+            PassStep::Completed { .. } => (721, 722),
+            PassStep::Failed if modern => (723, 734),
+            PassStep::Failed => (723, 724),
+            PassStep::Interrupted => (725, 726),
+        };
+        if zeroing { zero } else { scan }
+    }
+}

@@ -1,0 +1,156 @@
+//! `events.jsonl`: what happened in a run or in an engine, one JSON object for each line, written at once.
+//!
+//! ```text
+//! {"at": "2026-11-23T13:00:00+00:00", "event": "pass_completed", "id": 721, "category": "Online Defragmentation",
+//!  "severity": "information", "instance": "/var/lib/app", "text": "The checksum scan has completed …", "pages": 5850768, …}
+//! ```
+//!
+//! `id` and `category` are those of ESE; the events of a test have none.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, Local, SecondsFormat, TimeZone};
+use ese_engine::{Event, EventSink, EventValue};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Name of the file.
+pub const EVENT_FILE: &str = "events.jsonl";
+
+/// The file of events of a directory. Clones share it.
+#[derive(Clone)]
+pub struct EventFile(Arc<Mutex<Inner>>);
+
+struct Inner {
+    file: File,
+    /// Why the file is not written any more.
+    failed: Option<String>,
+}
+
+/// An event of an engine as a line of the file.
+#[derive(Serialize)]
+struct EngineLine {
+    at: String,
+    event: &'static str,
+    id: u16,
+    category: String,
+    severity: String,
+    instance: String,
+    text: String,
+    #[serde(flatten)]
+    parameters: Map<String, Value>,
+}
+
+impl EventFile {
+    /// Opens the file in a directory, to add events to it, or to begin again.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn open(directory: &Path, append: bool) -> io::Result<EventFile> {
+        let mut options = File::options();
+        let options = match append {
+            true => options.append(true),
+            false => options.write(true).truncate(true),
+        };
+        let path = directory.join(EVENT_FILE);
+        let mut file = options.create(true).open(&path)?;
+        if append && ends_in_a_line(&path)? {
+            file.write_all(b"\n")?;
+        }
+        Ok(EventFile(Arc::new(Mutex::new(Inner { file, failed: None }))))
+    }
+
+    /// Adds a line. After a failure, further lines are dropped: events must not end what they report.
+    pub(crate) fn add(&self, line: &impl Serialize) {
+        let mut inner = self.0.lock();
+        if inner.failed.is_some() {
+            return;
+        }
+        let written = serde_json::to_string(line).map_err(io::Error::from).and_then(|mut line| {
+            line.push('\n');
+            inner.file.write_all(line.as_bytes())
+        });
+        inner.failed = written.err().map(|error| error.to_string());
+    }
+
+    /// Why events are missing from the file, if any are.
+    pub fn failure(&self) -> Option<String> {
+        self.0.lock().failed.clone()
+    }
+}
+
+impl EventSink for EventFile {
+    fn event(&self, event: &Event) {
+        let described = event.describe();
+        let number = |value: &EventValue| match value {
+            EventValue::Text(text) => Value::from(text.clone()),
+            EventValue::Number(number) => Value::from(*number),
+            EventValue::Fraction(number) => Value::from(*number),
+        };
+        let named = described.parameters.iter().map(|(name, value)| ((*name).to_string(), number(value)));
+        let at = Local.timestamp_millis_opt(event.at_unix_ms).single().unwrap_or_default();
+        self.add(&EngineLine {
+            at: rfc3339(&at),
+            event: event.kind.name(),
+            id: described.id,
+            category: described.category.to_string(),
+            severity: described.severity.to_string(),
+            instance: event.instance.clone(),
+            text: described.text,
+            parameters: named.collect(),
+        });
+    }
+}
+
+/// Whether the last line of the file has no end: a process that was killed may have left half a line.
+fn ends_in_a_line(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let mut last = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    Ok(last != *b"\n")
+}
+
+/// A time as in results and events.
+pub(crate) fn rfc3339(time: &DateTime<Local>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use ese_engine::{EventKind, EventProfile, PassReport};
+
+    use super::*;
+
+    #[test]
+    fn an_event_of_the_engine_is_a_line_with_number_parameters_and_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let report = PassReport { pages: 5_850_768, uninitialized: 72_682, ..PassReport::default() };
+        let event = Event {
+            at_unix_ms: 1_182_211_200_000,
+            instance: "/logs".to_string(),
+            kind: EventKind::PassCompleted(report),
+            profile: EventProfile::Sp1,
+        };
+        for append in [false, true] {
+            EventFile::open(dir.path(), append).unwrap().event(&event);
+        }
+        let text = std::fs::read_to_string(dir.path().join(EVENT_FILE)).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        let line = &lines[1];
+        assert_eq!((&line["event"], &line["id"]), (&"pass_completed".into(), &721.into()));
+        assert_eq!(
+            (&line["pages"], &line["category"]),
+            (&5_850_768.into(), &"Online Defragmentation".into())
+        );
+        assert!(line["text"].as_str().unwrap().contains("72682 uninitialized pages"), "{line}");
+        assert!(line["at"].as_str().unwrap().starts_with("2007-06-1"), "{line}");
+    }
+}

@@ -1,0 +1,128 @@
+//! `jetcell events`: shows what happened in a run, a recovery or an instance.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use jetcell_report::printable;
+use jetcell_workload::EVENT_FILE;
+use serde_json::Value;
+
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell events db1/Performance_2026-11-21_09-36-04
+      shows the events of a run, the oldest first
+  jetcell events jetcell-run --id 721 --id 722
+      shows the completed passes of the scan
+  jetcell events sru-recovered --severity warning
+      shows warnings and errors
+  jetcell events out --json | jq 'select(.id == 474) | .page'
+
+Exit code: 0 shown, 1 some lines cannot be read, 2 could not run.";
+
+/// A longer line is no event.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// Shows the events of a run, of a recovery or of maintenance
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Events {
+    /// Directory with the file events.jsonl, or the file
+    #[arg(value_name = "DIR")]
+    path: PathBuf,
+    /// Only events with this number, which is that of ESE; may be repeated
+    #[arg(long, value_name = "NUMBER")]
+    id: Vec<u16>,
+    /// Only events that are at least as serious
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    severity: Option<Severity>,
+    /// Print the lines of the file as they are
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Severity {
+    /// All events
+    Information,
+    /// Something needs attention
+    Warning,
+    /// Something failed
+    Error,
+}
+
+impl Events {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        self.show().unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn show(&self) -> Result<Outcome, Failure> {
+        let path = if self.path.is_dir() { self.path.join(EVENT_FILE) } else { self.path.clone() };
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => format!(
+                "{}: there is no such file; name the directory of a run, or of a recovery",
+                path.display()
+            ),
+            _ => format!("{}: {error}", path.display()),
+        };
+        let mut reader = BufReader::new(File::open(&path).map_err(failed)?);
+        let (mut number, mut unreadable, mut line) = (0_u64, 0_u64, Vec::new());
+        loop {
+            line.clear();
+            if (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+                break;
+            }
+            number += 1;
+            let whole = line.ends_with(b"\n");
+            let event = serde_json::from_slice::<Value>(&line).ok();
+            match event.as_ref().and_then(|event| self.wants(event)) {
+                Some(true) if self.json => {
+                    console::print(&format!("{}\n", String::from_utf8_lossy(&line).trim_end()));
+                }
+                Some(true) => console::print(&format!("{}\n", as_text(&event.unwrap_or_default()))),
+                Some(false) => {}
+                None => {
+                    unreadable += 1;
+                    console::note(&format!("line {number} is not an event, and is left out"));
+                }
+            }
+            if !whole {
+                reader.skip_until(b'\n').map_err(failed)?;
+            }
+        }
+        Ok(if unreadable == 0 { Outcome::Good } else { Outcome::Findings })
+    }
+
+    /// Whether an event is to be shown. `None`: it is not an event.
+    fn wants(&self, event: &Value) -> Option<bool> {
+        (event["at"].is_string() && event["event"].is_string()).then_some(())?;
+        let named = self.id.is_empty() || self.id.iter().any(|id| event["id"] == *id);
+        // Files of earlier versions have no severity.
+        let severity = match event["severity"].as_str() {
+            Some("error") => Severity::Error,
+            Some("warning") => Severity::Warning,
+            _ => Severity::Information,
+        };
+        Some(named && self.severity.is_none_or(|least| severity >= least))
+    }
+}
+
+/// One event in a line: time, severity, number, and the text.
+fn as_text(event: &Value) -> String {
+    let text = |name: &str| event[name].as_str().unwrap_or_default().to_string();
+    let id = event["id"].as_u64().map_or("-".to_string(), |id| id.to_string());
+    let what = match event["text"].as_str() {
+        Some(text) => text.to_string(),
+        None => text("event").replace('_', " "),
+    };
+    let severity = event["severity"].as_str().unwrap_or("information");
+    printable(&format!("{}  {severity:<11}  {id:>3}  {what}", text("at"))).to_string()
+}
