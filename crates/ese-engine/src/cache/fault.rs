@@ -29,6 +29,8 @@ enum FetchMode {
     Cold,
     /// For redo: a page that never reached the disk is not an error.
     Redo,
+    /// As `Normal`, but a page that is not valid is no event: the caller may not need its content.
+    Tentative,
 }
 
 impl Cache {
@@ -36,6 +38,11 @@ impl Cache {
     /// the page is as before, and the next call tries again.
     pub fn fetch(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Normal)
+    }
+
+    /// As [`Cache::fetch`], for a page that may be built from nothing: if it is not valid, that is not reported.
+    pub(crate) fn fetch_tentatively(&self, key: PageKey) -> Result<PinnedPage> {
+        self.fetch_in_mode(key, FetchMode::Tentative)
     }
 
     /// As [`Cache::fetch`], for scans: the page does not count as used and is the next to be evicted.
@@ -264,7 +271,10 @@ impl Cache {
                     self.clock.sleep(Duration::from_millis(1 << attempt));
                 }
                 Err(defect) => {
-                    self.report_damage(attached, key, defect.as_fault());
+                    if mode != FetchMode::Tentative {
+                        let pages = attached.file.len().unwrap_or(0) / self.page_size.bytes() as u64;
+                        self.report_damage(attached, key, defect.as_fault(pages));
+                    }
                     let what = format!("page {}: {defect}", key.page);
                     return Err(Error::Corrupt { path: path.to_path_buf(), page: Some(key.page), what });
                 }
@@ -332,11 +342,13 @@ enum PageDefect {
 }
 
 impl PageDefect {
-    fn as_fault(&self) -> PageFault {
+    /// For an event, in a file of `pages`.
+    fn as_fault(&self, pages: u64) -> PageFault {
         match self {
             PageDefect::Zero => PageFault::Missing,
-            PageDefect::WrongPage(stored) => PageFault::WrongPage(*stored),
-            PageDefect::Checksum | PageDefect::Structure(_) => PageFault::Checksum,
+            // A small page shows a wrong number only by its checksum, so any damage looks like some other number.
+            PageDefect::WrongPage(stored) if u64::from(*stored) < pages => PageFault::WrongPage(*stored),
+            PageDefect::WrongPage(_) | PageDefect::Checksum | PageDefect::Structure(_) => PageFault::Checksum,
         }
     }
 

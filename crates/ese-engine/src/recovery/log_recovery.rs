@@ -101,8 +101,14 @@ impl<'a> LogRecovery<'a> {
         memory: usize,
     ) -> Result<Opened> {
         let analysis = self.analyze(memory)?;
-        // A log that ended cleanly has at most its last record behind the checkpoint: nobody wants to know.
-        let events = match analysis.window.records.len() > 1 {
+        // A log that ended cleanly has nothing to replay, which is no event.
+        let is_change = |buffered: &BufferedRecord| {
+            !matches!(
+                buffered.record(),
+                Ok(LogRecord::Nop | LogRecord::Nop2(_) | LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_))
+            )
+        };
+        let events = match analysis.window.records.iter().any(is_change) {
             true => self.core.events.clone(),
             false => Events::unheard(),
         };

@@ -237,12 +237,14 @@ impl<'a> PageReplay<'a> {
         let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
         let size = database.page_size;
         let number = first.key.page;
-        let pinned = match database.pin(number) {
+        let pinned = match self.core.cache.fetch_tentatively(first.key) {
             Ok(pinned) => pinned,
             // If the record builds the page from nothing, it does not matter that the old page cannot be read.
             Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.role) => {
                 database.pin_new(number)?
             }
+            // Read again, so that it is reported.
+            Err(Error::Corrupt { .. }) => database.pin(number)?,
             Err(error) => return Err(error),
         };
         let time = Page::new(&pinned.read(), size).db_time();
