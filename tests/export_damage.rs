@@ -7,7 +7,7 @@ use ese_format::checksum::seal_page;
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_export::{
-    Destination, ExportError, ExportSummary, Format, Options, ROW_LIMIT, Rendering, export,
+    Destination, ExportError, ExportSummary, Format, Options, ROW_LIMIT, Rendering, Selection, export,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use rand::{Rng, SeedableRng};
@@ -19,7 +19,7 @@ fn run(path: &Path, format: Format, output: &Path, force: bool) -> Result<Export
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = Destination::Directory(output.to_owned());
     let options = Options {
-        tables: Vec::new(),
+        selection: Selection::default(),
         format,
         destination,
         deleted: true,

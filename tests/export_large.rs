@@ -7,7 +7,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{ColumnDefinition, CommitMode, CreateOptions, Instance, InstanceOptions, TableDefinition};
 use ese_format::PageSize;
 use ese_format::record::{CodePage, ColumnType, Value};
-use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, export};
+use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, Selection, export};
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
 /// Writes one table of one row and returns the database's bytes.
@@ -57,7 +57,7 @@ fn values_beyond_the_limit_of_a_row_are_in_files() {
     std::fs::write(&path, database(columns.to_vec(), &values)).unwrap();
     let output = directory.path().join("out");
     let options = Options {
-        tables: vec!["Large-1".to_owned()],
+        selection: Selection { tables: vec!["Large-1".to_owned()], ..Selection::default() },
         format: Format::JsonLines,
         destination: Destination::Directory(output.clone()),
         deleted: false,

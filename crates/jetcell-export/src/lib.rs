@@ -7,12 +7,12 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, export};
+//! use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, Selection, export};
 //! use jetcell_vfs::{RealOptions, RealVfs};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = Options {
-//!     tables: vec!["Datatable".to_owned()],
+//!     selection: Selection { tables: vec!["Datatable".to_owned()], ..Selection::default() },
 //!     format: Format::JsonLines,
 //!     destination: Destination::File("datatable.jsonl".into()),
 //!     deleted: false,
@@ -38,6 +38,7 @@
 
 mod active_directory;
 mod cell;
+mod error;
 mod format;
 mod issue;
 mod long_values;
@@ -45,21 +46,25 @@ mod output;
 mod rendering;
 mod rows;
 mod run;
+mod selection;
 mod source;
 mod table;
 mod target;
+mod time_filter;
 mod usage_monitor;
 mod value;
 mod value_files;
 mod walk;
 
 pub use cell::{Cell, Item, Unreadable, ValueFileRef};
+pub use error::ExportError;
 pub use format::{Format, UnknownFormat};
 pub use issue::{Issue, Issues};
 pub use output::Destination;
 pub use rendering::{Currency, Profile, Rendering};
 pub use rows::{ROW_LIMIT, ReadOptions, Row, read_rows};
-pub use run::{ExportError, ExportSummary, Options, export};
+pub use run::{ExportSummary, Options, export};
+pub use selection::{Selection, Times};
 pub use source::Source;
 pub use table::{Form, Table, TableColumn};
 pub use value_files::ValueFiles;

@@ -1,12 +1,9 @@
 //! Choices about the form of values in the output.
 
-use std::borrow::Cow;
-
 use ese_format::record::ColumnType;
 
 use crate::active_directory::{Attributes, DIRECTORY_SID, DIRECTORY_TABLE};
-use crate::format::Format;
-use crate::table::{Ids, Table, TableColumn};
+use crate::table::{Ids, Table};
 use crate::usage_monitor;
 
 /// Form of the values in the output. The default changes nothing that is stored.
@@ -61,7 +58,7 @@ pub(crate) struct Knowledge {
 
 impl Rendering {
     /// The table with the forms of its columns.
-    pub(crate) fn of<'t>(self, table: &'t Table, known: &Knowledge, format: Format) -> Cow<'t, Table> {
+    pub(crate) fn of(self, table: &Table, known: &Knowledge) -> Table {
         let Knowledge { directory, attributes, ids } = known;
         let directory = *directory;
         let integers = match self.currency {
@@ -69,9 +66,6 @@ impl Rendering {
             Currency::Decimal => false,
             Currency::Integer => true,
         };
-        if !integers && !directory && ids.is_none() && !self.wide_integers_as_text {
-            return Cow::Borrowed(table);
-        }
         let mut table = table.clone();
         let of_objects = directory && table.name.eq_ignore_ascii_case(DIRECTORY_TABLE);
         for column in &mut table.columns {
@@ -90,10 +84,6 @@ impl Rendering {
         if let Some(ids) = ids {
             usage_monitor::apply(&mut table, ids);
         }
-        // A column of Parquet has one type, and some of these integers are no times.
-        if format == Format::Parquet {
-            table.columns.iter_mut().for_each(TableColumn::keep_types);
-        }
-        Cow::Owned(table)
+        table
     }
 }

@@ -8,13 +8,14 @@ use ese_format::PageNumber;
 use ese_format::compression::{self, decompress};
 use ese_format::long_value::LongValueId;
 use ese_format::page::NodeFlags;
-use ese_format::record::{Column, ColumnClass, ColumnFlags, ColumnValue, MultiValue, Record};
+use ese_format::record::{Column, ColumnClass, ColumnValue, MultiValue, Record};
 
 use crate::cell::{Cell, Item, Unreadable};
 use crate::issue::Issues;
 use crate::long_values::LongValues;
 use crate::source::Source;
 use crate::table::{Table, TableColumn};
+use crate::time_filter::{TimeFilter, stored_default};
 use crate::value_files::{ValueFiles, ValueLocation};
 use crate::walk::LeafWalk;
 
@@ -56,6 +57,18 @@ pub struct Row<'a> {
 pub fn read_rows(
     source: &Source,
     table: &Table,
+    reading: ReadOptions<'_>,
+    issues: &mut Issues,
+    visit: impl FnMut(Row<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    read_selected_rows(source, table, None, reading, issues, visit)
+}
+
+/// The same for the rows that a condition accepts.
+pub(crate) fn read_selected_rows(
+    source: &Source,
+    table: &Table,
+    times: Option<&TimeFilter>,
     mut reading: ReadOptions<'_>,
     issues: &mut Issues,
     mut visit: impl FnMut(Row<'_>) -> io::Result<()>,
@@ -77,6 +90,10 @@ pub fn read_rows(
                 continue;
             }
             let record = Record::new(node.data, size);
+            // Before the long values of the row are read.
+            if times.is_some_and(|times| !times.accepts(&record)) {
+                continue;
+            }
             let mut resolver = Resolver {
                 long: &mut long,
                 room: reading.row_limit,
@@ -165,13 +182,7 @@ fn fill<'a>(
 
 /// The cell of a column that a row does not store.
 fn default(column: &Column) -> Cell<'_> {
-    // If the default comes from a callback, the stored bytes are the parameters of the callback and not a value.
-    if !column.flags.contains(ColumnFlags::HAS_DEFAULT)
-        || column.flags.contains(ColumnFlags::USER_DEFINED_DEFAULT)
-    {
-        return Cell::Null;
-    }
-    column.default.as_deref().map_or(Cell::Null, Cell::from)
+    stored_default(column).map_or(Cell::Null, Cell::from)
 }
 
 fn unreadable(reason: impl ToString, stored: &[u8]) -> Item<'static> {

@@ -1,21 +1,21 @@
 //! An export: selected tables of one database to one destination.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ese_check::CheckError;
 use jetcell_vfs::Vfs;
 
 use crate::active_directory::{Attributes, is_directory};
+use crate::error::ExportError;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
 use crate::rendering::{Knowledge, Profile, Rendering};
-use crate::rows::{ReadOptions, Row, read_rows};
+use crate::rows::{ReadOptions, Row, read_selected_rows};
+use crate::selection::{SelectedTable, Selection};
 use crate::source::Source;
-use crate::table::{Table, unique};
+use crate::table::{Table, TableColumn, unique};
 use crate::target::check_free;
 use crate::usage_monitor::{ID_TABLE, read_ids};
 use crate::value_files::{ValueFiles, stem};
@@ -23,8 +23,8 @@ use crate::value_files::{ValueFiles, stem};
 /// Options of an export.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names of tables; all tables if empty.
-    pub tables: Vec<String>,
+    /// Tables, columns and rows.
+    pub selection: Selection,
     /// Format of the output.
     pub format: Format,
     /// Destination of the output.
@@ -55,37 +55,6 @@ pub struct ExportSummary {
     pub issues: Issues,
 }
 
-/// Reason for which an export fails.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The database cannot be opened.
-    #[error(transparent)]
-    Open(#[from] CheckError),
-    /// There is no such table.
-    #[error("there is no table {name}; jetcell dump schema lists them")]
-    NoTable {
-        /// The requested name.
-        name: String,
-    },
-    /// The profile does not fit the database.
-    #[error("the database has not the tables of {0}; use another --profile")]
-    OtherProfile(&'static str),
-    /// More than one table for a destination that takes one.
-    #[error("{format} of {tables} tables needs a directory as --output; or choose one with --table")]
-    OneTable {
-        /// The format.
-        format: Format,
-        /// Number of tables.
-        tables: usize,
-    },
-    /// SQLite cannot be written to standard output.
-    #[error("an SQLite database cannot go to standard output; give --output a file name")]
-    SqliteToStdout,
-    /// The output cannot be written.
-    #[error("cannot write: {0}")]
-    Write(#[from] io::Error),
-}
-
 /// Called often with the name of the current table and the number of its rows exported so far.
 pub type Progress<'p> = &'p mut dyn FnMut(&str, u64);
 
@@ -99,11 +68,14 @@ pub fn export(
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
     let known = knowledge(&source, options.rendering.profile)?;
-    let rendered: Vec<Cow<'_, Table>> = choose(&source, &options.tables)?
-        .into_iter()
-        .map(|table| options.rendering.of(table, &known, options.format))
-        .collect();
-    let tables: Vec<&Table> = rendered.iter().map(AsRef::as_ref).collect();
+    let shown = source.tables().iter().map(|table| (table, options.rendering.of(table, &known)));
+    let mut selected = options.selection.apply(shown)?;
+    // A column of Parquet has one type, and some of these integers are no times.
+    if options.format == Format::Parquet {
+        let columns = selected.iter_mut().flat_map(|selected| &mut selected.table.columns);
+        columns.for_each(TableColumn::keep_types);
+    }
+    let tables: Vec<&Table> = selected.iter().map(|selected| &selected.table).collect();
     exported.tables = tables.len();
     let one_stream =
         options.format != Format::Sqlite && !matches!(options.destination, Destination::Directory(_));
@@ -127,8 +99,11 @@ pub fn export(
     }
     let targets = targets(&tables, options)?;
     let mut stems = HashSet::new();
-    for (table, target) in tables.into_iter().zip(targets) {
+    for (SelectedTable { table, times }, target) in selected.iter().zip(targets) {
         exported.issues.set_table(Some(&table.name));
+        if options.selection.times.is_some() && times.is_none() {
+            exported.issues.note(None, "no column has times; all rows are exported");
+        }
         let mut writer = match &mut sqlite {
             Some(file) => {
                 file.begin(table)?;
@@ -144,7 +119,7 @@ pub fn export(
         let reading = ReadOptions { deleted: options.deleted, row_limit: options.row_limit, files };
         let mut rows = 0;
         progress(&table.name, rows);
-        read_rows(&source, table, reading, &mut exported.issues, |row| {
+        read_selected_rows(&source, table, times.as_ref(), reading, &mut exported.issues, |row| {
             rows += 1;
             if rows % 1024 == 0 {
                 progress(&table.name, rows);
@@ -192,20 +167,6 @@ fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
             ValueFiles::new(target, &format!("{name}.values"), options.force)
         }
     }
-}
-
-fn choose<'s>(source: &'s Source, names: &[String]) -> Result<Vec<&'s Table>, ExportError> {
-    if names.is_empty() {
-        return Ok(source.tables().iter().collect());
-    }
-    let mut chosen: Vec<&Table> = Vec::new();
-    for name in names {
-        let table = source.table(name).ok_or_else(|| ExportError::NoTable { name: name.clone() })?;
-        if !chosen.iter().any(|other| other.name == table.name) {
-            chosen.push(table);
-        }
-    }
-    Ok(chosen)
 }
 
 /// The file of each table; none for standard output and SQLite. Fails before any output if one of them exists.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use jetcell_export::{Currency, Destination, Format, Options, Profile, ROW_LIMIT, Rendering, export};
+use jetcell_export::{
+    Currency, Destination, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, export,
+};
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -22,7 +24,7 @@ fn run_as(database: &Path, format: Format, output: &Path, rendering: Rendering) 
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = Destination::Directory(output.to_owned());
     let options = Options {
-        tables: Vec::new(),
+        selection: Selection::default(),
         format,
         destination,
         deleted: false,
@@ -224,7 +226,7 @@ fn a_directory_has_the_names_of_its_schema_integers_and_times() {
     let other = corpus.unpack("db/4k/basic.edb", directory.path());
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let options = Options {
-        tables: Vec::new(),
+        selection: Selection::default(),
         format: Format::Csv,
         destination: Destination::Directory(directory.path().join("other")),
         deleted: false,

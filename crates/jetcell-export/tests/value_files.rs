@@ -8,7 +8,7 @@ use ese_format::long_value::LongValueKey;
 use ese_format::page::PageFlags;
 use jetcell_export::{
     Cell, Destination, ExportError, ExportSummary, Format, Issues, Item, Options, ROW_LIMIT, ReadOptions,
-    Rendering, Source, export, read_rows,
+    Rendering, Selection, Source, export, read_rows,
 };
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -44,7 +44,10 @@ struct Run<'r> {
 impl Run<'_> {
     fn to(&self, destination: Destination) -> Result<ExportSummary, ExportError> {
         let options = Options {
-            tables: self.table.map(str::to_owned).into_iter().collect(),
+            selection: Selection {
+                tables: self.table.map(str::to_owned).into_iter().collect(),
+                ..Selection::default()
+            },
             format: self.format,
             destination,
             deleted: false,

@@ -10,7 +10,7 @@ use ese_check::{CheckOptions, Format, check_files};
 use ese_format::checksum::{SEGMENT_LEN, header_checksum, seal_page, seal_segment};
 use ese_format::{PageNumber, PageSize};
 use jetcell_dump::{LogOptions, Output, SchemaOptions, Source, TreeChoice};
-use jetcell_export::{Destination, Options, ROW_LIMIT, Rendering};
+use jetcell_export::{Destination, Options, ROW_LIMIT, Rendering, Selection};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -58,7 +58,7 @@ fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
     // Files of their own for some values, too.
     let row_limit = if random.random() { ROW_LIMIT } else { random.random_range(0..20_000) };
     let options = Options {
-        tables: Vec::new(),
+        selection: Selection::default(),
         format,
         destination,
         deleted: true,

@@ -4,16 +4,18 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 use indicatif::ProgressBar;
 use jetcell_export::{
-    Currency, Destination, ExportError, Format, Options, Profile, ROW_LIMIT, Rendering, export,
+    Currency, Destination, ExportError, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, Times,
+    export,
 };
 use jetcell_vfs::RealOptions;
 
 use crate::console::{self, note};
 use crate::in_use::refuse_in_use;
-use crate::outcome::{Outcome, print_error};
+use crate::outcome::{Failure, Outcome, print_error};
 use crate::unpacked::Unpacked;
 
 const EXAMPLES: &str = "\
@@ -23,6 +25,7 @@ Examples:
   jetcell export Windows.edb --table SystemIndex_PropertyStore --format jsonl --output - | jq .
   jetcell export ntds.dit --table datatable --format jsonl --wide-integers string --output objects.jsonl
   jetcell export Current.mdb --format parquet --deleted --output current/
+  jetcell export SRUDB.dat --table '*Usage' --since 2026-11-01 --before 2026-11-08 --format csv --output week/
 
 With csv, jsonl and parquet, --output is a directory for one file per table; with exactly one --table it may be a file.
 System tables (MSys...) are exported, too. docs/export.md describes the form of each type.
@@ -38,9 +41,21 @@ Exit code: 0 all was exported, 1 some data could not be read and is listed on st
 pub struct Export {
     /// The database, or one compressed as FILE.zst; the command only reads it
     file: PathBuf,
-    /// Export only this table; may be given several times
-    #[arg(long, value_name = "NAME")]
+    /// Export only tables with this name, in which * and ? stand for other characters; may be given several times
+    #[arg(long, value_name = "PATTERN")]
     table: Vec<String>,
+    /// Export only columns with this name, in which * and ? stand for other characters; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    column: Vec<String>,
+    /// Export only rows with a time from this one on: 2026-11-23, 2026-11-23T08:00:00Z; tables without times are not filtered
+    #[arg(long, value_name = "TIME", value_parser = point_in_time)]
+    since: Option<DateTime<Utc>>,
+    /// Export only rows with a time before this one
+    #[arg(long, value_name = "TIME", value_parser = point_in_time)]
+    before: Option<DateTime<Utc>>,
+    /// Columns whose times count for --since and --before; all columns with times by default
+    #[arg(long, value_name = "PATTERN")]
+    time_column: Vec<String>,
     /// Format: csv, jsonl, parquet or sqlite
     #[arg(long)]
     format: Format,
@@ -131,9 +146,17 @@ impl Export {
             print_error(what);
             return Outcome::CouldNotRun;
         }
+        let times = match times(self.since, self.before, self.time_column) {
+            Ok(times) => times,
+            Err(what) => {
+                print_error(what);
+                return Outcome::CouldNotRun;
+            }
+        };
+        let selection = Selection { tables: self.table, columns: self.column, times };
         let options = Options {
-            destination: destination(&self.output, self.format, self.table.len()),
-            tables: self.table,
+            destination: destination(&self.output, self.format, selection.tables.len()),
+            selection,
             format: self.format,
             deleted: self.deleted,
             force: self.force,
@@ -181,6 +204,37 @@ impl Export {
         note(&format!("exported {} rows of {} tables{aside}{missing}", exported.rows, exported.tables));
         if issues.any_missing() { Outcome::Findings } else { Outcome::Good }
     }
+}
+
+/// Reads `2026-11-23`, which means midnight UTC, or `2026-11-23T08:00:00Z`.
+fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
+    if let Ok(day) = text.parse::<NaiveDate>() {
+        return Ok(day.and_time(NaiveTime::MIN).and_utc());
+    }
+    DateTime::parse_from_rfc3339(text)
+        .map(|time| time.to_utc())
+        .map_err(|_| "give a day (2026-11-23) or a time (2026-11-23T08:00:00Z)".to_owned())
+}
+
+/// The condition for rows by time, if there is one.
+fn times(
+    since: Option<DateTime<Utc>>,
+    before: Option<DateTime<Utc>>,
+    columns: Vec<String>,
+) -> Result<Option<Times>, Failure> {
+    if since.is_none() && before.is_none() {
+        return match columns.is_empty() {
+            true => Ok(None),
+            false => Err("--time-column needs --since or --before; add one".into()),
+        };
+    }
+    let ticks = |time: DateTime<Utc>| time.timestamp_micros().saturating_mul(10);
+    let first = since.map_or(i64::MIN, ticks);
+    let last = before.map_or(i64::MAX, |time| ticks(time).saturating_sub(1));
+    if first > last {
+        return Err("--before is not later than --since; give a later time".into());
+    }
+    Ok(Some(Times { columns, range: first..=last }))
 }
 
 /// The output is a file for SQLite or for one table, unless the path is a directory or ends with a slash.

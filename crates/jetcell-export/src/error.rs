@@ -1,0 +1,50 @@
+//! Errors of an export.
+
+use std::io;
+
+use ese_check::CheckError;
+
+use crate::format::Format;
+
+/// Reason for which an export fails.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The database cannot be opened.
+    #[error(transparent)]
+    Open(#[from] CheckError),
+    /// There is no such table.
+    #[error("there is no table {name}; jetcell dump schema lists them")]
+    NoTable {
+        /// The requested name.
+        name: String,
+    },
+    /// No table has such a column.
+    #[error("no exported table has a column {name}; jetcell dump schema lists them")]
+    NoColumn {
+        /// The requested name.
+        name: String,
+    },
+    /// No table has such a column of times.
+    #[error("no exported table has a column {name} with times; jetcell dump schema lists the columns")]
+    NoTimes {
+        /// The requested name.
+        name: String,
+    },
+    /// The profile does not fit the database.
+    #[error("the database has not the tables of {0}; use another --profile")]
+    OtherProfile(&'static str),
+    /// More than one table for a destination that takes one.
+    #[error("{format} of {tables} tables needs a directory as --output; or choose one with --table")]
+    OneTable {
+        /// The format.
+        format: Format,
+        /// Number of tables.
+        tables: usize,
+    },
+    /// SQLite cannot be written to standard output.
+    #[error("an SQLite database cannot go to standard output; give --output a file name")]
+    SqliteToStdout,
+    /// The output cannot be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+}

@@ -1,0 +1,128 @@
+//! Which tables, columns and rows are exported.
+
+use std::ops::RangeInclusive;
+
+use wildmatch::WildMatch;
+
+use crate::error::ExportError;
+use crate::table::Table;
+use crate::time_filter::{TimeFilter, has_times};
+
+/// Which tables, columns and rows are exported. The default is everything.
+///
+/// Names are patterns: `*` stands for any characters, `?` for one. Case is ignored. A name is that of the file or that of the
+/// [profile](crate::Profile).
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Tables; all if empty.
+    pub tables: Vec<String>,
+    /// Columns; all if empty. A table without any of them is left out.
+    pub columns: Vec<String>,
+    /// Rows by time; all if `None`.
+    pub times: Option<Times>,
+}
+
+/// Rows with a time in a range. Rows whose times cannot be read are exported, and so are all rows of tables without times.
+#[derive(Clone, Debug)]
+pub struct Times {
+    /// Columns that are looked at; all with times if empty.
+    pub columns: Vec<String>,
+    /// First and last time, in 100-nanosecond steps since 1970-01-01 UTC. Times without a zone are taken as UTC.
+    pub range: RangeInclusive<i64>,
+}
+
+/// A table that is exported, with the condition for its rows.
+pub(crate) struct SelectedTable {
+    pub(crate) table: Table,
+    pub(crate) times: Option<TimeFilter>,
+}
+
+/// A pattern, and whether a name has matched it.
+struct Pattern<'s> {
+    text: &'s str,
+    matcher: WildMatch,
+    used: bool,
+}
+
+/// Patterns, of which one must match; without patterns, every name matches.
+struct Patterns<'s>(Vec<Pattern<'s>>);
+
+impl<'s> Patterns<'s> {
+    fn new(texts: &'s [String]) -> Patterns<'s> {
+        let pattern =
+            |text: &'s String| Pattern { matcher: WildMatch::new_case_insensitive(text), text, used: false };
+        Patterns(texts.iter().map(pattern).collect())
+    }
+
+    /// Whether the name of the file or that of the profile matches.
+    fn match_either(&mut self, stored: &str, shown: &str) -> bool {
+        let mut found = self.0.is_empty();
+        for pattern in &mut self.0 {
+            let matches =
+                |name: &str| pattern.text.eq_ignore_ascii_case(name) || pattern.matcher.matches(name);
+            let matched = matches(stored) || matches(shown);
+            pattern.used |= matched;
+            found |= matched;
+        }
+        found
+    }
+
+    /// A pattern that no name has matched.
+    fn unused(&self) -> Option<String> {
+        self.0.iter().find(|pattern| !pattern.used).map(|pattern| pattern.text.to_owned())
+    }
+}
+
+impl Selection {
+    /// The tables that are exported. Each one comes as it is stored and as the profile shows it, with the same columns in the
+    /// same order.
+    pub(crate) fn apply<'t>(
+        &self,
+        tables: impl Iterator<Item = (&'t Table, Table)>,
+    ) -> Result<Vec<SelectedTable>, ExportError> {
+        let mut names = Patterns::new(&self.tables);
+        let chosen: Vec<(&Table, Table)> =
+            tables.filter(|(stored, shown)| names.match_either(&stored.name, &shown.name)).collect();
+        if let Some(name) = names.unused() {
+            return Err(ExportError::NoTable { name });
+        }
+        let filters = self.time_filters(&chosen)?;
+        let mut columns = Patterns::new(&self.columns);
+        let selected = chosen.into_iter().zip(filters).map(|((stored, mut table), times)| {
+            let mut stored = stored.columns.iter().map(|column| column.column.name.as_str());
+            table.columns.retain(|column| {
+                columns.match_either(stored.next().unwrap_or_default(), &column.column.name)
+            });
+            SelectedTable { table, times }
+        });
+        let mut selected: Vec<SelectedTable> = selected.collect();
+        if let Some(name) = columns.unused() {
+            return Err(ExportError::NoColumn { name });
+        }
+        if !self.columns.is_empty() {
+            selected.retain(|selected| !selected.table.columns.is_empty());
+        }
+        Ok(selected)
+    }
+
+    fn time_filters(&self, tables: &[(&Table, Table)]) -> Result<Vec<Option<TimeFilter>>, ExportError> {
+        let Some(times) = &self.times else { return Ok(tables.iter().map(|_| None).collect()) };
+        let mut names = Patterns::new(&times.columns);
+        let filters: Vec<Option<TimeFilter>> = tables
+            .iter()
+            .map(|(stored, shown)| {
+                let pairs = stored.columns.iter().zip(&shown.columns);
+                let columns = pairs
+                    .filter(|(_, shown)| has_times(shown))
+                    .filter(|(stored, shown)| names.match_either(&stored.column.name, &shown.column.name))
+                    .map(|(_, shown)| shown.clone());
+                TimeFilter::new(columns.collect(), times.range.clone())
+            })
+            .collect();
+        match names.unused() {
+            Some(name) => Err(ExportError::NoTimes { name }),
+            None if filters.iter().all(Option::is_none) => Err(ExportError::NoTimes { name: "*".into() }),
+            None => Ok(filters),
+        }
+    }
+}

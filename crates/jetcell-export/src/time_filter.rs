@@ -1,0 +1,65 @@
+//! The condition for the rows of a table by their times.
+
+use std::ops::RangeInclusive;
+
+use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, MultiValue, Record};
+
+use crate::table::TableColumn;
+use crate::value::Value;
+
+/// The condition for the rows of a table.
+#[derive(Debug)]
+pub(crate) struct TimeFilter {
+    /// Columns with times; at least one.
+    columns: Vec<TableColumn>,
+    range: RangeInclusive<i64>,
+}
+
+impl TimeFilter {
+    /// The condition for rows with a time in these columns; `None` if there are no columns.
+    pub(crate) fn new(columns: Vec<TableColumn>, range: RangeInclusive<i64>) -> Option<TimeFilter> {
+        (!columns.is_empty()).then_some(TimeFilter { columns, range })
+    }
+
+    /// Whether the row is exported.
+    pub(crate) fn accepts(&self, record: &Record<'_>) -> bool {
+        self.columns.iter().any(|column| match record.get(&column.column) {
+            Ok(ColumnValue::Null) => false,
+            Ok(ColumnValue::Absent) => {
+                stored_default(&column.column).is_some_and(|bytes| self.holds(column, bytes))
+            }
+            Ok(ColumnValue::Bytes(bytes)) => self.holds(column, bytes),
+            Ok(ColumnValue::Multi(values)) => values.iter().any(|value| match value {
+                MultiValue::Bytes(bytes) => self.holds(column, bytes),
+                _ => true,
+            }),
+            // A row is never left out because it cannot be read.
+            Ok(_) | Err(_) => true,
+        })
+    }
+
+    fn holds(&self, column: &TableColumn, bytes: &[u8]) -> bool {
+        match column.value(bytes) {
+            Ok(Value::Time(time)) => self.range.contains(&time.ticks),
+            // "Never", or a number that is no time.
+            Ok(_) => false,
+            Err(_) => true,
+        }
+    }
+}
+
+/// Whether the values of a column are times.
+pub(crate) fn has_times(column: &TableColumn) -> bool {
+    column.column.kind == ColumnType::DateTime || column.form.filetime || column.form.seconds_since_1601
+}
+
+/// The value of a row that does not store the column.
+pub(crate) fn stored_default(column: &Column) -> Option<&[u8]> {
+    // If the default comes from a callback, the stored bytes are the parameters of the callback and not a value.
+    if !column.flags.contains(ColumnFlags::HAS_DEFAULT)
+        || column.flags.contains(ColumnFlags::USER_DEFINED_DEFAULT)
+    {
+        return None;
+    }
+    column.default.as_deref()
+}
