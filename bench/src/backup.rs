@@ -18,8 +18,8 @@ use crate::usage::Usage;
 const READ: usize = 256 << 10;
 /// Reads under way at a time.
 const DEPTH: usize = 8;
-/// Rounds of both reads in turn; the first one does not count.
-const ROUNDS: usize = 6;
+/// Rounds of both reads in turn, each beginning with the other one than the round before; the first round does not count.
+const ROUNDS: usize = 13;
 /// Page size of the store.
 const PAGE: u32 = 32 << 10;
 
@@ -53,14 +53,15 @@ pub fn backup(store: &StoreArgs) -> Result<()> {
     let before = Usage::now(&directory)?;
     let (mut ours, mut raw, mut bytes) = (Vec::new(), Vec::new(), 0);
     for round in 0..ROUNDS {
-        let began = Instant::now();
-        bytes = verified(&instance)?;
-        let seconds = began.elapsed().as_secs_f64();
-        let began = Instant::now();
-        let unverified = unverified(&*files, &path)?;
-        if round > 0 {
-            ours.push(bytes as f64 / seconds);
-            raw.push(unverified as f64 / began.elapsed().as_secs_f64());
+        for backup_is_next in [round % 2 == 0, round % 2 != 0] {
+            let began = Instant::now();
+            let read = if backup_is_next { verified(&instance)? } else { unverified(&*files, &path)? };
+            let rate = read as f64 / began.elapsed().as_secs_f64();
+            match backup_is_next {
+                _ if round == 0 => {}
+                true => (bytes, _) = (read, ours.push(rate)),
+                false => raw.push(rate),
+            }
         }
     }
     let used = before.until_now(&directory)?;

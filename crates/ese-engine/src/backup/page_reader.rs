@@ -9,7 +9,7 @@ use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::header::DatabaseHeader;
 use ese_format::{LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
-use jetcell_sync::mpsc::{Receiver, channel};
+use jetcell_sync::mpsc::{Receiver, Sender, channel};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind, Vfs};
 
 use super::page_source::{PageSource, StillDatabase};
@@ -22,6 +22,9 @@ use crate::{Error, Result};
 const ATTEMPTS: u32 = 16;
 /// The pause after the first of these attempts. Each pause is longer than the one before it by as much.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How many times `reads_in_flight` extents may be in memory. Reads end in any order and are returned in the order of the
+/// pages; without room for those that ended early, a slow read would keep others from being begun.
+const EXTENTS_PER_READ: usize = 4;
 /// Bad pages that are listed. Further ones are only counted.
 const BAD_LISTED: usize = 1000;
 
@@ -71,12 +74,23 @@ pub struct PageReads {
     pub bad_pages: BTreeMap<PageNumber, PageFlaw>,
 }
 
-/// One read that is under way.
-struct PendingRead {
+/// A read that was begun and not yet returned.
+struct Read {
     first: PageNumber,
+    /// Tells which pages were written while the read was under way.
     watch: Option<WatchedRead>,
-    done: Receiver<(io::Result<()>, IoBuffer)>,
+    done: Option<Completed>,
 }
+
+/// A read that has ended: its result, the pages that were written meanwhile, and the bytes.
+struct Completed {
+    result: io::Result<()>,
+    doubts: BTreeSet<PageNumber>,
+    bytes: IoBuffer,
+}
+
+/// The number of a read, its result and the bytes.
+type Completion = (u64, io::Result<()>, IoBuffer);
 
 /// Reads the pages of one database in order. The size of the file at the beginning is the last page that is read: redo adds
 /// later ones.
@@ -85,7 +99,14 @@ pub struct PageReader {
     options: ReadOptions,
     last: u32,
     next: u32,
-    pending: VecDeque<PendingRead>,
+    /// The reads that were begun and not yet returned, in the order of the pages.
+    reads_begun: VecDeque<Read>,
+    /// How many reads were returned: the number of the first one in `reads_begun`.
+    returned: u64,
+    /// How many reads are under way.
+    in_flight: usize,
+    sender: Sender<Completion>,
+    completions: Receiver<Completion>,
     spare: Vec<IoBuffer>,
     reads: PageReads,
     /// Tells the backup that pages are still being read.
@@ -115,12 +136,17 @@ impl PageReader {
     }
 
     fn new(source: PageSource, options: ReadOptions, reading: Option<Arc<()>>) -> Result<PageReader> {
+        let (sender, completions) = channel();
         Ok(PageReader {
             last: source.pages()?,
             next: options.from.get(),
             source,
             options,
-            pending: VecDeque::new(),
+            reads_begun: VecDeque::new(),
+            returned: 0,
+            in_flight: 0,
+            sender,
+            completions,
             spare: Vec::new(),
             reads: PageReads::default(),
             _reading: reading,
@@ -146,19 +172,14 @@ impl PageReader {
     ///
     /// Errors: the instance has ended. A page that cannot be read is no error: [`PageReads::bad_pages`] has it.
     pub fn next_extent(&mut self) -> Result<Option<PageExtent>> {
-        while self.pending.len() < self.options.reads_in_flight.max(1) && self.next <= self.last {
-            let read = self.begin()?;
-            self.pending.push_back(read);
-        }
-        let Some(read) = self.pending.pop_front() else { return Ok(None) };
-        let (result, mut bytes) =
-            read.done.recv().map_err(|e| Error::Internal(format!("a read was not completed: {e}")))?;
-        let doubts = self.judge(read.first, &mut bytes, result, read.watch)?;
-        self.read_again(read.first, &mut bytes, doubts)?;
+        let Some((first, done)) = self.next_completed()? else { return Ok(None) };
+        let Completed { result, doubts, mut bytes } = done;
+        let doubts = self.judge(first, &mut bytes, result, doubts);
+        self.read_again(first, &mut bytes, doubts)?;
         let pages = (bytes.len() / self.page_size().bytes()) as u64;
         self.reads.pages += pages;
         self.reads.bytes += bytes.len() as u64;
-        Ok(Some(PageExtent { first: read.first, bytes }))
+        Ok(Some(PageExtent { first, bytes }))
     }
 
     /// Takes the memory of an extent back, for another one.
@@ -166,7 +187,45 @@ impl PageReader {
         self.spare.push(extent.bytes);
     }
 
-    fn begin(&mut self) -> Result<PendingRead> {
+    /// The next read in the order of the pages, when it has ended. `None`: all were returned.
+    fn next_completed(&mut self) -> Result<Option<(PageNumber, Completed)>> {
+        loop {
+            while let Ok(completion) = self.completions.try_recv() {
+                self.ended(completion);
+            }
+            let most = self.options.reads_in_flight.max(1);
+            while self.in_flight < most
+                && self.reads_begun.len() < most * EXTENTS_PER_READ
+                && self.next <= self.last
+            {
+                self.begin()?;
+            }
+            match self.reads_begun.front_mut() {
+                None => return Ok(None),
+                Some(Read { first, done, .. }) => {
+                    if let Some(done) = done.take() {
+                        let first = *first;
+                        self.reads_begun.pop_front();
+                        self.returned += 1;
+                        return Ok(Some((first, done)));
+                    }
+                }
+            }
+            let completion = self.completions.recv();
+            let failed = |e| Error::Internal(format!("a read was not completed: {e}"));
+            self.ended(completion.map_err(failed)?);
+        }
+    }
+
+    fn ended(&mut self, (number, result, bytes): Completion) {
+        self.in_flight -= 1;
+        if let Some(read) = self.reads_begun.get_mut((number - self.returned) as usize) {
+            let doubts = read.watch.take().map(|watch| watch.in_doubt()).unwrap_or_default();
+            read.done = Some(Completed { result, doubts, bytes });
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
         let size = self.page_size();
         let first = PageNumber::fixed(self.next);
         // Reads end at multiples of their size in the file.
@@ -178,32 +237,33 @@ impl PageReader {
         let mut buffer = spare.unwrap_or_else(|| IoBuffer::zeroed(len));
         buffer.resize(len);
         let watch = self.source.watch(first, count)?;
-        let (sender, done) = channel();
+        let (sender, number) = (self.sender.clone(), self.returned + self.reads_begun.len() as u64);
         let transfer = Transfer {
             kind: TransferKind::Read,
             offset: size.offset_of(first),
             buffer,
             reason: IoReason::Backup,
             // Sending fails if the reader was dropped.
-            done: Box::new(move |result, buffer| drop(sender.send((result, buffer)))),
+            done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
         };
+        self.reads_begun.push_back(Read { first, watch, done: None });
         self.source.file().submit(vec![transfer]);
         self.next += count;
-        Ok(PendingRead { first, watch, done })
+        self.in_flight += 1;
+        Ok(())
     }
 
-    /// Verifies the pages of a read. Returns the pages to read again.
+    /// Verifies the pages of a read. `doubts` were written meanwhile. Returns the pages to read again.
     fn judge(
         &mut self,
         first: PageNumber,
         bytes: &mut [u8],
         result: io::Result<()>,
-        watch: Option<WatchedRead>,
-    ) -> Result<BTreeSet<PageNumber>> {
+        mut doubts: BTreeSet<PageNumber>,
+    ) -> BTreeSet<PageNumber> {
         let size = self.page_size();
         let torn = self.source.replace_torn(first, bytes);
         self.reads.torn += torn.len() as u64;
-        let mut doubts = watch.map(|watch| watch.in_doubt()).unwrap_or_default();
         for (page, bytes) in (0..).map(|index| first.plus(index)).zip(bytes.chunks_exact_mut(size.bytes())) {
             // At least one page of an extent that cannot be read is unreadable, so each page is read by itself.
             if doubts.contains(&page) || (result.is_err() && !torn.contains(&page)) {
@@ -218,7 +278,7 @@ impl PageReader {
                 }
             }
         }
-        Ok(doubts)
+        doubts
     }
 
     /// Reads pages one by one, while they are not being written, until they are good or the attempts are used up.
