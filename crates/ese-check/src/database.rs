@@ -8,13 +8,13 @@ use ese_format::header::{DATABASE_MAGIC, DatabaseHeader, DatabaseState, FILE_TYP
 use ese_format::page::Page;
 use ese_format::recognise::FILE_TYPE_AT;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{Cancel, File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 use crate::flush_types::FlushTypes;
-use crate::pace::{Cancel, Pace};
+use crate::pace::Pace;
 use crate::page_status::PageStatus;
 
 /// Bytes in which both header copies of any page size fit.

@@ -48,6 +48,7 @@ mod tree_label;
 mod tree_shape;
 
 pub use ese_format::recognise::{Format, START_LEN};
+pub use jetcell_vfs::Cancel;
 
 pub use crate::database_check::{CheckReport, check_database};
 pub use crate::error::CheckError;
@@ -55,7 +56,7 @@ pub use crate::files::{LogSet, check_files};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 pub use crate::logs::{LogReport, LogSummary, SegmentCounts, check_logs};
 pub use crate::options::{CheckOptions, Phase, Progress, ProgressFn};
-pub use crate::pace::{Cancel, Throttle};
+pub use crate::pace::Throttle;
 pub use crate::page_status::PageCounts;
 pub use crate::report::{CheckOutcome, FileReport, NeedsLogs, PageSummary};
 pub use crate::structure::{StructureSummary, TableSummary};

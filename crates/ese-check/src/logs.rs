@@ -16,13 +16,12 @@ use ese_format::checksum::SEGMENT_LEN;
 use ese_format::log::header::{LOG_VERSION, LogHeader, LogHeaderError};
 use ese_format::log::segment::{SegmentKind, classify, shadow_of};
 use ese_format::recognise::old_log_version;
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{Cancel, File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::Serialize;
 
 use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
-use crate::pace::Cancel;
 
 /// Segments per read.
 const BATCH: u64 = 64;

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use ese_format::PageNumber;
+use jetcell_vfs::Cancel;
 
 use crate::finding::FindingFn;
-use crate::pace::{Cancel, Throttle};
+use crate::pace::Throttle;
 
 /// Receives the progress of a check. The check calls it often, always from one thread.
 pub type ProgressFn = dyn Fn(Progress) + Send + Sync;

@@ -1,13 +1,9 @@
 //! The read rate of a check, and its cancellation.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_vfs::Clock;
-
-/// Longest sleep between two looks at the request to stop.
-const NAP: Duration = Duration::from_millis(100);
+use jetcell_vfs::{Cancel, Clock, Pacer};
 
 /// Limit on the reads of a check, for disks in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,34 +14,16 @@ pub enum Throttle {
     BytesPerSecond(u64),
 }
 
-/// Asks a check to end early. Clones share the request.
-#[derive(Clone, Default, Debug)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Ends the check at the next page.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the request was made.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// The pace of one check.
 pub(crate) struct Pace {
     throttle: Option<Throttle>,
     cancel: Cancel,
-    clock: Arc<dyn Clock>,
-    /// When the next read may begin.
-    next: Mutex<Duration>,
+    pacer: Pacer,
 }
 
 impl Pace {
     pub(crate) fn new(throttle: Option<Throttle>, cancel: Cancel, clock: Arc<dyn Clock>) -> Pace {
-        Pace { throttle, cancel, clock, next: Mutex::new(Duration::ZERO) }
+        Pace { throttle, cancel, pacer: Pacer::new(clock) }
     }
 
     pub(crate) fn is_throttled(&self) -> bool {
@@ -59,21 +37,10 @@ impl Pace {
     /// Waits until `bytes` may be read.
     pub(crate) fn before_read(&self, bytes: u64) {
         let Some(throttle) = self.throttle else { return };
-        let cost = match throttle {
+        let time = match throttle {
             Throttle::Pause(pause) => pause,
-            Throttle::BytesPerSecond(rate) => Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64),
+            Throttle::BytesPerSecond(rate) => Pacer::time_of(bytes, rate),
         };
-        let begin = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            let begin = (*next).max(self.clock.monotonic());
-            *next = begin.saturating_add(cost);
-            begin
-        };
-        while !self.is_cancelled() {
-            match begin.checked_sub(self.clock.monotonic()) {
-                Some(left) if !left.is_zero() => self.clock.sleep(left.min(NAP)),
-                _ => return,
-            }
-        }
+        self.pacer.wait(time, || self.is_cancelled());
     }
 }

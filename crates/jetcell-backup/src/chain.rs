@@ -104,8 +104,12 @@ impl Chain {
                 if before.stored.generation + 1 != *generation {
                     return Err(self.gap(before.stored.generation + 1, &log.directory));
                 }
-                if !before.open && !log.stored.continues(&before.stored) {
-                    return Err(other_history(&log.directory, *generation));
+                if !log.stored.continues(&before.stored) {
+                    return Err(match before.open {
+                        // It was written further behind its backup, so records between the two are in no backup.
+                        true => self.gap(before.stored.generation, &log.directory),
+                        false => other_history(&log.directory, *generation),
+                    });
                 }
             }
             before = Some(log);

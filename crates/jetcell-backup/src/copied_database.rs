@@ -1,6 +1,7 @@
 //! Copies the pages of one database into a backup.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use ese_engine::{PageReader, ReadOptions};
 use ese_format::PageNumber;
@@ -56,21 +57,26 @@ impl CopiedDatabase {
         }
     }
 
-    /// Copies all pages that are left.
+    /// Copies all pages that are left. `path` is that of the original.
     pub fn copy(
         &mut self,
         mut reader: PageReader,
+        path: &Path,
         destination: &Destination,
-        save_bytes: u64,
+        options: &BackupOptions,
         gauge: &Gauge,
     ) -> Result<()> {
         let before = (self.state.pages, self.state.bad_pages.clone());
-        let mut saved = self.writer.position();
+        let clock = destination.vfs.clock();
+        let (mut saved, mut saved_at) = (self.writer.position(), clock.monotonic());
         while let Some(extent) = reader.next_extent()? {
             gauge.take(extent.bytes.len() as u64)?;
             self.writer.push(&extent.bytes)?;
             reader.recycle(extent);
             let reads = reader.reads();
+            if let Some(read) = &options.read {
+                read(path, reads);
+            }
             self.state.pages = before.0.with(reads);
             self.state.bad_pages.clone_from(&before.1);
             let bad = reads.bad_pages.iter();
@@ -78,11 +84,13 @@ impl CopiedDatabase {
                 .bad_pages
                 .extend(bad.map(|(page, flaw)| BadPage { page: page.get(), flaw: flaw.to_string() }));
             let at = self.writer.position();
-            if at.is_multiple_of(RANGE_BYTES as u64) && at - saved >= save_bytes {
+            let (ranges, now) = ((at - saved) / RANGE_BYTES as u64, clock.monotonic());
+            let is_due = at - saved >= options.save_bytes || now - saved_at >= options.save_interval;
+            if at.is_multiple_of(RANGE_BYTES as u64) && ranges > 0 && is_due {
                 self.writer.sync()?;
                 self.state.ranges = self.writer.sums().to_text();
                 destination.save_database(self.state.clone())?;
-                saved = at;
+                (saved, saved_at) = (at, clock.monotonic());
             }
         }
         Ok(())
@@ -105,7 +113,7 @@ impl CopiedDatabase {
     pub fn finish(
         self,
         header: &DatabaseHeader,
-        source: &std::path::Path,
+        source: &Path,
         needs: Option<(u32, u32)>,
     ) -> Result<StoredDatabase> {
         let page = header.encode();

@@ -32,7 +32,7 @@ pub enum BackupError {
     #[error("{0}")]
     Usage(String),
     /// The caller stopped the work.
-    #[error("stopped; what was done so far is kept, and the same call continues it")]
+    #[error("stopped")]
     Stopped,
 }
 

@@ -14,6 +14,7 @@
 
 mod chain;
 mod copied_database;
+mod copying;
 mod destination;
 mod error;
 mod live;
@@ -30,12 +31,15 @@ mod text_file;
 mod verified;
 mod verify;
 
+pub use jetcell_vfs::Cancel;
+
 pub use crate::chain::Chain;
 pub use crate::error::{BackupError, Result, SetFault};
 pub use crate::live::back_up;
 pub use crate::manifest::{BackupState, BadPage, Generations, Kind, Manifest, StoredDatabase, StoredLog};
-pub use crate::options::{BackupOptions, Made};
-pub use crate::pace::{Cancel, Pace, Progress};
+pub use crate::options::{BackupOptions, Made, ReadFn};
+pub use crate::pace::{Pace, Progress};
+pub use crate::placement::RESTORE_MARKER;
 pub use crate::restore::{Restored, restore};
 pub use crate::restore_options::{RestoreOptions, UntilFn};
 pub use crate::stopped::back_up_stopped;

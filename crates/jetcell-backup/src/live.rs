@@ -8,8 +8,9 @@ use jetcell_vfs::Vfs;
 
 use crate::chain::check_continues;
 use crate::copied_database::CopiedDatabase;
+use crate::copying::{Copied, Copying, copy_pages};
 use crate::destination::{Destination, Partial, PartialDatabase};
-use crate::error::{BackupError, Result, SetFault};
+use crate::error::{BackupError, Result};
 use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
@@ -38,7 +39,7 @@ pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &Bac
     let partial = continued(&mut backup, partial, earlier)?;
     let destination = Destination::begin(vfs.clone(), to, partial.clone())?;
     let copied = LiveBackup { destination: &destination, options, parent, earlier: partial }.run(&mut backup);
-    let (manifest, continued_bytes) = copied.inspect_err(|error| {
+    let (manifest, copied_bytes, continued_bytes) = copied.inspect_err(|error| {
         if !matches!(error, BackupError::Stopped) {
             destination.discard();
         }
@@ -50,7 +51,7 @@ pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &Bac
     };
     let whole: Vec<Arc<Database>> = backup.databases().iter().filter(usable).cloned().collect();
     let summary = backup.finish(&whole)?;
-    Ok(Made { manifest, removed_logs: summary.removed_logs, continued_bytes })
+    Ok(Made { manifest, removed_logs: summary.removed_logs, copied_bytes, continued_bytes })
 }
 
 /// What an interrupted backup has copied, if its pages and the logs of the instance still give one state.
@@ -74,6 +75,10 @@ fn identity(database: &Database) -> String {
     format!("{}-{}", hex_signature(header.signature), hex64(header.attach_position.to_u64()))
 }
 
+fn path_of(database: &Arc<Database>) -> &Path {
+    database.path()
+}
+
 struct LiveBackup<'a> {
     destination: &'a Destination,
     options: &'a BackupOptions,
@@ -82,34 +87,29 @@ struct LiveBackup<'a> {
 }
 
 impl LiveBackup<'_> {
-    /// Copies everything. Returns the manifest, which is durable, and the bytes that an earlier call had copied.
-    fn run(&self, backup: &mut Backup) -> Result<(Manifest, u64)> {
+    /// Copies everything. Returns the manifest, which is durable, and the bytes that this and an earlier call have copied.
+    fn run(&self, backup: &mut Backup) -> Result<(Manifest, u64, u64)> {
         let gauge = Gauge::new(self.options.pace.clone(), self.destination.vfs.clock());
         let copies = match self.options.kind.has_pages() {
             true => self.copy_databases(backup, &gauge)?,
             false => Vec::new(),
         };
-        if !copies.is_empty() && !copies.iter().any(|(_, copy)| copy.is_usable()) {
-            let pages: Vec<String> =
-                copies.iter().map(|(database, copy)| bad_pages(database.path(), copy)).collect();
-            return Err(BackupError::set(SetFault::BadPages, pages.join("; ")));
-        }
         backup.close_logs()?;
         let logs = self.copy_logs(backup, &gauge)?;
-        let continued_bytes = copies.iter().map(|(_, copy)| copy.continued_bytes).sum();
+        let continued_bytes = copies.iter().map(|copied| copied.copy.continued_bytes).sum();
         let (first, last) = (backup.generations().start().0, backup.generations().end().0);
         let databases = copies
             .into_iter()
-            .map(|(database, copy)| {
-                copy.finish(&backup.header(&database)?, database.path(), Some((first, last)))
+            .map(|Copied { source, copy }| {
+                copy.finish(&backup.header(&source)?, source.path(), Some((first, last)))
             })
             .collect::<Result<Vec<StoredDatabase>>>()?;
         let manifest = self.manifest(backup, databases, logs);
         self.destination.finish(&manifest)?;
-        Ok((manifest, continued_bytes))
+        Ok((manifest, gauge.moved(), continued_bytes))
     }
 
-    fn copy_databases(&self, backup: &Backup, gauge: &Gauge) -> Result<Vec<(Arc<Database>, CopiedDatabase)>> {
+    fn copy_databases(&self, backup: &Backup, gauge: &Gauge) -> Result<Vec<Copied<Arc<Database>>>> {
         let names = names(backup.databases().iter().map(|database| database.path()));
         let mut copies = Vec::new();
         let mut needed = 0;
@@ -127,25 +127,10 @@ impl LiveBackup<'_> {
             gauge.expect(bytes);
             gauge.skip(copy.continued_bytes.min(bytes));
             needed += bytes.saturating_sub(copy.continued_bytes);
-            copies.push((database.clone(), copy, reader));
+            copies.push(Copying { source: database.clone(), copy, reader });
         }
         self.destination.require_space(needed)?;
-        let save_bytes = self.options.save_bytes;
-        let run = |(database, mut copy, reader): (Arc<Database>, CopiedDatabase, _)| {
-            copy.copy(reader, self.destination, save_bytes, gauge).map(|()| (database, copy))
-        };
-        if !self.options.threads {
-            return copies.into_iter().map(run).collect();
-        }
-        jetcell_sync::thread::scope(|scope| {
-            let run = &run;
-            let threads: Vec<_> = copies.into_iter().map(|copy| scope.spawn(move || run(copy))).collect();
-            let ended = threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            // All threads have ended before the first error is returned.
-            ended.collect::<Vec<_>>().into_iter().collect()
-        })
+        copy_pages(copies, path_of, self.destination, self.options, gauge)
     }
 
     fn copy_logs(&self, backup: &mut Backup, gauge: &Gauge) -> Result<Vec<StoredLog>> {
@@ -167,9 +152,6 @@ impl LiveBackup<'_> {
         let covers = backup.databases().iter().map(|database| hex_signature(database.header().signature));
         let page_size = backup.databases().first().map_or(0, |database| database.page_size().get());
         Manifest {
-            format: 0,
-            engine: String::new(),
-            id: String::new(),
             kind: self.options.kind,
             parent: self.parent.as_ref().map(|parent| parent.id.clone()),
             began_unix_ms: self.earlier.began_unix_ms,
@@ -185,16 +167,10 @@ impl LiveBackup<'_> {
             covers: covers.collect(),
             databases,
             logs,
-            range_bytes: 0,
-            checksum: String::new(),
+            ..Manifest::default()
         }
         .seal()
     }
-}
-
-/// What is wrong with a copy.
-pub(crate) fn bad_pages(path: &Path, copy: &CopiedDatabase) -> String {
-    format!("{}: bad pages: {}", path.display(), copy.bad_pages())
 }
 
 /// Names of the copies of databases: those of the originals, with a number if two have the same.

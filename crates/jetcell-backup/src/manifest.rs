@@ -22,10 +22,11 @@ pub(crate) const PARTIAL: &str = "manifest.partial.json";
 const FORMAT: u32 = 1;
 
 /// The kind of a backup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Databases, and the logs that they need.
+    #[default]
     Full,
     /// The logs since the last full or incremental backup.
     Incremental,
@@ -53,7 +54,7 @@ impl Kind {
 }
 
 /// A backup, as its manifest describes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Version of the manifest: 1.
@@ -91,7 +92,7 @@ pub struct Manifest {
 }
 
 /// The generations of a backup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generations {
     /// The first one.

@@ -1,11 +1,17 @@
 //! Settings of a backup, and what it made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use ese_engine::PageReads;
 use ese_format::Generation;
+use jetcell_sync::Arc;
 
 use crate::manifest::{Kind, Manifest};
 use crate::pace::Pace;
+
+/// Receives the path of a database and what was read of it so far by this call, from the thread that reads it.
+pub type ReadFn = dyn Fn(&Path, &PageReads) + Send + Sync;
 
 /// Settings of a backup.
 #[derive(Clone)]
@@ -21,11 +27,17 @@ pub struct BackupOptions {
     pub reads_in_flight: usize,
     /// Whether databases are read in parallel.
     pub threads: bool,
-    /// How many bytes of a database are copied before the progress is stored, for a backup that is continued.
+    /// How many bytes of a database are copied before the progress is stored, for a backup that is continued. At least
+    /// whole ranges of 4 MiB.
     pub save_bytes: u64,
+    /// How long a database is copied before the progress is stored, if this comes first.
+    pub save_interval: Duration,
     /// After a full or incremental backup of an instance that was shut down cleanly: remove the logs from its directory
     /// that recovery does not need. A running instance does that in any case.
     pub remove_logs: bool,
+    /// Receives what was read of each database, after each read. It gets bad pages also if there is no backup because of
+    /// them.
+    pub read: Option<Arc<ReadFn>>,
     /// Rate, progress and cancellation.
     pub pace: Pace,
 }
@@ -40,7 +52,9 @@ impl Default for BackupOptions {
             reads_in_flight: 8,
             threads: true,
             save_bytes: 256 << 20,
+            save_interval: Duration::from_secs(2),
             remove_logs: false,
+            read: None,
             pace: Pace::default(),
         }
     }
@@ -53,6 +67,8 @@ pub struct Made {
     pub manifest: Manifest,
     /// First and last log that were removed from the source.
     pub removed_logs: Option<(Generation, Generation)>,
+    /// Bytes that this call copied.
+    pub copied_bytes: u64,
     /// Bytes that an earlier, interrupted call had copied.
     pub continued_bytes: u64,
 }

@@ -1,31 +1,10 @@
 //! The rate of a backup or a restore, its progress, and its cancellation.
 
-use std::time::Duration;
-
+use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::Clock;
+use jetcell_vfs::{Cancel, Clock, Pacer};
 
 use crate::error::{BackupError, Result};
-
-/// Longest sleep between two looks at the request to stop.
-const NAP: Duration = Duration::from_millis(100);
-
-/// Asks for an early end. Clones share the request.
-#[derive(Clone, Default, Debug)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Asks for the end.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the end was asked for.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// How far the work has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,18 +34,19 @@ pub struct Pace {
 /// The pace of work that is going on.
 pub(crate) struct Gauge {
     pace: Pace,
-    clock: Arc<dyn Clock>,
-    /// When the next bytes may be moved.
-    next: Mutex<Duration>,
+    pacer: Pacer,
     skipped: AtomicU64,
     moved: AtomicU64,
     total: AtomicU64,
+    /// A part of the work has failed, so the others end.
+    failed: AtomicBool,
 }
 
 impl Gauge {
     pub fn new(pace: Pace, clock: Arc<dyn Clock>) -> Gauge {
         let [skipped, moved, total] = [0; 3].map(AtomicU64::new);
-        Gauge { pace, clock, next: Mutex::default(), skipped, moved, total }
+        let failed = AtomicBool::new(false);
+        Gauge { pace, pacer: Pacer::new(clock), skipped, moved, total, failed }
     }
 
     /// More bytes are to be done.
@@ -84,26 +64,31 @@ impl Gauge {
     pub fn take(&self, bytes: u64) -> Result<()> {
         self.check()?;
         if let Some(rate) = self.pace.rate {
-            let cost = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-            let begin = {
-                let mut next = self.next.lock();
-                let begin = (*next).max(self.clock.monotonic());
-                *next = begin.saturating_add(cost);
-                begin
-            };
-            while let Some(left) = begin.checked_sub(self.clock.monotonic()).filter(|left| !left.is_zero()) {
-                self.clock.sleep(left.min(NAP));
-                self.check()?;
-            }
+            self.pacer.wait(Pacer::time_of(bytes, rate), || self.ends());
+            self.check()?;
         }
         self.moved.fetch_add(bytes, Ordering::Relaxed);
         self.report();
         Ok(())
     }
 
-    /// An error if the end was asked for.
+    /// Ends the parts of the work that run in other threads.
+    pub fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// An error if the end was asked for, or another part of the work has failed.
     pub fn check(&self) -> Result<()> {
-        if self.pace.cancel.is_cancelled() { Err(BackupError::Stopped) } else { Ok(()) }
+        if self.ends() { Err(BackupError::Stopped) } else { Ok(()) }
+    }
+
+    fn ends(&self) -> bool {
+        self.pace.cancel.is_cancelled() || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Bytes done by this call.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
     }
 
     fn report(&self) {
@@ -116,6 +101,8 @@ impl Gauge {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use jetcell_vfs::{SimVfs, Vfs};
 
     use super::*;

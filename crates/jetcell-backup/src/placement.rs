@@ -19,7 +19,7 @@ use crate::ranges::{RANGE_BYTES, range_of, read_range, sum_of};
 use crate::text_file;
 
 /// The file that marks a directory whose restore has not ended.
-pub const MARKER: &str = "restore.partial";
+pub const RESTORE_MARKER: &str = "restore.partial";
 /// What the marker says if the directory was empty before.
 const FRESH: &str = "into an empty directory\n";
 const OVER: &str = "over existing files\n";
@@ -56,7 +56,7 @@ impl Existing {
             listed => listed.map_err(|error| BackupError::io(directory, &error))?,
         };
         let files: Vec<PathBuf> = files.into_iter().filter(|path| !text_file::is_unfinished(path)).collect();
-        let marker = text_file::read(&**vfs, &directory.join(MARKER))?;
+        let marker = text_file::read(&**vfs, &directory.join(RESTORE_MARKER))?;
         let fresh = files.is_empty() || marker.as_deref() == Some(FRESH);
         if !fresh && !force {
             let what = format!(
@@ -98,7 +98,7 @@ impl<'a> Placement<'a> {
     ) -> Result<Placement<'a>> {
         vfs.create_directory(directory).map_err(|error| BackupError::io(directory, &error))?;
         let text = if existing.fresh { FRESH } else { OVER };
-        text_file::write(vfs, &directory.join(MARKER), text)?;
+        text_file::write(vfs, &directory.join(RESTORE_MARKER), text)?;
         Ok(Placement { vfs, directory, gauge, fresh: existing.fresh, logs: Vec::new(), copied: 0, kept: 0 })
     }
 
@@ -207,7 +207,7 @@ impl<'a> Placement<'a> {
             }
         }
         self.vfs.sync_directory(self.directory).map_err(failed)?;
-        text_file::remove(self.vfs, &self.directory.join(MARKER))
+        text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER))
     }
 
     /// Removes everything, if the directory was empty before.
@@ -215,7 +215,7 @@ impl<'a> Placement<'a> {
         if !self.fresh {
             return;
         }
-        let marker = self.directory.join(MARKER);
+        let marker = self.directory.join(RESTORE_MARKER);
         for path in self.vfs.list(self.directory).unwrap_or_default() {
             if path != marker {
                 let _ = self.vfs.remove(&path);

@@ -74,11 +74,12 @@ pub fn restore(
     let placed = place(vfs, &plan, &mut placement, &gauge);
     // The replay takes the locks itself.
     drop(existing);
-    let restored = placed.and_then(|paths| replay(vfs, &plan, to, paths, options)).and_then(|restored| {
-        check_clean(&**vfs, &restored)?;
-        placement.finish(&base_name)?;
-        Ok(Restored { copied_bytes: placement.copied, kept_bytes: placement.kept, ..restored })
-    });
+    let restored =
+        placed.and_then(|paths| replay(vfs, &plan, to, paths, options, &gauge)).and_then(|restored| {
+            check_clean(&**vfs, &restored)?;
+            placement.finish(&base_name)?;
+            Ok(Restored { copied_bytes: placement.copied, kept_bytes: placement.kept, ..restored })
+        });
     restored.inspect_err(|_| placement.discard())
 }
 
@@ -163,6 +164,7 @@ fn replay(
     to: &Path,
     placed: Vec<(StoredDatabase, PathBuf)>,
     options: &RestoreOptions,
+    gauge: &Gauge,
 ) -> Result<Restored> {
     let base = &plan.chain.base.manifest;
     let mut engine = InstanceOptions::with_vfs(vfs.clone(), to.to_path_buf());
@@ -190,6 +192,7 @@ fn replay(
     if let Some(first) = plan.logs.first() {
         let mut replayer = Replayer::open(engine, &to.join(plan.name_of(first.generation)))?;
         for (index, log) in plan.logs.iter().enumerate() {
+            gauge.check()?;
             let path = to.join(plan.name_of(log.generation));
             match index + 1 == plan.logs.len() {
                 true => replayer.replay_until(&path, plan.until)?,

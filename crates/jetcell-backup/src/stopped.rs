@@ -10,9 +10,10 @@ use jetcell_vfs::{DirectoryLock, Vfs};
 
 use crate::chain::check_continues;
 use crate::copied_database::CopiedDatabase;
+use crate::copying::{Copied, Copying, copy_pages};
 use crate::destination::{Destination, Partial};
 use crate::error::{BackupError, Result, SetFault};
-use crate::live::{bad_pages, names};
+use crate::live::names;
 use crate::manifest::{Generations, Kind, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
@@ -51,7 +52,7 @@ pub fn back_up_stopped(
     let destination = Destination::begin(vfs.clone(), to, partial.clone())?;
     let backup =
         StoppedBackup { destination: &destination, options, set: &set, parent, logs, end, earlier: partial };
-    let (manifest, continued_bytes) = backup.run().inspect_err(|error| {
+    let (manifest, copied_bytes, continued_bytes) = backup.run().inspect_err(|error| {
         if !matches!(error, BackupError::Stopped) {
             destination.discard();
         }
@@ -60,7 +61,7 @@ pub fn back_up_stopped(
         true => remove_logs(vfs, &set, &manifest)?,
         false => None,
     };
-    Ok(Made { manifest, removed_logs, continued_bytes })
+    Ok(Made { manifest, removed_logs, copied_bytes, continued_bytes })
 }
 
 /// Locks the databases, and the log directory if it has a lock file. Creates nothing.
@@ -171,6 +172,13 @@ fn remove_logs(
     Ok(removed)
 }
 
+/// A database, and its header when its copy was begun.
+type Original<'d> = (&'d FoundDatabase, DatabaseHeader);
+
+fn path_of<'o>((database, _): &'o Original<'_>) -> &'o Path {
+    &database.path
+}
+
 struct StoppedBackup<'a> {
     destination: &'a Destination,
     options: &'a BackupOptions,
@@ -182,7 +190,7 @@ struct StoppedBackup<'a> {
 }
 
 impl StoppedBackup<'_> {
-    fn run(&self) -> Result<(Manifest, u64)> {
+    fn run(&self) -> Result<(Manifest, u64, u64)> {
         let gauge = Gauge::new(self.options.pace.clone(), self.destination.vfs.clock());
         let databases = match self.options.kind.has_pages() {
             true => &self.set.databases[..],
@@ -190,24 +198,18 @@ impl StoppedBackup<'_> {
         };
         self.expect(databases, &gauge)?;
         let names = names(databases.iter().map(|database| &*database.path));
-        let mut copies = Vec::new();
-        for (database, name) in databases.iter().zip(names) {
-            copies.push((database, self.copy(database, name, &gauge)?));
-        }
-        if !copies.is_empty() && !copies.iter().any(|(_, (copy, _))| copy.is_usable()) {
-            let pages: Vec<String> =
-                copies.iter().map(|(database, (copy, _))| bad_pages(&database.path, copy)).collect();
-            return Err(BackupError::set(SetFault::BadPages, pages.join("; ")));
-        }
+        let begin = |(database, name)| self.begin(database, name, &gauge);
+        let copies = databases.iter().zip(names).map(begin).collect::<Result<Vec<_>>>()?;
+        let copies = copy_pages(copies, path_of, self.destination, self.options, &gauge)?;
         let logs = self.copy_logs(&gauge)?;
-        let continued_bytes = copies.iter().map(|(_, (copy, _))| copy.continued_bytes).sum();
+        let continued_bytes = copies.iter().map(|copied| copied.copy.continued_bytes).sum();
         let stored = copies
             .into_iter()
-            .map(|(database, (copy, header))| self.finish(database, copy, header))
+            .map(|Copied { source: (database, header), copy }| self.finish(database, copy, header))
             .collect::<Result<Vec<StoredDatabase>>>()?;
         let manifest = self.manifest(stored, logs);
         self.destination.finish(&manifest)?;
-        Ok((manifest, continued_bytes))
+        Ok((manifest, gauge.moved(), continued_bytes))
     }
 
     fn expect(&self, databases: &[FoundDatabase], gauge: &Gauge) -> Result<()> {
@@ -224,13 +226,13 @@ impl StoppedBackup<'_> {
         if self.earlier.databases.is_empty() { self.destination.require_space(total) } else { Ok(()) }
     }
 
-    /// Copies the pages of a database, and returns the header of the original.
-    fn copy(
+    /// Opens a database and its copy.
+    fn begin<'d>(
         &self,
-        database: &FoundDatabase,
+        database: &'d FoundDatabase,
         name: String,
         gauge: &Gauge,
-    ) -> Result<(CopiedDatabase, DatabaseHeader)> {
+    ) -> Result<Copying<Original<'d>>> {
         match database.header.state {
             DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown => {}
             other => {
@@ -247,13 +249,12 @@ impl StoppedBackup<'_> {
             .iter()
             .find(|earlier| earlier.file == name && earlier.identity == identity);
         let page_bytes = database.header.page_size.bytes();
-        let mut copy = CopiedDatabase::begin(self.destination, page_bytes, name, identity, earlier)?;
+        let copy = CopiedDatabase::begin(self.destination, page_bytes, name, identity, earlier)?;
         gauge.skip(copy.continued_bytes);
         let read = copy.read_options(self.options);
         let vfs = &*self.destination.vfs;
         let (reader, header) = PageReader::of_file(vfs, &database.path, self.end, read)?;
-        copy.copy(reader, self.destination, self.options.save_bytes, gauge)?;
-        Ok((copy, header))
+        Ok(Copying { source: (database, header), copy, reader })
     }
 
     fn copy_logs(&self, gauge: &Gauge) -> Result<Vec<StoredLog>> {
@@ -304,9 +305,6 @@ impl StoppedBackup<'_> {
         };
         let generation = |log: Option<&StoredLog>| log.map_or(0, |log| log.generation);
         Manifest {
-            format: 0,
-            engine: String::new(),
-            id: String::new(),
             kind: self.options.kind,
             parent: self.parent.as_ref().map(|parent| parent.id.clone()),
             began_unix_ms: self.earlier.began_unix_ms,
@@ -322,8 +320,7 @@ impl StoppedBackup<'_> {
             covers,
             databases,
             logs,
-            range_bytes: 0,
-            checksum: String::new(),
+            ..Manifest::default()
         }
         .seal()
     }

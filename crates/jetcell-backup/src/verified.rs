@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::text_file;
 
-const FILE: &str = "verified.json";
+/// The file in the backup.
+pub const VERIFIED: &str = "verified.json";
 
 /// When each range was verified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ pub struct Verified {
 impl Verified {
     /// The times that belong to this manifest; none if there are no others.
     pub fn read(vfs: &dyn Vfs, directory: &Path, manifest: &Manifest) -> Result<Verified> {
-        let text = text_file::read(vfs, &directory.join(FILE))?.unwrap_or_default();
+        let text = text_file::read(vfs, &directory.join(VERIFIED))?.unwrap_or_default();
         let known: Option<Verified> = serde_json::from_str(&text).ok();
         let known = known.filter(|known| known.manifest == manifest.checksum);
         Ok(known.unwrap_or(Verified { manifest: manifest.checksum.clone(), files: BTreeMap::new() }))
@@ -33,7 +34,7 @@ impl Verified {
 
     /// Stores the times.
     pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        text_file::write(vfs, &directory.join(FILE), &serde_json::to_string(self).unwrap_or_default())
+        text_file::write(vfs, &directory.join(VERIFIED), &serde_json::to_string(self).unwrap_or_default())
     }
 
     /// When each of the `count` ranges of a file was verified.

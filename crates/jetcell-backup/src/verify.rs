@@ -6,11 +6,12 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, OpenMode, Vfs};
 
 use crate::error::{BackupError, Result};
-use crate::manifest::{Manifest, StoredFile};
+use crate::manifest::{MANIFEST, Manifest, PARTIAL, StoredFile};
 use crate::pace::{Gauge, Pace};
 use crate::placement::changed;
 use crate::ranges::{RANGE_BYTES, range_of, read_range};
-use crate::verified::Verified;
+use crate::text_file;
+use crate::verified::{VERIFIED, Verified};
 
 /// A part of a backup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,6 +53,8 @@ pub struct Verification {
     /// Files that are missing, have another length, or other bytes: the file, the byte where the bad range begins, and what is
     /// wrong.
     pub faults: Vec<(PathBuf, u64, String)>,
+    /// Files in the directory that the manifest does not name. A restore does not use them.
+    pub unnamed: Vec<PathBuf>,
     /// The times of the verification could not be stored, with the reason.
     pub not_remembered: Option<String>,
 }
@@ -86,6 +89,7 @@ pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> 
         total_ranges,
         oldest: None,
         faults: missing(&**vfs, directory, &files),
+        unnamed: unnamed(&**vfs, directory, &files)?,
         not_remembered: None,
         manifest: manifest.clone(),
     };
@@ -173,6 +177,19 @@ fn missing(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Vec<(Pa
         Some((path, 0, what))
     };
     files.iter().filter_map(fault).collect()
+}
+
+/// Files that neither the manifest names nor this crate makes.
+fn unnamed(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<Vec<PathBuf>> {
+    let mut found = vfs.list(directory).map_err(|error| BackupError::io(directory, &error))?;
+    let own = [MANIFEST, PARTIAL, VERIFIED];
+    found.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_known = own.iter().any(|own| name == *own) || files.iter().any(|file| name == file.name);
+        !is_known && !text_file::is_unfinished(path)
+    });
+    found.sort();
+    Ok(found)
 }
 
 /// Verifies one file of a backup.

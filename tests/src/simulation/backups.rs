@@ -335,7 +335,7 @@ impl Rest {
     fn adopt_whole(&mut self, files: &Arc<dyn Vfs>, context: &str) {
         let Some((directory, _)) = &self.interrupted else { return };
         let Ok(BackupState::Whole(manifest)) = Manifest::state(&**files, directory) else { return };
-        let made = Made { manifest: *manifest, removed_logs: None, continued_bytes: 0 };
+        let made = Made { manifest: *manifest, removed_logs: None, copied_bytes: 0, continued_bytes: 0 };
         let directory = directory.clone();
         self.interrupted = None;
         self.made(files, directory, made, context);

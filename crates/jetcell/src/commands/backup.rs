@@ -1,7 +1,7 @@
 //! `jetcell backup`: backs up an instance that is not running, and says how old the last good backup is.
 
 mod age;
-mod found;
+pub mod found;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,12 @@ impl Backup {
                 // Only an empty directory is removed.
                 let _ = std::fs::remove_dir(to);
             }
-            explained(&error)
+            match error {
+                BackupError::Stopped => {
+                    "stopped; what was copied is kept, and the same command continues it".into()
+                }
+                error => explained(&error),
+            }
         })?;
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
         console::print(&match self.json {
@@ -203,7 +208,7 @@ fn as_json(to: &Path, made: &Made) -> serde_json::Value {
     json!({
         "path": to, "id": manifest.id, "kind": manifest.kind, "parent": manifest.parent,
         "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
-        "bytes": manifest.bytes(), "continued_bytes": made.continued_bytes,
+        "bytes": manifest.bytes(), "copied_bytes": made.copied_bytes, "continued_bytes": made.continued_bytes,
         "generations": manifest.generations, "logs": manifest.logs.len(), "databases": databases,
         "removed_logs": made.removed_logs.map(|(first, last)| [first.0, last.0]),
     })
@@ -211,13 +216,12 @@ fn as_json(to: &Path, made: &Made) -> serde_json::Value {
 
 fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
     let manifest = &made.manifest;
-    let moved = manifest.bytes().saturating_sub(made.continued_bytes);
     let mut lines = vec![format!(
         "{} backup in {}: {} in {seconds:.1} s ({}/s)",
         manifest.kind.of_engine(),
         to.display(),
         human_bytes(manifest.bytes()),
-        human_bytes((moved as f64 / seconds.max(1e-3)) as u64),
+        human_bytes((made.copied_bytes as f64 / seconds.max(1e-3)) as u64),
     )];
     for database in &manifest.databases {
         let pages = &database.pages;

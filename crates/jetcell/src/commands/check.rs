@@ -15,6 +15,7 @@ use jetcell_backup::Subset;
 use jetcell_vfs::RealOptions;
 
 use crate::commands::check::output::{Json, Output, Text};
+use crate::commands::transfer_progress::stop_on_signals;
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::unpacked::Unpacked;
@@ -86,14 +87,14 @@ impl Check {
         if part && (found.is_empty() || self.structure) {
             return Err("--subset and --new are for backups, and exclude --structure".into());
         }
-        let (cancel, cancel_backups) = (Cancel::default(), jetcell_backup::Cancel::default());
-        stop_on_signals(cancel.clone(), cancel_backups.clone())?;
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
         let options = backups::Options {
             subset: self.subset,
             only_new: self.new,
             throttle: self.throttle,
             json: self.json,
-            cancel: cancel_backups,
+            cancel: cancel.clone(),
         };
         let mut worst = Outcome::Good;
         for directory in &found {
@@ -235,18 +236,6 @@ fn throttle(text: &str) -> Result<Throttle, Failure> {
         "gib" => rate(1_073_741_824.0),
         _ => Err(wrong()),
     }
-}
-
-/// The first signal cancels the check; the second one ends the process.
-fn stop_on_signals(cancel: Cancel, cancel_backups: jetcell_backup::Cancel) -> Result<(), Failure> {
-    ctrlc::set_handler(move || {
-        if cancel.is_cancelled() {
-            std::process::exit(130);
-        }
-        cancel.cancel();
-        cancel_backups.cancel();
-    })
-    .map_err(|error| format!("Ctrl-C cannot be handled: {error}").into())
 }
 
 #[cfg(test)]

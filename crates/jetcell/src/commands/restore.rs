@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use jetcell_backup::{RestoreOptions, Restored, restore};
+use jetcell_backup::{RESTORE_MARKER, RestoreOptions, Restored, restore};
 use jetcell_report::printable_lines;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
-use crate::commands::backup::{explained, refuse_inside, vfs};
+use crate::commands::backup::{explained, found, refuse_inside, vfs};
 use crate::commands::transfer_progress::{TransferProgress, rate};
 use crate::commands::until::{Until, until};
 use crate::console;
@@ -32,7 +32,7 @@ Exit code: 0 restored, 1 restored except for databases that the backup has with 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Restore {
-    /// Directories of the backups
+    /// Directories of the backups, or a directory with only one backup in it
     #[arg(required = true, value_name = "BACKUP")]
     backups: Vec<PathBuf>,
     /// Directory for databases and logs: empty or new, unless --force is given
@@ -66,7 +66,9 @@ impl Restore {
 
     fn restore(&self) -> Result<Outcome, Failure> {
         let vfs = vfs()?;
-        for backup in &self.backups {
+        let only_one = |backup: &PathBuf| found::only_one(&vfs, backup);
+        let backups = self.backups.iter().map(only_one).collect::<Result<Vec<_>, _>>()?;
+        for backup in &backups {
             refuse_inside(backup, &self.to)?;
         }
         let existed = self.to.exists();
@@ -82,14 +84,20 @@ impl Restore {
             options.until = Some(Box::new(move |vfs, set| until.position(vfs, set)));
         }
         let began = Instant::now();
-        let restored = restore(&vfs, &self.backups, &self.to, &options);
+        let restored = restore(&vfs, &backups, &self.to, &options);
         drop(progress);
         let restored = restored.map_err(|error| {
             if !existed {
                 // Only an empty directory is removed.
                 let _ = std::fs::remove_dir(&self.to);
             }
-            explained(&error)
+            match self.to.join(RESTORE_MARKER).exists() {
+                true => {
+                    format!("{}; {} is not whole: repeat the restore", explained(&error), self.to.display())
+                        .into()
+                }
+                false => explained(&error),
+            }
         })?;
         console::print(&match self.json {
             true => format!("{}\n", self.as_json(&restored)),

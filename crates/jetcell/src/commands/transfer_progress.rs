@@ -93,8 +93,8 @@ fn wrong_rate(text: &str) -> String {
     format!("`{text}` is not a rate; write for example 50MB/s")
 }
 
-/// The first signal stops the transfer; the second one ends the process.
-fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
+/// The first signal cancels the work; the second one ends the process.
+pub fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
     let handler = move || {
         if cancel.is_cancelled() {
             std::process::exit(130);

@@ -1,6 +1,7 @@
 //! The built command as a user runs it: its output, its exit codes, and that a refusal changes nothing.
 
 mod backup;
+mod backup_interrupted;
 mod backup_test;
 mod bad_input;
 mod cell;

@@ -40,6 +40,29 @@ impl Backups {
     }
 }
 
+/// The directory of a backup: the given one, or the only one in it that has a backup.
+pub fn only_one(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBuf, Failure> {
+    if !directory.is_dir() || !matches!(Manifest::state(&**vfs, directory), Ok(BackupState::None)) {
+        return Ok(directory.to_path_buf());
+    }
+    let mut found: Vec<PathBuf> =
+        below(vfs, directory)?.whole.into_iter().map(|found| found.directory).collect();
+    match found.len() {
+        0 => Ok(directory.to_path_buf()),
+        1 => Ok(found.remove(0)),
+        count => {
+            let first: Vec<String> = found.iter().take(3).map(|path| path.display().to_string()).collect();
+            let more = if count > first.len() { ", ..." } else { "" };
+            let named = first.join(", ");
+            Err(format!(
+                "{}: {count} backups are in this directory; name one: {named}{more}",
+                directory.display()
+            )
+            .into())
+        }
+    }
+}
+
 /// The backup in a directory itself, or those in the directories in it.
 pub fn below(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Backups, Failure> {
     let failed = |error: std::io::Error| Failure::from(format!("{}: {error}", directory.display()));

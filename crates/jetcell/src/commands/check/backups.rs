@@ -81,7 +81,7 @@ fn as_json(directory: &Path, verified: &Verification) -> serde_json::Value {
         "unusable": manifest.databases.iter().filter(|database| !database.usable).map(|database| &database.file).collect::<Vec<_>>(),
         "bytes": verified.bytes, "total_bytes": verified.total_bytes,
         "ranges": verified.ranges, "total_ranges": verified.total_ranges,
-        "oldest_verification": verified.oldest, "faults": faults,
+        "oldest_verification": verified.oldest, "faults": faults, "unnamed": verified.unnamed,
     })
 }
 
@@ -109,6 +109,12 @@ fn as_text(directory: &Path, verified: &Verification) -> String {
     ));
     if verified.ranges < verified.total_ranges && verified.oldest.is_none() {
         lines.push("  parts of it were never verified; --new verifies them".to_string());
+    }
+    for path in &verified.unnamed {
+        lines.push(format!(
+            "  warning: {}: not a file of the backup; a restore does not use it",
+            path.display()
+        ));
     }
     if let Some(why) = &verified.not_remembered {
         lines.push(format!("  the next check does not know what was verified: {why}"));

@@ -1,0 +1,121 @@
+//! Copies the databases of a backup, several at the same time.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use ese_engine::PageReader;
+use jetcell_sync::Mutex;
+
+use crate::copied_database::CopiedDatabase;
+use crate::destination::Destination;
+use crate::error::{BackupError, Result, SetFault};
+use crate::options::BackupOptions;
+use crate::pace::Gauge;
+
+/// Databases that are copied at the same time. More of them only take memory: one has eight reads under way.
+const MOST_THREADS: usize = 16;
+
+/// A database that is being copied. `S` is what the caller knows about the original.
+pub struct Copying<S> {
+    pub source: S,
+    pub copy: CopiedDatabase,
+    pub reader: PageReader,
+}
+
+/// A database whose pages were copied.
+pub struct Copied<S> {
+    pub source: S,
+    pub copy: CopiedDatabase,
+}
+
+/// Copies the pages of databases. `path` is that of an original.
+///
+/// Errors: the first one, after all threads have ended; no database is usable (-1018).
+pub fn copy_pages<S: Send>(
+    databases: Vec<Copying<S>>,
+    path: impl Fn(&S) -> &Path + Sync,
+    destination: &Destination,
+    options: &BackupOptions,
+    gauge: &Gauge,
+) -> Result<Vec<Copied<S>>> {
+    let copy = |Copying { source, mut copy, reader }: Copying<S>| {
+        let result = copy.copy(reader, path(&source), destination, options, gauge);
+        if result.is_err() {
+            gauge.fail();
+        }
+        result.map(|()| Copied { source, copy })
+    };
+    let results = in_threads(databases, options.threads, copy);
+    // A database whose copy ended because another one failed says nothing about the reason.
+    let mut copied = Vec::new();
+    let mut failure = None;
+    for result in results {
+        match (result, &failure) {
+            (Ok(database), _) => copied.push(database),
+            (Err(error), None | Some(BackupError::Stopped)) => failure = Some(error),
+            (Err(_), Some(_)) => {}
+        }
+    }
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    if !copied.is_empty() && !copied.iter().any(|database| database.copy.is_usable()) {
+        let named = copied.iter().map(|database| {
+            format!("{}: bad pages: {}", path(&database.source).display(), database.copy.bad_pages())
+        });
+        return Err(BackupError::set(SetFault::BadPages, named.collect::<Vec<_>>().join("; ")));
+    }
+    Ok(copied)
+}
+
+/// Calls `work` for all items, in several threads if wanted. The results have the order of the items.
+fn in_threads<T: Send, R: Send>(items: Vec<T>, threads: bool, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    if !threads || items.len() < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    let count = items.len().min(MOST_THREADS);
+    let queue: Mutex<VecDeque<(usize, T)>> = Mutex::new(items.into_iter().enumerate().collect());
+    let take = || queue.lock().pop_front();
+    let run = || {
+        let mut ended = Vec::new();
+        while let Some((index, item)) = take() {
+            ended.push((index, work(item)));
+        }
+        ended
+    };
+    let mut ended: Vec<(usize, R)> = jetcell_sync::thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(run)).collect();
+        let join = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        join.flatten().collect()
+    });
+    ended.sort_by_key(|(index, _)| *index);
+    ended.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jetcell_sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn items_are_worked_on_at_the_same_time_and_results_keep_their_order() {
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = |item: usize| {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(20));
+            running.fetch_sub(1, Ordering::SeqCst);
+            item * 2
+        };
+        let items: Vec<usize> = (0..40).collect();
+        let expected: Vec<usize> = items.iter().map(|item| item * 2).collect();
+        assert_eq!(in_threads(items.clone(), true, work), expected);
+        let at_once = most.swap(0, Ordering::SeqCst);
+        assert!((2..=MOST_THREADS).contains(&at_once), "{at_once}");
+        assert_eq!(in_threads(items, false, |item| item * 2), expected);
+    }
+}

@@ -1,0 +1,137 @@
+//! Disks that are full or fail, bad pages, and files that do not belong to a backup.
+
+use std::path::{Path, PathBuf};
+
+use jetcell_backup::{Kind, RestoreOptions, SetFault, restore, verify};
+use jetcell_sync::Arc;
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, Vfs};
+
+use super::site::{SIZE, Site, back_up_directory, disk, fault, options, restore_to};
+
+fn listed(files: &Arc<dyn Vfs>, directory: &str) -> Vec<PathBuf> {
+    files.list(Path::new(directory)).unwrap_or_default()
+}
+
+#[test]
+fn a_full_or_failing_destination_has_no_half_files_and_the_source_is_untouched() {
+    let (disk, _) = disk();
+    let faulty = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+    let files: Arc<dyn Vfs> = faulty.clone();
+    let site = Site::open(&files, "/one", 3500);
+    site.insert(0..100);
+    let faults = [
+        Fault::new(FaultTarget::Space, FaultEffect::NoSpace).on_path("/backup").after_bytes(9 << 20),
+        Fault::new(FaultTarget::Sync, FaultEffect::IoError).on_path("/backup/data"),
+        Fault::new(FaultTarget::Rename, FaultEffect::IoError).on_path("/backup/manifest.json"),
+    ];
+    for fault in faults.clone() {
+        faulty.inject(fault.forever());
+        let error = site.back_up("/backup", Kind::Full, None).unwrap_err();
+        faulty.clear();
+        assert!(error.to_string().contains("/backup"), "{error}");
+        assert_eq!(listed(&files, "/backup"), Vec::<PathBuf>::new(), "{error}");
+    }
+    site.back_up("/good", Kind::Full, None).unwrap();
+    site.close();
+    let source: Vec<_> = listed(&files, "/one").iter().map(|path| disk.contents(path)).collect();
+    for fault in faults {
+        faulty.inject(fault.forever());
+        let error = back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap_err();
+        faulty.clear();
+        assert!(error.to_string().contains("/backup"), "{error}");
+        assert_eq!(listed(&files, "/backup"), Vec::<PathBuf>::new(), "{error}");
+    }
+    assert!(source == listed(&files, "/one").iter().map(|path| disk.contents(path)).collect::<Vec<_>>());
+    let full = Fault::new(FaultTarget::Space, FaultEffect::NoSpace).on_path("/restored").after_bytes(9 << 20);
+    faulty.inject(full.forever());
+    restore_to(&files, &["/good"], "/restored", None).unwrap_err();
+    faulty.clear();
+    assert_eq!(listed(&files, "/restored"), Vec::<PathBuf>::new());
+    restore_to(&files, &["/good"], "/restored", None).unwrap();
+}
+
+#[test]
+fn bad_pages_are_named_and_flipped_bits_are_corrected_in_the_copy() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    site.close();
+    let path = Path::new("/one/data.edb");
+    let page = 2 * SIZE.bytes() as u64;
+    disk.flip_bit(path, (page + SIZE.bytes() as u64 / 2) * 8 + 3).unwrap();
+    let made = back_up_directory(&files, "/one", "/flipped", &options(Kind::Full, None)).unwrap();
+    assert_eq!((made.manifest.databases[0].pages.corrected, made.manifest.databases[0].usable), (1, true));
+    restore_to(&files, &["/flipped"], "/restored", None).unwrap();
+    let noise: Vec<u8> = (0..200u8).map(|number| number.wrapping_mul(37) | 1).collect();
+    disk.corrupt(path, page + 500, &noise).unwrap();
+    let refused = back_up_directory(&files, "/one", "/bad", &options(Kind::Full, None));
+    assert!(refused.as_ref().unwrap_err().to_string().contains("bad pages: 1 "), "{refused:?}");
+    assert_eq!(fault(refused), SetFault::BadPages);
+    assert_eq!(listed(&files, "/bad"), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn files_that_the_manifest_does_not_name_are_reported_and_not_restored() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    site.back_up("/backup", Kind::Full, None).unwrap();
+    site.close();
+    disk.put(Path::new("/backup/E00FFFFF.log"), b"no log");
+    let verified = verify(&files, Path::new("/backup"), &Default::default()).unwrap();
+    assert_eq!(verified.unnamed, [PathBuf::from("/backup/E00FFFFF.log")]);
+    assert!(verified.faults.is_empty(), "{:?}", verified.faults);
+    restore_to(&files, &["/backup"], "/restored", None).unwrap();
+    assert!(!files.exists(Path::new("/restored/E00FFFFF.log")).unwrap());
+}
+
+#[test]
+fn a_restore_does_not_touch_a_database_in_use() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    site.back_up("/backup", Kind::Full, None).unwrap();
+    site.instance.flush().unwrap();
+    let before = disk.operations();
+    let options = || RestoreOptions { force: true, ..RestoreOptions::default() };
+    let refused = restore(&files, &["/backup".into()], Path::new("/one"), &options()).unwrap_err();
+    assert!(refused.to_string().contains("in use"), "{refused}");
+    let itself = restore(&files, &["/backup".into()], Path::new("/backup"), &options()).unwrap_err();
+    assert!(itself.to_string().contains("overwrite the backup"), "{itself}");
+    assert_eq!(disk.operations(), before, "something was changed");
+    site.insert(100..110);
+    site.close();
+    // Over the old files, and back in time.
+    let restored = restore(&files, &["/backup".into()], Path::new("/one"), &options()).unwrap();
+    assert!(restored.kept_bytes + restored.copied_bytes > 0);
+    let site = Site::open(&files, "/one", 0);
+    assert_eq!(site.keys(), (0..100).collect());
+    site.close();
+}
+
+#[test]
+fn logs_in_a_backup_are_removed_from_a_clean_source_only() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..300);
+    let killed = disk.process_kill();
+    site.close();
+    let mut remove = options(Kind::Full, None);
+    remove.remove_logs = true;
+    let made = back_up_directory(&files, "/one", "/backup", &remove).unwrap();
+    let (first, last) = made.removed_logs.unwrap();
+    assert!(first.0 == 1 && last.0 + 1 == made.manifest.generations.last, "{made:?}");
+    let site = Site::open(&files, "/one", 0);
+    site.insert(300..310);
+    site.close();
+    back_up_directory(&files, "/one", "/next", &options(Kind::Incremental, Some("/backup"))).unwrap();
+    restore_to(&files, &["/backup", "/next"], "/restored", None).unwrap();
+    let site = Site::open(&files, "/restored", 0);
+    assert_eq!(site.keys(), (0..310).collect());
+    site.close();
+    // After a crash, recovery needs the logs.
+    let files: Arc<dyn Vfs> = Arc::new(killed);
+    let before = listed(&files, "/one");
+    let made = back_up_directory(&files, "/one", "/backup", &remove).unwrap();
+    assert_eq!((made.removed_logs, listed(&files, "/one")), (None, before));
+}

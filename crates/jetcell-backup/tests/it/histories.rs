@@ -1,0 +1,151 @@
+//! Chains of backups across restores: a chain goes on if nothing is missing, and is refused if there are two histories.
+
+use std::collections::BTreeSet;
+
+use jetcell_backup::{Kind, SetFault};
+
+use super::site::{Site, back_up_directory, disk, fault, options, restore_to};
+
+fn numbers(end: i32) -> BTreeSet<i32> {
+    (0..end).collect()
+}
+
+#[test]
+fn incremental_backups_go_on_after_each_of_two_restores() {
+    let (_, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    site.back_up("/full", Kind::Full, None).unwrap();
+    site.insert(100..200);
+    site.back_up("/first", Kind::Incremental, Some("/full")).unwrap();
+    site.close();
+
+    restore_to(&files, &["/full", "/first"], "/two", None).unwrap();
+    let site = Site::open(&files, "/two", 0);
+    assert_eq!(site.keys(), numbers(200));
+    site.insert(200..300);
+    site.back_up("/second", Kind::Incremental, Some("/first")).unwrap();
+    site.insert(300..350);
+    site.back_up("/third", Kind::Incremental, Some("/second")).unwrap();
+    site.close();
+
+    restore_to(&files, &["/third", "/full", "/second", "/first"], "/three", None).unwrap();
+    let site = Site::open(&files, "/three", 0);
+    assert_eq!(site.keys(), numbers(350));
+    site.insert(350..450);
+    site.back_up("/fourth", Kind::Incremental, Some("/third")).unwrap();
+    site.close();
+
+    restore_to(&files, &["/full", "/first", "/second", "/third", "/fourth"], "/four", None).unwrap();
+    let site = Site::open(&files, "/four", 0);
+    assert_eq!(site.keys(), numbers(450));
+    site.close();
+    // A restored database does not know of incremental backups, so the first one after a restore begins behind the full
+    // backup. It has all logs since then; later ones have not.
+    restore_to(&files, &["/full", "/second"], "/five", None).unwrap();
+    for (backups, expected) in [
+        (&["/full", "/third"][..], SetFault::StartTooHigh),
+        (&["/full", "/first", "/third"], SetFault::Gap),
+        (&["/second", "/third"], SetFault::NoFullBackup),
+    ] {
+        assert_eq!(fault(restore_to(&files, backups, "/none", None)), expected, "{backups:?}");
+    }
+}
+
+#[test]
+fn stopped_instances_have_the_same_chain() {
+    let (_, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    site.close();
+    back_up_directory(&files, "/one", "/full", &options(Kind::Full, None)).unwrap();
+    let site = Site::open(&files, "/one", 0);
+    site.insert(100..200);
+    site.close();
+    back_up_directory(&files, "/one", "/first", &options(Kind::Incremental, Some("/full"))).unwrap();
+    let mut backups = vec!["/full", "/first"];
+    for (round, (to, next)) in [("/two", "/second"), ("/three", "/third")].into_iter().enumerate() {
+        let before = 200 + 100 * round as i32;
+        restore_to(&files, &backups, to, None).unwrap();
+        let site = Site::open(&files, to, 0);
+        assert_eq!(site.keys(), numbers(before), "{to}");
+        site.insert(before..before + 100);
+        site.close();
+        let parent = backups.last().copied();
+        back_up_directory(&files, to, next, &options(Kind::Incremental, parent)).unwrap();
+        backups.push(next);
+    }
+    restore_to(&files, &backups, "/four", None).unwrap();
+    let site = Site::open(&files, "/four", 0);
+    assert_eq!(site.keys(), numbers(400));
+    site.close();
+}
+
+#[test]
+fn a_restore_into_the_past_begins_a_history_to_which_older_backups_do_not_belong() {
+    let (_, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    site.back_up("/full", Kind::Full, None).unwrap();
+    let past = site.insert(100..200);
+    site.insert(200..400);
+    site.back_up("/old", Kind::Incremental, Some("/full")).unwrap();
+    site.close();
+
+    let restored = restore_to(&files, &["/full", "/old"], "/two", Some(past)).unwrap();
+    assert!(restored.position <= past);
+    let site = Site::open(&files, "/two", 0);
+    assert_eq!(site.keys(), numbers(200));
+    // The new history gets past the end of the old one.
+    site.insert(1000..1400);
+    let refused = site.back_up("/wrong", Kind::Incremental, Some("/old"));
+    assert_eq!(fault(refused), SetFault::NoFullBackup);
+    assert!(!files.exists("/wrong/manifest.json".as_ref()).unwrap());
+    assert_eq!(files.list("/wrong".as_ref()).unwrap_or_default(), Vec::<std::path::PathBuf>::new());
+    // The full backup is of the time before, which both histories have.
+    site.back_up("/new", Kind::Incremental, Some("/full")).unwrap();
+    site.insert(1400..1450);
+    site.back_up("/newer", Kind::Incremental, Some("/new")).unwrap();
+    site.close();
+
+    let other = fault(restore_to(&files, &["/full", "/old", "/new", "/newer"], "/none", None));
+    assert_eq!(other, SetFault::OtherHistory);
+    let mixed = fault(restore_to(&files, &["/full", "/old", "/newer"], "/none", None));
+    assert!(matches!(mixed, SetFault::OtherHistory | SetFault::Gap), "{mixed:?}");
+    assert!(!files.exists("/none/data.edb".as_ref()).unwrap());
+    restore_to(&files, &["/full", "/new", "/newer"], "/three", None).unwrap();
+    let site = Site::open(&files, "/three", 0);
+    assert_eq!(site.keys(), numbers(200).into_iter().chain(1000..1450).collect());
+    site.close();
+    restore_to(&files, &["/full", "/old"], "/four", None).unwrap();
+    let site = Site::open(&files, "/four", 0);
+    assert_eq!(site.keys(), numbers(400));
+    site.close();
+}
+
+#[test]
+fn surviving_logs_are_replayed_up_to_a_position() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    site.back_up("/full", Kind::Full, None).unwrap();
+    let past = site.insert(100..200);
+    site.insert(200..300);
+    drop(disk);
+    site.close();
+    for (until, to, end) in [(Some(past), "/past", 200), (None, "/all", 300)] {
+        let until = until.map(|until| {
+            let fixed: Box<jetcell_backup::UntilFn> = Box::new(move |_, _| Ok(until));
+            fixed
+        });
+        let options = jetcell_backup::RestoreOptions {
+            until,
+            logs: Some("/one".into()),
+            ..jetcell_backup::RestoreOptions::default()
+        };
+        jetcell_backup::restore(&files, &["/full".into()], to.as_ref(), &options).unwrap();
+        let site = Site::open(&files, to, 0);
+        assert_eq!(site.keys(), numbers(end), "{to}");
+        site.close();
+    }
+}

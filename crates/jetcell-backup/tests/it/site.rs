@@ -1,0 +1,146 @@
+//! An instance with one database, whose rows are numbers.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Database, IndexDefinition, Instance, InstanceOptions,
+    TableDefinition,
+};
+use ese_format::record::{ColumnId, ColumnType, Value};
+use ese_format::{LogPosition, PageSize};
+use jetcell_backup::{
+    BackupError, BackupOptions, Kind, Made, RestoreOptions, Restored, Result, SetFault, UntilFn, back_up,
+    back_up_stopped, restore,
+};
+use jetcell_sync::Arc;
+use jetcell_vfs::{SimVfs, Vfs};
+
+pub const SIZE: PageSize = PageSize::KIB_4;
+
+/// A running instance. Its logs and its database are in one directory.
+pub struct Site {
+    pub files: Arc<dyn Vfs>,
+    pub instance: Arc<Instance>,
+    pub database: Arc<Database>,
+}
+
+impl Site {
+    /// Opens the instance in a directory; creates the database with so many pages, if it does not exist.
+    pub fn open(files: &Arc<dyn Vfs>, directory: &str, pages: u32) -> Site {
+        let directory = Path::new(directory);
+        files.create_directory(directory).unwrap();
+        let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, files.clock()));
+        let mut options = InstanceOptions::with_cache(files.clone(), directory.to_path_buf(), cache);
+        (options.threads, options.log_file_size) = (false, 64 << 10);
+        let instance = Instance::open(options).unwrap();
+        let path = directory.join("data.edb");
+        if files.exists(&path).unwrap() {
+            let database = instance.attach(&path, 32).unwrap();
+            return Site { files: files.clone(), instance, database };
+        }
+        let create = CreateOptions { initial_pages: pages, extension_pages: 32 };
+        let database = instance.create_database(&path, &create).unwrap();
+        let definition = TableDefinition {
+            name: "t".to_string(),
+            columns: vec![
+                ColumnDefinition::new("key", ColumnType::Long),
+                ColumnDefinition::new("body", ColumnType::LongBinary),
+            ],
+            indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
+            ..TableDefinition::default()
+        };
+        let mut session = instance.session();
+        session.begin().unwrap();
+        session.create_table(&database, &definition).unwrap();
+        session.commit(CommitMode::Durable).unwrap();
+        Site { files: files.clone(), instance, database }
+    }
+
+    /// Inserts rows with these numbers: a hundred of them fill more than one log. Returns the position of the commit.
+    pub fn insert(&self, keys: std::ops::Range<i32>) -> LogPosition {
+        let mut session = self.instance.session();
+        let mut table = session.open_table(&self.database, "t").unwrap();
+        for key in keys {
+            session.begin().unwrap();
+            let body = Value::Binary(vec![key as u8; 1000]);
+            table.insert(&mut session, &[(ColumnId(1), Value::Long(key)), (ColumnId(256), body)]).unwrap();
+            session.commit(CommitMode::Lazy).unwrap();
+        }
+        self.instance.flush().unwrap()
+    }
+
+    /// The numbers of all rows.
+    pub fn keys(&self) -> BTreeSet<i32> {
+        let mut session = self.instance.session();
+        let mut table = session.open_table(&self.database, "t").unwrap();
+        session.begin().unwrap();
+        let mut keys = BTreeSet::new();
+        let mut more = table.first(&mut session).unwrap();
+        while more {
+            let Value::Long(key) = table.get(&mut session, ColumnId(1)).unwrap() else { panic!("no number") };
+            keys.insert(key);
+            more = table.next(&mut session).unwrap();
+        }
+        session.commit(CommitMode::Lazy).unwrap();
+        keys
+    }
+
+    /// Backs the instance up while it runs.
+    pub fn back_up(&self, to: &str, kind: Kind, parent: Option<&str>) -> Result<Made> {
+        back_up(&self.instance, &self.files, Path::new(to), &options(kind, parent))
+    }
+
+    /// Shuts down cleanly.
+    pub fn close(self) {
+        let Site { instance, database, .. } = self;
+        drop(database);
+        instance.shutdown().unwrap();
+    }
+}
+
+/// Options of a backup without threads, so that the disk sees the same operations each time.
+pub fn options(kind: Kind, parent: Option<&str>) -> BackupOptions {
+    BackupOptions { kind, parent: parent.map(PathBuf::from), threads: false, ..BackupOptions::default() }
+}
+
+/// Backs up a stopped instance from its directory.
+pub fn back_up_directory(
+    files: &Arc<dyn Vfs>,
+    from: &str,
+    to: &str,
+    options: &BackupOptions,
+) -> Result<Made> {
+    back_up_stopped(files, &files.list(Path::new(from)).unwrap(), Path::new(to), options)
+}
+
+/// Restores backups into a new directory, up to a position if one is given.
+pub fn restore_to(
+    files: &Arc<dyn Vfs>,
+    backups: &[&str],
+    to: &str,
+    until: Option<LogPosition>,
+) -> Result<Restored> {
+    let until = until.map(|until| {
+        let fixed: Box<UntilFn> = Box::new(move |_, _| Ok(until));
+        fixed
+    });
+    let backups: Vec<PathBuf> = backups.iter().map(PathBuf::from).collect();
+    restore(files, &backups, Path::new(to), &RestoreOptions { until, ..RestoreOptions::default() })
+}
+
+/// The kind of the fault for which something was refused.
+pub fn fault<T>(result: Result<T>) -> SetFault {
+    match result {
+        Err(BackupError::Set { fault, .. }) => fault,
+        Err(other) => panic!("{other} ({other:?})"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+/// A simulated disk.
+pub fn disk() -> (SimVfs, Arc<dyn Vfs>) {
+    let disk = SimVfs::new();
+    (disk.clone(), Arc::new(disk))
+}

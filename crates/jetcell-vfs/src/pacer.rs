@@ -1,0 +1,82 @@
+//! The pace of long work: a limit on its rate, and a request to end it early.
+
+use std::time::Duration;
+
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Mutex};
+
+use crate::Clock;
+
+/// Longest sleep between two looks at the request to end.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Asks long work to end early. Clones share the request.
+#[derive(Clone, Default, Debug)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks for the end.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the end was asked for.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Gives each piece of work its time, so that all of them keep to a rate. Threads may share it.
+pub struct Pacer {
+    clock: Arc<dyn Clock>,
+    /// When the next piece may begin.
+    next: Mutex<Duration>,
+}
+
+impl Pacer {
+    /// A pacer whose first piece may begin at once.
+    pub fn new(clock: Arc<dyn Clock>) -> Pacer {
+        Pacer { clock, next: Mutex::new(Duration::ZERO) }
+    }
+
+    /// Waits until a piece may begin that takes `time` at the wanted rate. Returns early if `ended` says so.
+    pub fn wait(&self, time: Duration, ended: impl Fn() -> bool) {
+        let begin = {
+            let mut next = self.next.lock();
+            let begin = (*next).max(self.clock.monotonic());
+            *next = begin.saturating_add(time);
+            begin
+        };
+        while !ended() {
+            match begin.checked_sub(self.clock.monotonic()) {
+                Some(left) if !left.is_zero() => self.clock.sleep(left.min(NAP)),
+                _ => return,
+            }
+        }
+    }
+
+    /// The time that bytes take at a rate in bytes per second.
+    pub fn time_of(bytes: u64, rate: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SimVfs, Vfs};
+
+    #[test]
+    fn pieces_keep_to_the_rate_until_the_end_is_asked_for() {
+        let clock = SimVfs::new().clock();
+        let (pacer, cancel) = (Pacer::new(clock.clone()), Cancel::default());
+        for _ in 0..5 {
+            pacer.wait(Pacer::time_of(500, 1000), || cancel.is_cancelled());
+        }
+        // The last piece may still be under way.
+        assert_eq!(clock.monotonic(), Duration::from_secs(2));
+        cancel.clone().cancel();
+        pacer.wait(Duration::from_secs(9), || cancel.is_cancelled());
+        assert_eq!(clock.monotonic(), Duration::from_secs(2));
+    }
+}

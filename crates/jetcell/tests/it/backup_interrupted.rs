@@ -1,0 +1,169 @@
+//! `jetcell backup` and `restore` that are killed or stopped in the middle.
+
+use std::fs::{self, File};
+use std::process::{Child, Stdio};
+
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use testkit::corpus::Corpus;
+
+use crate::cell::Cell;
+use crate::recover::{checked, dirty_set};
+use crate::runs::wait_until;
+
+/// Size of the database: six ranges. What is behind its last page was never written.
+const BYTES: u64 = 24 << 20;
+
+fn large_set() -> Option<Cell> {
+    let corpus = Corpus::locate()?;
+    let cell = Cell::new();
+    dirty_set(&cell, &corpus);
+    let database = File::options().write(true).open(cell.path("dirty/SRUDB.dat")).unwrap();
+    assert!(database.metadata().unwrap().len() < BYTES);
+    database.set_len(BYTES).unwrap();
+    Some(cell)
+}
+
+fn start(cell: &Cell, words: &[&str]) -> Child {
+    cell.program(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Starts a slow backup, and waits until a part of it is durable.
+fn half_done(cell: &Cell) -> Child {
+    let child = start(cell, &["backup", "--from", "dirty", "--to", "backup", "--rate", "4MB/s"]);
+    let partial = cell.path("backup/manifest.partial.json");
+    let has_range = || {
+        let text = fs::read_to_string(&partial).unwrap_or_default();
+        let partial: Value = serde_json::from_str(&text).unwrap_or_default();
+        partial["databases"][0]["ranges"].as_str().is_some_and(|ranges| !ranges.is_empty())
+    };
+    wait_until("progress of the backup", has_range);
+    child
+}
+
+/// One line on stderr, and exit code 2.
+#[track_caller]
+fn stopped(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
+    text
+}
+
+fn partial_is_refused_and_continued(cell: &Cell) {
+    let text = String::from_utf8(cell.program(&["check", "backup"]).output().unwrap().stderr).unwrap();
+    assert!(text.contains("interrupted and is not whole") && text.contains("-615"), "{text}");
+    let text = cell.program_refused(&["restore", "backup", "--to", "restored"]);
+    assert!(text.contains("interrupted and is not whole") && text.contains("-615"), "{text}");
+    let output = cell.program(&["backup", "--from", "dirty", "--to", "backup", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let [bytes, continued, copied] =
+        ["bytes", "continued_bytes", "copied_bytes"].map(|name| report[name].as_u64().unwrap());
+    assert!(continued >= 4 << 20 && continued + copied == bytes, "{report}");
+    let output = cell.program(&["check", "backup"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    let output = cell.program(&["restore", "backup", "--to", "restored"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    checked(cell, "restored");
+}
+
+#[test]
+fn a_backup_that_is_killed_is_partial_and_reads_only_the_rest_afterwards() {
+    let Some(cell) = large_set() else { return };
+    let source = cell.listing();
+    let mut child = half_done(&cell);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    partial_is_refused_and_continued(&cell);
+    for (path, state) in source.iter().filter(|(path, _)| path.extension().is_some()) {
+        assert_eq!(cell.listing().get(path), Some(state), "{path:?}");
+    }
+}
+
+#[test]
+fn a_backup_that_is_stopped_by_a_signal_can_be_continued() {
+    let Some(cell) = large_set() else { return };
+    let child = half_done(&cell);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let text = stopped(child);
+    assert!(text.contains("stopped; what was copied is kept, and the same command continues it"), "{text}");
+    partial_is_refused_and_continued(&cell);
+}
+
+#[test]
+fn a_restore_that_is_stopped_by_a_signal_leaves_nothing_in_a_new_directory() {
+    let Some(cell) = large_set() else { return };
+    let output = cell.program(&["backup", "--from", "dirty", "--to", "backup"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let restore = ["restore", "backup", "--to", "restored", "--rate", "4MB/s"];
+    for signal in [Signal::INT, Signal::TERM] {
+        let child = start(&cell, &restore);
+        wait_until("the restore", || cell.path("restored/SRUDB.dat").exists());
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let text = stopped(child);
+        assert_eq!(text, "jetcell: stopped\n");
+        assert!(!cell.path("restored").exists());
+    }
+    // Over existing files, the user is told that they are not whole.
+    cell.make_dir("over");
+    fs::copy(cell.path("dirty/SRUDB.dat"), cell.path("over/SRUDB.dat")).unwrap();
+    let over = ["restore", "backup", "--to", "over", "--force", "--rate", "1MB/s"];
+    let child = start(&cell, &over);
+    wait_until("the restore", || cell.path("over/restore.partial").exists());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let text = stopped(child);
+    assert!(text.contains("over is not whole: repeat the restore"), "{text}");
+    let output = cell.program(&over[..5]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!cell.path("over/restore.partial").exists());
+    checked(&cell, "over");
+}
+
+#[test]
+fn destinations_that_cannot_be_written_get_nothing() {
+    let Some(cell) = large_set() else { return };
+    // Writes behind this size fail as those on a full disk do.
+    let program = env!("CARGO_BIN_EXE_jetcell");
+    let limited = |words: &str| {
+        let line = format!("ulimit -f 12288; exec {program} {words}");
+        let mut command = std::process::Command::new("bash");
+        command.current_dir(cell.path("")).args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let text = stopped(limited("backup --from dirty --to backup"));
+    assert!(text.contains("backup/SRUDB.dat"), "{text}");
+    assert!(!cell.path("backup").exists());
+    for place in ["/proc/backup", "/sys/backup"] {
+        let text = cell.program_refused(&["backup", "--from", "dirty", "--to", place]);
+        assert!(text.contains(place), "{text}");
+    }
+    let output = cell.program(&["backup", "--from", "dirty", "--to", "backup"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = stopped(limited("restore backup --to restored"));
+    assert!(text.contains("restored/SRUDB.dat"), "{text}");
+    assert!(!cell.path("restored").exists());
+}
+
+#[test]
+fn a_database_in_use_is_not_restored_over() {
+    let Some(cell) = large_set() else { return };
+    let output = cell.program(&["backup", "--from", "dirty", "--to", "backup"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let files = RealVfs::new(RealOptions::default()).unwrap();
+    let lock = files.lock(&cell.path("dirty/SRUDB.dat")).unwrap();
+    let text = cell.program_refused(&["restore", "backup", "--to", "dirty", "--force"]);
+    assert!(text.contains("SRUDB.dat") && text.contains("in use"), "{text}");
+    let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "next"]);
+    assert!(text.contains("SRUDB.dat") && text.contains("in use"), "{text}");
+    drop(lock);
+    let text = cell.program_refused(&["restore", "backup", "--to", "backup", "--force"]);
+    assert!(text.contains("inside"), "{text}");
+    cell.write("backup/stray.txt", "x");
+    let output = cell.program(&["check", "backup"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.code() == Some(0) && text.contains("stray.txt: not a file of the backup"),
+        "{text}"
+    );
+}
