@@ -130,7 +130,7 @@ pub trait Store: Send + Sync {
     fn end_scan(&self) -> Vec<ScanSummary>;
     /// Reads all pages of a database and verifies each, while sessions may go on. Writes them to a directory, if there is
     /// one, with the logs that they need. Ends early when the watch says so.
-    fn back_up(&self, database: usize, to: Option<&Path>, watch: &BackupWatch) -> Result<()>;
+    fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()>;
     /// Starts to read each log that is closed from now on, as often as `copies` further copies of a database would.
     fn start_copies(&self, copies: u32) -> Result<()>;
     /// Ends these reads and gives their summaries in the order of the plan; none if they were not started.

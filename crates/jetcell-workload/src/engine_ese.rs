@@ -267,9 +267,12 @@ impl Store for EseStore {
             .collect()
     }
 
-    fn back_up(&self, database: usize, to: Option<&Path>, watch: &BackupWatch) -> Result<()> {
+    fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()> {
         let unit = &self.units[database];
-        backup::back_up(&unit.instance, &unit.place, to, watch)
+        match to {
+            Some(to) => backup::write(&unit.instance, &self.files, &unit.place, to, watch),
+            None => backup::read(&unit.instance, watch),
+        }
     }
 
     fn start_copies(&self, copies: u32) -> Result<()> {

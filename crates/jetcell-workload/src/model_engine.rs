@@ -186,7 +186,7 @@ impl Store for ModelStore {
             .collect()
     }
     /// Each database has a hundred pages.
-    fn back_up(&self, database: usize, _: Option<&Path>, watch: &BackupWatch) -> Result<()> {
+    fn back_up(&self, database: usize, _: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()> {
         for page in 1..=100 {
             self.0[database].io.lock().backup_read.record(32768, 1_000);
             std::thread::sleep(Duration::from_millis(1));

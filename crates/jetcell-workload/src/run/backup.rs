@@ -1,6 +1,7 @@
 //! The backup test: reads all pages of all databases at the same time, and verifies each. With a load beside it, the test
 //! measures both alone and together.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ use crate::watch::BackupWatch;
 
 /// A backup that is running: what each database has done, and how much there is to do.
 struct Reading {
-    watches: Vec<BackupWatch>,
+    watches: Vec<Arc<BackupWatch>>,
     total: u64,
     ended: AtomicBool,
 }
@@ -31,7 +32,7 @@ impl Beside for Reading {
     }
 
     fn done(&self) -> u64 {
-        self.watches.iter().map(BackupWatch::bytes).sum()
+        self.watches.iter().map(|watch| watch.bytes()).sum()
     }
 
     fn ended(&self) -> bool {
@@ -94,7 +95,7 @@ impl Test<'_> {
     }
 
     fn reading(&self, store: &dyn Store) -> Reading {
-        let watches = self.plan.instances.iter().map(|_| BackupWatch::new(self.stop.clone()));
+        let watches = self.plan.instances.iter().map(|_| Arc::new(BackupWatch::new(self.stop.clone())));
         let total = database_bytes(store, self.plan);
         Reading { watches: watches.collect(), total, ended: AtomicBool::new(false) }
     }
@@ -111,7 +112,7 @@ impl Test<'_> {
         let before = store.io();
         let sample = |at: Duration| BackupSample {
             at_seconds: at.as_secs_f64(),
-            bytes: reading.watches.iter().map(BackupWatch::bytes).collect(),
+            bytes: reading.watches.iter().map(|watch| watch.bytes()).collect(),
         };
         let mut backup = Backup {
             to: self.profile.to.clone(),

@@ -26,7 +26,7 @@ fn pages(result: &Value) -> u64 {
 }
 
 #[test]
-fn all_pages_are_read_and_a_written_backup_can_be_recovered() {
+fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     let cell = Cell::with_limits();
     let created = backup(&cell, 0, "read", &["--dir", "d", "--databases", "2"]);
     assert_eq!((&created["test"], &created["verdict"]), (&"backup".into(), &"pass".into()));
@@ -55,13 +55,17 @@ fn all_pages_are_read_and_a_written_backup_can_be_recovered() {
     assert!(!page.contains("Operation Latency"), "there was no load");
 
     backup(&cell, 0, "written", &["--dir", "d", "--open", "--to", "kept/monday"]);
-    let logs = fs::read_dir(cell.path("kept/monday/log001")).unwrap();
-    let last = logs.map(|entry| entry.unwrap().file_name().into_string().unwrap()).max().unwrap();
-    let last = last.trim_start_matches("E00").trim_end_matches(".log");
-    let backed_up = ["kept/monday/log001", "kept/monday/Jetstress001001.edb"];
-    let recovered = said(&cell, &[&["recover", "--into", "again", "--until", last], &backed_up[..]].concat());
-    assert_eq!(recovered.status.code(), Some(0), "{}", String::from_utf8_lossy(&recovered.stderr));
-    let checked = said(&cell, &["check", "--structure", "again/Jetstress001001.edb"]);
+    let checked = said(&cell, &["check", "kept/monday"]);
+    let text = String::from_utf8(checked.stdout).unwrap();
+    assert_eq!((checked.status.code(), text.matches("verified: good").count()), (Some(0), 2), "{text}");
+    let text = cell.program_refused(&["restore", "kept/monday", "--to", "again"]);
+    assert!(
+        text.contains("2 backups are in this directory; name one: kept/monday/Jetstress001001"),
+        "{text}"
+    );
+    let restored = said(&cell, &["restore", "kept/monday/Jetstress002001", "--to", "again"]);
+    assert_eq!(restored.status.code(), Some(0), "{}", String::from_utf8_lossy(&restored.stderr));
+    let checked = said(&cell, &["check", "--structure", "again/Jetstress002001.edb"]);
     assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     // The databases themselves are used further.
     cell.run("performance", 0, &["--dir", "d", "--open", "--duration", "1s"]);
@@ -94,6 +98,9 @@ fn a_bad_page_fails_the_backup_and_is_named() {
     // Page 700, in many bytes.
     database.write_all_at(&[0xA5; 512], 701 * 32768 + 4096).unwrap();
     drop(database);
+    let written = backup(&cell, 1, "unusable", &["--dir", "d", "--open", "--to", "kept"]);
+    assert_eq!((&written["verdict"], &written["backup"]["databases"][0]["bad"]), (&"fail".into(), &1.into()));
+    assert_eq!(fs::read_dir(cell.path("kept")).unwrap().count(), 0, "half a backup is left");
     let result = backup(&cell, 1, "bad", &["--dir", "d", "--open"]);
     assert_eq!((&result["verdict"], &result["backup"]["databases"][0]["bad"]), (&"fail".into(), &1.into()));
     let reason = result["reason"].as_str().unwrap();
@@ -103,7 +110,14 @@ fn a_bad_page_fails_the_backup_and_is_named() {
 #[test]
 fn backup_and_load_are_measured_alone_and_together() {
     let cell = Cell::with_limits();
-    let result = backup(&cell, 0, "out", &["--dir", "d", "--under-load", "--duration", "2s"]);
+    let words = ["--dir", "d", "--under-load", "--duration", "2s", "--to", "kept"];
+    let result = backup(&cell, 0, "out", &words);
+    let checked = said(&cell, &["check", "kept"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    let restored = said(&cell, &["restore", "kept", "--to", "restored"]);
+    assert_eq!(restored.status.code(), Some(0), "{}", String::from_utf8_lossy(&restored.stderr));
+    let checked = said(&cell, &["check", "--structure", "restored/Jetstress001001.edb"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     let cost = &result["backup"]["cost"];
     for figure in ["backup_alone", "backup_together"] {
         assert!(cost[figure].as_f64().unwrap() > 0.0, "{cost}");
