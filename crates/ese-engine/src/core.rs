@@ -9,7 +9,7 @@ use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path}
 use ese_format::{LogPosition, LogTime};
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Mutex, RwLock};
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{FreezableVfs, Vfs};
 
 use crate::cache::{Cache, FileId};
 use crate::database::Database;
@@ -26,8 +26,10 @@ pub struct Core {
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
     /// Position of the last checkpoint. The lock is held while a checkpoint is made.
     pub(crate) checkpoint: Mutex<LogPosition>,
-    /// A backup is running. Until it ends, no database is attached or detached.
+    /// A backup is running, or the instance is frozen. Until it ends, no database is attached or detached.
     pub(crate) backup_running: AtomicBool,
+    /// The file system of the services.
+    pub(crate) freezable: Arc<FreezableVfs>,
 }
 
 impl Deref for Core {
@@ -39,17 +41,21 @@ impl Deref for Core {
 }
 
 impl Core {
+    /// An instance whose files are in `vfs`. From now on it must use them through [`Services::vfs`] only, which it can
+    /// freeze.
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
         cache: Arc<Cache>,
         version_store_bytes: usize,
         events: Events,
     ) -> Arc<Core> {
+        let freezable = Arc::new(FreezableVfs::new(vfs));
         Arc::new(Core {
-            services: Arc::new(Services::new(vfs, cache, version_store_bytes, events)),
+            services: Arc::new(Services::new(freezable.clone(), cache, version_store_bytes, events)),
             databases: RwLock::default(),
             checkpoint: Mutex::new(LogPosition::MIN),
             backup_running: AtomicBool::new(false),
+            freezable,
         })
     }
 

@@ -208,6 +208,8 @@ pub enum BackupFault {
     LogUnreadable,
     /// Not all logs were read.
     LogNotCopied,
+    /// A freeze lasted too long, and ended by itself.
+    FreezeTimedOut,
 }
 
 impl Error {
@@ -286,6 +288,7 @@ impl Error {
                 BackupFault::LogsRemoved => (-569, "JET_errMissingFileToBackup"),
                 BackupFault::LogUnreadable => (-612, "JET_errLogReadVerifyFailure"),
                 BackupFault::LogNotCopied => (-616, "JET_errLogFileNotCopied"),
+                BackupFault::FreezeTimedOut => (-2402, "JET_errOSSnapshotTimeOut"),
             },
             Error::ReadOnly(_) => (-510, "JET_errLogWriteFail"),
             Error::Io { .. } => (-1022, "JET_errDiskIO"),

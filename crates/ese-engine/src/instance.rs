@@ -6,6 +6,7 @@
 mod attaching;
 mod background;
 mod backing_up;
+mod freezing;
 mod listener;
 mod replay_end;
 
@@ -62,13 +63,14 @@ impl Instance {
     /// Errors: an option is invalid, the directory is in use, logs are damaged or missing, or a database is missing
     /// that was not detached before the crash. After an error nothing is changed, except that recovery may already have
     /// repeated changes of pages.
-    pub fn open(options: InstanceOptions) -> Result<Arc<Instance>> {
+    pub fn open(mut options: InstanceOptions) -> Result<Arc<Instance>> {
         options.check()?;
         let lock = options.lock()?;
         let began = options.vfs.clock().monotonic();
         let core =
             Core::new(options.vfs.clone(), options.cache()?, options.version_store_bytes, options.reporter());
         core.events.report(EventKind::InstanceStarting);
+        options.vfs = core.vfs.clone();
         let clock = options.vfs.clock();
         let mut random = ChaCha8Rng::seed_from_u64(options.seed.unwrap_or_else(|| seed_of(&*clock)));
         let fresh = Signature::new(random.next_u32(), LogTime::from_unix_ms(clock.unix_ms()));

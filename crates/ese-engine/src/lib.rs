@@ -74,8 +74,8 @@ pub use ese_format::PageSize;
 pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value};
 
 pub use backup::{
-    Backup, BackupKind, BackupSummary, LogCopies, LogCopy, PageExtent, PageReader, PageReads, ReadOptions,
-    mark_copy,
+    Backup, BackupKind, BackupSummary, Freeze, LogCopies, LogCopy, PageExtent, PageReader, PageReads,
+    ReadOptions, mark_copy,
 };
 pub use btree::Seek;
 pub use database::Database;

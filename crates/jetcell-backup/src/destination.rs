@@ -11,7 +11,7 @@ use jetcell_vfs::{File, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{BadPage, Kind, MANIFEST, Manifest, PARTIAL, StoredLog, StoredPages, hex_time, hex64};
+use crate::manifest::{BadPage, Kind, MANIFEST, Manifest, PARTIAL, StoredLog, StoredPages};
 use crate::ranges::RangeWriter;
 use crate::text_file;
 
@@ -127,17 +127,7 @@ impl Destination {
         let mut writer = RangeWriter::new(self.create(&name)?);
         writer.push(&log.bytes)?;
         let (bytes, sums) = writer.finish(&[])?;
-        Ok(StoredLog {
-            file: name,
-            generation: log.generation.0,
-            bytes,
-            created: hex_time(log.created),
-            previous_created: hex_time(log.previous_created),
-            previous_checksum: hex64(log.previous_checksum),
-            checksum: hex64(log.checksum),
-            end: hex64(log.end.to_u64()),
-            ranges: sums.to_text(),
-        })
+        Ok(StoredLog::of(log, name, (bytes, &sums)))
     }
 
     /// Fails if the volume has less space than `bytes`.

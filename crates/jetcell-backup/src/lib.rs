@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  back_up (running instance) ──┐                      ┌──> verify: the bytes are those that were backed up
-//!  back_up_stopped (directory) ─┴─> backup directory ──┴──> restore: places files, replays logs, rolls back
+//!  back_up_stopped (directory) ─┼─> backup directory ──┴──> restore: places files, replays logs, rolls back
+//!  snapshot, snapshot_stopped ──┘
 //! ```
 //!
 //! Invariants:
@@ -26,6 +27,9 @@ mod ranges;
 mod restore;
 mod restore_options;
 mod restore_plan;
+mod snapshot;
+mod snapshot_method;
+mod snapshot_seal;
 mod stopped;
 mod text_file;
 mod verified;
@@ -42,5 +46,7 @@ pub use crate::pace::{Pace, Progress};
 pub use crate::placement::RESTORE_MARKER;
 pub use crate::restore::{Restored, restore};
 pub use crate::restore_options::{RestoreOptions, UntilFn};
+pub use crate::snapshot::{Snapshot, snapshot, snapshot_stopped};
+pub use crate::snapshot_method::SnapshotMethod;
 pub use crate::stopped::back_up_stopped;
 pub use crate::verify::{Subset, Verification, VerifyOptions, verify};

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{BackupKind, PageReads};
+use ese_engine::{BackupKind, LogCopy, PageReads};
 use ese_format::{LogPosition, LogTime, Signature};
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
@@ -320,6 +320,21 @@ impl StoredPages {
 }
 
 impl StoredLog {
+    /// A log as the manifest describes it. `sums` are those of its bytes, in the file `name`.
+    pub(crate) fn of(log: &LogCopy, name: String, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
+        StoredLog {
+            file: name,
+            generation: log.generation.0,
+            bytes,
+            created: hex_time(log.created),
+            previous_created: hex_time(log.previous_created),
+            previous_checksum: hex64(log.previous_checksum),
+            checksum: hex64(log.checksum),
+            end: hex64(log.end.to_u64()),
+            ranges: sums.to_text(),
+        }
+    }
+
     /// Behind the last record.
     pub(crate) fn end_position(&self) -> LogPosition {
         LogPosition::from_u64(u64::from_str_radix(&self.end, 16).unwrap_or(0))

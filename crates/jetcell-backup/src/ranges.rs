@@ -54,6 +54,42 @@ pub fn range_of(index: usize, bytes: u64) -> (u64, usize) {
     (at, bytes.saturating_sub(at).min(RANGE_BYTES as u64) as usize)
 }
 
+/// Computes the checksums of the ranges of a file whose bytes come in pieces.
+#[derive(Default)]
+pub struct RangeSummer {
+    range: Vec<u8>,
+    sums: RangeSums,
+}
+
+impl RangeSummer {
+    /// Takes the bytes behind those before.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(RANGE_BYTES - self.range.len()));
+            self.range.extend_from_slice(now);
+            bytes = later;
+            if self.range.len() == RANGE_BYTES {
+                self.sums.0.push(sum_of(&self.range));
+                self.range.clear();
+            }
+        }
+    }
+
+    /// The number of bytes so far.
+    pub fn position(&self) -> u64 {
+        self.sums.0.len() as u64 * RANGE_BYTES as u64 + self.range.len() as u64
+    }
+
+    /// The length of the file, and the checksums.
+    pub fn finish(mut self) -> (u64, RangeSums) {
+        let bytes = self.position();
+        if !self.range.is_empty() {
+            self.sums.0.push(sum_of(&self.range));
+        }
+        (bytes, self.sums)
+    }
+}
+
 /// Writes a file from its beginning to its end, range by range. The first range stays in memory until the end, because the
 /// header of a database is known last; until then the file has zeros there.
 pub struct RangeWriter {
@@ -193,6 +229,9 @@ mod tests {
         let (bytes, sums) = writer.finish(&content[..8192]).unwrap();
         assert_eq!((bytes, disk.contents(path).unwrap() == content), (content.len() as u64, true));
         let expected: Vec<u64> = content.chunks(RANGE_BYTES).map(sum_of).collect();
+        let mut summer = RangeSummer::default();
+        content.chunks(77_777).for_each(|piece| summer.push(piece));
+        assert_eq!(summer.finish(), (bytes, RangeSums(expected.clone())));
         assert!(sums.0 == expected && sums.fits(bytes));
         let file = disk.open(path, OpenMode::Read).unwrap();
         let mut buffer = IoBuffer::zeroed(RANGE_BYTES);

@@ -65,7 +65,11 @@ pub fn back_up_stopped(
 }
 
 /// Locks the databases, and the log directory if it has a lock file. Creates nothing.
-fn lock(vfs: &Arc<dyn Vfs>, set: &RecoverySet, files: &[PathBuf]) -> Result<Vec<Box<dyn DirectoryLock>>> {
+pub(crate) fn lock(
+    vfs: &Arc<dyn Vfs>,
+    set: &RecoverySet,
+    files: &[PathBuf],
+) -> Result<Vec<Box<dyn DirectoryLock>>> {
     let lock_file = format!("{}.lock", set.base_name);
     let locks = files.iter().filter(|path| path.file_name().is_some_and(|name| *name == *lock_file));
     let databases = set.databases.iter().map(|database| &database.path);
@@ -90,7 +94,11 @@ fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<Manifest
 }
 
 /// The logs that the backup contains.
-fn logs_of(set: &RecoverySet, kind: Kind, parent: Option<&Manifest>) -> Result<Vec<(Generation, PathBuf)>> {
+pub(crate) fn logs_of(
+    set: &RecoverySet,
+    kind: Kind,
+    parent: Option<&Manifest>,
+) -> Result<Vec<(Generation, PathBuf)>> {
     if kind.has_pages() {
         if set.databases.is_empty() {
             return Err(BackupError::Usage("there is no database to back up beside the logs".to_string()));
@@ -140,7 +148,7 @@ fn logs_of(set: &RecoverySet, kind: Kind, parent: Option<&Manifest>) -> Result<V
 }
 
 /// Verifies the logs. Returns where they end.
-fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Result<LogPosition> {
+pub(crate) fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Result<LogPosition> {
     let mut copies = LogCopies::new(vfs.clone(), logs.to_vec(), true);
     let mut end = LogPosition::MIN;
     while let Some(log) = copies.next_log()? {

@@ -160,6 +160,15 @@ pub trait Vfs: Send + Sync {
     /// Exclusive lock on `path` (a lock file, created if missing, or the database itself). `WouldBlock` when
     /// another instance, of this or another process, holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>>;
+    /// Creates `to` with the content that `from` has now, sharing its blocks, so that it takes no time and no space.
+    /// Durable after a sync of the file and of its directory.
+    ///
+    /// Errors: the file system cannot share blocks (`Unsupported`), or the paths are on different ones
+    /// (`CrossesDevices`). After an error there is no file `to`, unless there was one before.
+    fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Whether two paths lead to the same file.
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         one == other

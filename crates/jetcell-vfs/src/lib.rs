@@ -11,6 +11,7 @@ mod descriptor;
 mod engine;
 mod fault;
 mod file;
+mod freeze;
 mod layer;
 mod lock;
 mod memory;
@@ -31,6 +32,7 @@ pub use fault::{Fault, FaultEffect, FaultTarget, FaultVfs};
 pub use file::{
     Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, parent_directory,
 };
+pub use freeze::{FreezableVfs, FrozenVfs};
 pub use layer::{FileLayer, VfsLayer};
 pub use lock::is_locked;
 pub use memory::{MemoryLimit, memory_limit, try_reserve};

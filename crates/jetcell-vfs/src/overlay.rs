@@ -86,6 +86,11 @@ impl VfsLayer for OverlayVfs {
         }
     }
 
+    fn clone_file(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        // The file system below is not changed.
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.content(path)?;
         self.files.lock().insert(path.to_path_buf(), None);

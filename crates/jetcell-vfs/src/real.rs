@@ -179,6 +179,21 @@ impl Vfs for RealVfs {
         Ok(Box::new(FileLock::acquire(path)?))
     }
 
+    fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let source = Descriptor::open(from, OpenMode::Read, false)?;
+        let target = Descriptor::open(to, OpenMode::CreateNew, false)?;
+        let cloned = rustix::fs::ioctl_ficlone(target.control(), source.control());
+        cloned.map_err(|error| {
+            let _ = self.remove(to);
+            match error {
+                Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::INVAL => {
+                    io::ErrorKind::Unsupported.into()
+                }
+                other => other.into(),
+            }
+        })
+    }
+
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         let place = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         one == other || place(one).is_some_and(|found| place(other) == Some(found))

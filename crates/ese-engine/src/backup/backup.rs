@@ -1,12 +1,15 @@
 //! A backup of the databases of an instance, step by step.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
 use ese_format::log::record::{self, DatabaseIdInLog, LogRecord};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
-use super::{BackupKind, LogCopies, LogCopy, PageReader, ReadOptions};
+use super::{BackupKind, Freeze, LogCopies, LogCopy, PageReader, ReadOptions};
 use crate::core::Core;
 use crate::database::Database;
 use crate::error::BackupFault;
@@ -78,6 +81,8 @@ pub struct Backup {
     last_created: Option<LogTime>,
     /// Shared with the readers of pages.
     reading: Arc<()>,
+    /// The pages and logs are in a snapshot.
+    is_snapshot: bool,
     ended: bool,
 }
 
@@ -114,6 +119,7 @@ impl Backup {
             logs: None,
             last_created: None,
             reading: Arc::default(),
+            is_snapshot: false,
             ended: false,
         };
         backup.mark.0 = backup.append(record::Backup::BEGIN, DatabaseIdInLog(0))?;
@@ -253,6 +259,45 @@ impl Backup {
         Ok(())
     }
 
+    /// Freezes the instance, so that a snapshot has the pages and the logs of the backup. Instead of reading them, make the
+    /// snapshot, end the freeze with [`Freeze::thaw`], verify the pages and logs in the snapshot, say so with
+    /// [`Backup::verified_logs`], and [`Backup::finish`]. See [`crate::Instance::freeze`], also for errors.
+    #[doc(alias = "JetOSSnapshotFreeze")]
+    pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
+        if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
+            return fault(
+                BackupFault::WrongStep,
+                "the logs are closed already, or pages are being read, or this backup has none",
+            );
+        }
+        self.is_snapshot = true;
+        let mark = self.record(record::Backup::PREPARE_LOGS, DatabaseIdInLog(0));
+        let freeze = Freeze::begin(self.core.clone(), &mark, limit, false)?;
+        self.high = Some(freeze.generation());
+        Ok(freeze)
+    }
+
+    /// The files that a snapshot must have, while the instance is frozen: the databases, the logs of the backup, and the log
+    /// that follows them.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let log = self.core.log();
+        let logs =
+            (self.low.0..=self.generations().end().0).map(|generation| log.archived(Generation(generation)));
+        let databases = self.databases.iter().map(|database| database.path().to_path_buf());
+        databases.chain(logs).chain([log.names().next()]).collect()
+    }
+
+    /// Says that all logs of the snapshot were verified. `last` is the log of the last generation with records.
+    ///
+    /// Errors: there was no freeze, or it is another log (-616).
+    pub fn verified_logs(&mut self, last: &LogCopy) -> Result<()> {
+        if !self.is_snapshot || Some(last.generation) != self.high {
+            return fault(BackupFault::LogNotCopied, "the snapshot does not have all logs of the backup");
+        }
+        self.last_created = Some(last.created);
+        Ok(())
+    }
+
     /// The next log of the backup, verified. `None`: all were read.
     ///
     /// Errors: [`Error::Backup`] if a log is missing, damaged, or does not continue the one before it (-612); the backup
@@ -268,7 +313,8 @@ impl Backup {
         Ok(log)
     }
 
-    fn details(&self) -> BackupInfo {
+    /// Position, time and generations of the backup.
+    pub fn details(&self) -> BackupInfo {
         let (position, time) = self.mark;
         BackupInfo { position, time, gen_low: self.low, gen_high: self.high.unwrap_or(Generation(0)) }
     }
@@ -326,17 +372,21 @@ impl Backup {
         Ok(removed)
     }
 
-    /// Logs a step, durably. Returns the position of the record.
-    fn append(&self, phase: u8, database: DatabaseIdInLog) -> Result<LogPosition> {
-        let record = LogRecord::Backup2(record::Backup {
+    fn record(&self, phase: u8, database: DatabaseIdInLog) -> LogRecord {
+        LogRecord::Backup2(record::Backup {
             phase,
-            kind: 0,
+            kind: if self.is_snapshot { record::Backup::SNAPSHOT } else { record::Backup::STREAMING },
             scope: self.kind.scope(),
             database,
             details: self.details(),
             reserved: 0,
             path: Vec::new(),
-        });
+        })
+    }
+
+    /// Logs a step, durably. Returns the position of the record.
+    fn append(&self, phase: u8, database: DatabaseIdInLog) -> Result<LogPosition> {
+        let record = self.record(phase, database);
         let (start, end) = self.core.append(&[record])?;
         self.core.log().flush(end)?;
         Ok(start)

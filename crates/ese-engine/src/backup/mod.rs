@@ -1,4 +1,4 @@
-//! Streaming backup of attached databases, while sessions change them.
+//! Backup of attached databases, while sessions change them: streaming, or by a snapshot.
 //!
 //! ```text
 //!  begin ──> pages of each database ──> close_logs ──> logs low..=high ──> finish
@@ -15,6 +15,9 @@
 //! So redo from the beginning of `low` to the end of `high` gives the state at that end, and the header of the copy names
 //! these generations as required. Until then, the database must not be used; its header says so (ESE: -544).
 //!
+//! A backup by a snapshot reads no pages: the instance is frozen ([`Freeze`]) while the snapshot is made, and `high` ends
+//! with the freeze.
+//!
 //! Invariants:
 //! - Pages are read from disk past the cache. A page that is being written, or looks wrong, is read again while its write
 //!   claim is held.
@@ -25,11 +28,13 @@
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]
 mod backup;
 mod backup_kind;
+mod freeze;
 mod log_copies;
 mod page_reader;
 mod page_source;
 
 pub use self::backup::{Backup, BackupSummary, mark_copy};
 pub use self::backup_kind::BackupKind;
+pub use self::freeze::Freeze;
 pub use self::log_copies::{LogCopies, LogCopy};
 pub use self::page_reader::{PageExtent, PageReader, PageReads, ReadOptions};

@@ -188,13 +188,15 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
 /// Renames the current log to its archive name, unless it has that already, and the prepared file, which holds
 /// `generation`, to the current name. Can be repeated.
 pub(super) fn archive_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
-    let (vfs, names) = (&options.vfs, &options.names);
-    let current = names.current();
-    let archived = names.archived(Generation(generation.0 - 1));
-    // Trying is the only way to be sure that there is no current log: the next rename would replace it.
-    match vfs.rename(&current, &archived) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-        _ => {}
+    close_current(options, Generation(generation.0 - 1))?;
+    options.vfs.rename(&options.names.next(), &options.names.current())
+}
+
+/// Renames the current log, which holds `generation`, to its archive name, unless it has that already.
+pub(super) fn close_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
+    // Trying is the only way to be sure that there is no current log: a later rename would replace it.
+    match options.vfs.rename(&options.names.current(), &options.names.archived(generation)) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
     }
-    vfs.rename(&names.next(), &current)
 }

@@ -1,6 +1,6 @@
 //! The write-ahead log: reads and writes ESE's v8 log format.
 //!
-//! Lock order: `files`, then `state`; neither is held across a write of records.
+//! Lock order: `files`, then `state`. No lock is held across a write of records, except for `files` by a freeze.
 
 mod checkpoint_file;
 mod group_commit;

@@ -7,6 +7,7 @@
 //! accepted whose generation has no file ready; a generation is entered with the write of its header and first records;
 //! after a failed write or sync the stream writes nothing any more.
 
+mod freeze;
 mod generations;
 mod received;
 mod reserve_logs;

@@ -219,6 +219,17 @@ impl Vfs for SimVfs {
         })
     }
 
+    fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(|state| {
+            state.check_power()?;
+            let content = state.node(state.lookup(from)?).current.clone();
+            let mut bytes = vec![0; content.len() as usize];
+            content.read(0, &mut bytes);
+            let node = state.create(to)?;
+            state.write(node, to, 0, &bytes).inspect_err(|_| drop(state.remove(to)))
+        })
+    }
+
     fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }

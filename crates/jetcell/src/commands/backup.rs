@@ -2,6 +2,7 @@
 
 mod age;
 pub mod found;
+mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use clap::Args;
 use ese_engine::RecoverySet;
-use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped};
+use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped, snapshot_stopped};
 use jetcell_report::printable_lines;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
@@ -23,7 +24,7 @@ use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "The instance must not be running: it was stopped, or it has crashed. A running engine makes backups through its API.
 Every page and every log is verified. The source is not changed, unless --remove-logs is given.
-A backup that was interrupted is continued by the same command.
+A backup that was interrupted is continued by the same command, unless it is a snapshot.
 
 Examples:
   jetcell backup --from /var/lib/app --to /backup/sunday           databases, and the logs that they need
@@ -31,6 +32,10 @@ Examples:
                                                                    the logs since the newest backup below /backup
   jetcell backup --from /var/lib/app --to /backup/tuesday --differential --base /backup/sunday
   jetcell backup --from /var/lib/app --to /backup/copy --copy --rate 50MB/s
+  jetcell backup --from /var/lib/app --to /var/lib/app-monday --snapshot reflink
+                                                                   files that share their blocks with the originals
+  jetcell backup --from /tank/app --to /backup/app --snapshot command --snapshot-command \\
+    'zfs snapshot tank/app@b && zfs clone -o mountpoint=$JETCELL_SNAPSHOT tank/app@b tank/app-b'
   jetcell backup --age /backup --max-age 26h                       fails if the last good backup is older
   jetcell check /backup/sunday                                     verifies a backup
   jetcell restore /backup/sunday /backup/monday --to restored
@@ -65,11 +70,13 @@ pub struct Backup {
     /// Remove logs that are in the backup from the source, if all databases were shut down cleanly
     #[arg(long, conflicts_with_all = ["copy", "differential"])]
     remove_logs: bool,
+    #[command(flatten)]
+    snapshot: snapshot::SnapshotArgs,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
     /// Say how old the last good backup is: of a backup, or of a directory of backups
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "kind", "base", "rate", "remove_logs"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "kind", "base", "rate", "remove_logs", "snapshot"])]
     age: Option<PathBuf>,
     /// The last good backup must not be older
     #[arg(long, value_name = "TIME", requires = "age")]
@@ -115,7 +122,10 @@ impl Backup {
             ..BackupOptions::default()
         };
         let began = Instant::now();
-        let made = back_up_stopped(&vfs, &files, to, &options);
+        let made = match self.snapshot.snapshot()? {
+            Some(snapshot) => snapshot_stopped(&vfs, &files, to, &snapshot, &options),
+            None => back_up_stopped(&vfs, &files, to, &options),
+        };
         drop(progress);
         let made = made.map_err(|error| {
             if !existed && !matches!(error, BackupError::Stopped) {

@@ -186,7 +186,7 @@ impl LogStream {
     }
 
     /// Makes the names durable. A failed sync is not repeated: the log is down after it.
-    fn sync_names(&self) -> Result<()> {
+    pub(super) fn sync_names(&self) -> Result<()> {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {
             let error = Error::ReadOnly(format!("{}: {e}", directory.display()));

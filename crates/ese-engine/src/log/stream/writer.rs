@@ -69,7 +69,7 @@ impl LogStream {
     }
 
     /// Makes the thread the writer. `None`: a write of another thread has done what was wanted.
-    fn become_writer(
+    pub(super) fn become_writer(
         &self,
         upto: Option<LogPosition>,
         purpose: Purpose,
@@ -143,17 +143,8 @@ impl LogStream {
             state = self.state.lock();
             state.group_commit.write_took(took);
         }
-        match &mut result {
-            Ok(written) => {
-                if let Some((file, header)) = written.entered.take() {
-                    state.enter(file, &header);
-                    self.file_work.notify_one();
-                }
-                state.accumulated ^= written.checksum;
-                state.counters.writes += u64::from(!runs.is_empty());
-                state.counters.written += runs.iter().map(|run| run.bytes().len() as u64).sum::<u64>();
-                self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
-            }
+        match result.as_mut().map(std::mem::take) {
+            Ok(written) => self.written(&mut state, written, &runs),
             Err(error) => {
                 let _ = self.down.set(error.cause());
             }
@@ -174,8 +165,34 @@ impl LogStream {
         result.and_then(|_| self.check())
     }
 
+    /// Takes over what a write did: everything that was taken from the buffer is durable.
+    pub(super) fn written(&self, state: &mut State, written: Written, runs: &[Run]) {
+        if let Some((file, header)) = written.entered {
+            state.enter(file, &header);
+            self.file_work.notify_one();
+        }
+        state.accumulated ^= written.checksum;
+        state.counters.writes += u64::from(!runs.is_empty());
+        state.counters.written += runs.iter().map(|run| run.bytes().len() as u64).sum::<u64>();
+        self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
+    }
+
+    /// Ends the turn of the writer: wakes the threads whose records are durable, and the next writer.
+    pub(super) fn pass_on(&self, mut state: MutexGuard<'_, State>) {
+        let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
+        let (next, done) = state.hand_over(reached);
+        drop(state);
+        next.iter().for_each(|waiter| waiter.wake(WaitResult::BecomeWriter));
+        done.iter().for_each(|waiter| waiter.wake(WaitResult::Durable));
+    }
+
     /// Writes segments of one generation. If the generation is new, its header comes first.
-    fn write_out(&self, runs: &mut [Run], file: Arc<dyn File>, enter: Option<Generation>) -> Result<Written> {
+    pub(super) fn write_out(
+        &self,
+        runs: &mut [Run],
+        file: Arc<dyn File>,
+        enter: Option<Generation>,
+    ) -> Result<Written> {
         let entered = enter.map(|generation| self.header_of(generation)).transpose()?;
         let time = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         let mut checksum = 0;
@@ -205,7 +222,7 @@ impl LogStream {
 
 /// What a write did.
 #[derive(Default)]
-struct Written {
+pub(super) struct Written {
     /// XOR of the checksums of the segments.
     checksum: u64,
     /// The file and header of the generation that began with the write.

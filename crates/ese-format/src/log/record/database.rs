@@ -327,6 +327,10 @@ impl Backup {
     pub const ABORT: u8 = 5;
     /// [`Backup::phase`]: the backup ended.
     pub const STOP: u8 = 6;
+    /// [`Backup::kind`]: pages and logs are read.
+    pub const STREAMING: u32 = 0;
+    /// [`Backup::kind`]: pages and logs are in a snapshot.
+    pub const SNAPSHOT: u32 = 1;
 }
 
 layout! {

@@ -1,0 +1,42 @@
+//! Freezes the instance for a snapshot of its files.
+
+use std::time::Duration;
+
+use ese_format::LogTime;
+use ese_format::header::BackupInfo;
+use ese_format::log::record::{self, DatabaseIdInLog, LogRecord};
+use jetcell_sync::atomic::Ordering;
+
+use super::Instance;
+use crate::Result;
+use crate::backup::{BackupKind, Freeze};
+
+impl Instance {
+    /// Freezes the instance, so that a snapshot of its files can be made: see [`Freeze`]. Until the freeze ends, databases
+    /// cannot be attached, detached or created, no backup can begin, and the instance cannot be shut down. If the instance
+    /// is dropped, that waits for the end.
+    ///
+    /// This freezes the instance and no file system: other files can be written. All databases of the instance and its logs
+    /// must be in the snapshot, of the same moment. [`crate::Backup::freeze`] does the same as a part of a backup.
+    ///
+    /// Errors: a backup is running, or another freeze (-505); the changes that were under way took longer than `limit`
+    /// (-2402); the disk has no space for another log. Then nothing is frozen.
+    #[doc(alias = "JetOSSnapshotPrepare")]
+    #[doc(alias = "JetOSSnapshotFreeze")]
+    pub fn freeze(&self, limit: Duration) -> Result<Freeze> {
+        let _one = self.attaching.lock();
+        self.core.check_no_backup()?;
+        self.core.backup_running.store(true, Ordering::Release);
+        let time = LogTime::from_unix_ms(self.core.vfs.clock().unix_ms());
+        let mark = record::Backup {
+            phase: record::Backup::PREPARE_LOGS,
+            kind: record::Backup::SNAPSHOT,
+            scope: BackupKind::Copy.scope(),
+            database: DatabaseIdInLog(0),
+            details: BackupInfo { time, ..BackupInfo::default() },
+            reserved: 0,
+            path: Vec::new(),
+        };
+        Freeze::begin(self.core.clone(), &LogRecord::Backup2(mark), limit, true)
+    }
+}

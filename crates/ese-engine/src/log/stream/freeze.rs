@@ -1,0 +1,106 @@
+//! Stops the stream between the two renames that end a generation, for a snapshot of its files.
+//!
+//! The thread that freezes is the writer until no file can change any more, and holds the lock of the files. So no record
+//! becomes durable behind the generation that ends, and no other thread renames a file: everything that was acknowledged is
+//! in generations that are complete and have their archive names.
+
+use ese_format::log::record::LogRecord;
+use ese_format::{Generation, LogPosition};
+use jetcell_sync::MutexGuard;
+
+use super::generations::{LogFiles, NameState};
+use super::{LogStream, MAX_WRITE_SEGMENTS, RecordBatch, State};
+use crate::log::group_commit::Purpose;
+use crate::log::log_file::close_current;
+use crate::{Error, Result};
+
+impl LogStream {
+    /// Ends the generation being written: its file gets its archive name, and the file of the next generation, which has a
+    /// header and no records, keeps the name of a prepared one. Then calls `stop`, which makes all further changes of files
+    /// wait. [`LogStream::name_generation`] goes on with the names. `mark` is the last record of the generation.
+    ///
+    /// Returns the generation that ended, and what `stop` returned.
+    pub(crate) fn freeze<T>(
+        &self,
+        mark: &LogRecord,
+        stop: impl FnOnce() -> Result<T>,
+    ) -> Result<(Generation, T)> {
+        let mut batch = RecordBatch::new();
+        batch.push(mark);
+        loop {
+            let end = self.append_privileged(&batch)?.end;
+            // What is left to be written by this thread is little then.
+            self.flush(end)?;
+            self.prepare_next(false)?;
+            let files = self.files()?;
+            let Some(state) = self.become_writer(Some(LogPosition::MAX), Purpose::Flush)? else { continue };
+            if state.prepared.is_none() || state.named == NameState::Next || !has_records(&state) {
+                self.pass_on(state);
+                continue;
+            }
+            return self.freeze_as_writer(files, state, stop);
+        }
+    }
+
+    fn freeze_as_writer<T>(
+        &self,
+        files: MutexGuard<'_, LogFiles>,
+        mut state: MutexGuard<'_, State>,
+        stop: impl FnOnce() -> Result<T>,
+    ) -> Result<(Generation, T)> {
+        let ending = state.generation;
+        if state.buffer.tail().generation == ending {
+            let filler = state.buffer.begin_generation();
+            state.counters.wasted += filler as u64;
+            self.publish_tail(&state);
+        }
+        drop(state);
+        let result = self.end_generation(ending).and_then(|()| {
+            self.name_archived(ending)?;
+            stop()
+        });
+        if let Err(Error::ReadOnly(what)) = &result {
+            let _ = self.down.set(what.clone());
+        }
+        self.pass_on(self.state.lock());
+        drop(files);
+        result.map(|stopped| (ending, stopped))
+    }
+
+    /// Writes the rest of a generation, and the header of the next one. The calling thread is the writer.
+    fn end_generation(&self, ending: Generation) -> Result<()> {
+        loop {
+            let mut state = self.state.lock();
+            let is_rest = state.buffer.untaken().generation == ending;
+            let mut runs = if is_rest { state.buffer.take(MAX_WRITE_SEGMENTS) } else { Vec::new() };
+            self.room.notify_all();
+            let file = state.file.clone();
+            drop(state);
+            let enter = (!is_rest).then(|| ending.next());
+            let result = self.check().and_then(|()| self.write_out(&mut runs, file, enter));
+            let done = result.map(|written| {
+                let mut state = self.state.lock();
+                self.written(&mut state, written, &runs);
+                state.buffer.recycle(runs);
+            });
+            if let Err(error) = done {
+                let _ = self.down.set(error.cause());
+                return Err(error);
+            }
+            if !is_rest {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The first of the two renames, durably.
+    fn name_archived(&self, ended: Generation) -> Result<()> {
+        close_current(&self.options, ended).map_err(|e| Error::io(self.options.names.current(), &e))?;
+        self.sync_names()
+    }
+}
+
+/// Whether the generation being written has records. One without records need not end.
+fn has_records(state: &State) -> bool {
+    state.buffer.tail() > LogPosition::new(state.generation.0, 2, 0)
+}

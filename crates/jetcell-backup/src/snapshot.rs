@@ -1,0 +1,154 @@
+//! Backups by snapshots: of a running instance, which is frozen meanwhile, and of one that does not run.
+//!
+//! Invariants: the snapshot has all files at one moment. It has its manifest only after every page and every log in it was
+//! verified. No file system is frozen: a freeze is one of the engine, so nothing else waits for it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ese_engine::{Database, Freeze, Instance, RecoverySet};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::error::{BackupError, Result};
+use crate::manifest::hex_signature;
+use crate::options::{BackupOptions, Made};
+use crate::snapshot_method::{Order, SnapshotMethod};
+use crate::snapshot_seal::Unsealed;
+use crate::stopped::{lock, logs_of};
+use crate::text_file;
+
+/// How a snapshot is made, and how long that may take.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// How it is made.
+    pub method: SnapshotMethod,
+    /// How long the instance is frozen at most, and a program may run that makes the snapshot.
+    pub limit: Duration,
+}
+
+impl Snapshot {
+    /// A snapshot with the usual limit, 70 s.
+    pub fn new(method: SnapshotMethod) -> Snapshot {
+        Snapshot { method, limit: Freeze::DEFAULT_LIMIT }
+    }
+}
+
+/// Backs up all databases of a running instance by a snapshot in the directory `to`. The instance is frozen while the
+/// snapshot is made: commits wait. Then it goes on, and the snapshot is verified and gets its manifest. `vfs` is the file
+/// system of the instance. Of `options`, the parent and the progress of an interrupted backup have no meaning.
+///
+/// Errors: see [`Instance::begin_backup`] and [`Instance::freeze`]; the kind has no databases; the method does not work
+/// there; the snapshot took too long (-2402); a log is damaged, or all databases have bad pages. Then what was made of the
+/// snapshot is removed, unless the user's command made it. It has no manifest, so it is no backup.
+pub fn snapshot(
+    instance: &Instance,
+    vfs: &Arc<dyn Vfs>,
+    to: &Path,
+    snapshot: &Snapshot,
+    options: &BackupOptions,
+) -> Result<Made> {
+    check_kind(options)?;
+    let began_unix_ms = vfs.clock().unix_ms();
+    let mut backup = instance.begin_backup(options.kind.of_engine())?;
+    Order { vfs: &**vfs, method: &snapshot.method, files: &backup.files(), to }.check()?;
+    prepare(&**vfs, to, &snapshot.method)?;
+    let freeze = backup.freeze(snapshot.limit)?;
+    let files = backup.files();
+    let order = Order { vfs: &**vfs, method: &snapshot.method, files: &files, to };
+    let expected = order.expected()?;
+    let taken = order.take(&|| freeze.left());
+    freeze.thaw().inspect_err(|_| order.discard())?;
+    taken?;
+    let unsealed = Unsealed {
+        vfs,
+        directory: to,
+        files: expected,
+        options,
+        details: Some(backup.details()),
+        began_unix_ms,
+    };
+    let last = *backup.generations().end();
+    let sealed = unsealed.seal(&mut |log| match log.generation == last {
+        true => Ok(backup.verified_logs(log)?),
+        false => Ok(()),
+    });
+    let manifest = sealed.map_err(|error| discarded(&order, error))?;
+    let is_usable = |database: &&Arc<Database>| {
+        let signature = hex_signature(database.header().signature);
+        manifest.databases.iter().any(|stored| stored.usable && stored.signature == signature)
+    };
+    let whole: Vec<Arc<Database>> = backup.databases().iter().filter(is_usable).cloned().collect();
+    let summary = backup.finish(&whole)?;
+    Ok(Made { manifest, removed_logs: summary.removed_logs, copied_bytes: 0, continued_bytes: 0 })
+}
+
+/// Backs up an instance that was stopped, or has crashed, by a snapshot in the directory `to`. `files` are its logs and
+/// databases, which are locked meanwhile and not changed.
+///
+/// Errors: a database is in use, or its logs are missing; otherwise as [`snapshot`].
+pub fn snapshot_stopped(
+    vfs: &Arc<dyn Vfs>,
+    files: &[PathBuf],
+    to: &Path,
+    snapshot: &Snapshot,
+    options: &BackupOptions,
+) -> Result<Made> {
+    check_kind(options)?;
+    if options.remove_logs {
+        return Err(BackupError::Usage("logs are not removed after a snapshot".to_string()));
+    }
+    let began_unix_ms = vfs.clock().unix_ms();
+    let set = RecoverySet::find(vfs, files)?;
+    let locks = lock(vfs, &set, files)?;
+    let logs = logs_of(&set, options.kind, None)?;
+    let databases: Vec<PathBuf> = set.databases.iter().map(|database| database.path.clone()).collect();
+    // The images of pages that a crash tore are beside a database.
+    let side_file =
+        |database: &PathBuf| PathBuf::from([database.as_os_str(), "jdw".as_ref()].join(".".as_ref()));
+    let side_files: Vec<PathBuf> =
+        databases.iter().map(side_file).filter(|side_file| files.contains(side_file)).collect();
+    let logs = logs.into_iter().map(|(_, path)| path);
+    let files: Vec<PathBuf> = databases.into_iter().chain(logs).chain(side_files).collect();
+    let order = Order { vfs: &**vfs, method: &snapshot.method, files: &files, to };
+    order.check()?;
+    order.sync_source()?;
+    let expected = order.expected()?;
+    prepare(&**vfs, to, &snapshot.method)?;
+    let end = vfs.clock().monotonic() + snapshot.limit;
+    order.take(&|| end.checked_sub(vfs.clock().monotonic()).filter(|left| !left.is_zero()))?;
+    drop(locks);
+    let unsealed = Unsealed { vfs, directory: to, files: expected, options, details: None, began_unix_ms };
+    let manifest = unsealed.seal(&mut |_| Ok(())).map_err(|error| discarded(&order, error))?;
+    Ok(Made { manifest, removed_logs: None, copied_bytes: 0, continued_bytes: 0 })
+}
+
+fn check_kind(options: &BackupOptions) -> Result<()> {
+    if options.kind.has_pages() && options.parent.is_none() {
+        return Ok(());
+    }
+    Err(BackupError::Usage("a snapshot has databases; it continues no other backup".to_string()))
+}
+
+/// Makes the directory for copies of files; other methods make it themselves.
+fn prepare(vfs: &dyn Vfs, to: &Path, method: &SnapshotMethod) -> Result<()> {
+    match method {
+        SnapshotMethod::Reflink => vfs.create_directory(to).map_err(|error| BackupError::io(to, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the snapshot after an error. An interrupted one cannot be continued.
+fn discarded(order: &Order<'_>, error: BackupError) -> BackupError {
+    let manifest = order.to.join(crate::manifest::MANIFEST);
+    if !order.vfs.exists(&manifest).unwrap_or(true) {
+        order.discard();
+        if !matches!(order.method, SnapshotMethod::Command(_)) {
+            let _ = text_file::remove(order.vfs, &order.to.join(crate::manifest::PARTIAL));
+        }
+    }
+    match error {
+        BackupError::Stopped => BackupError::Usage("stopped; no backup was made".to_string()),
+        other => other,
+    }
+}

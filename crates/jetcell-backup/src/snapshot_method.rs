@@ -1,0 +1,253 @@
+//! How the copy of the files of a frozen instance is made: by shared blocks, as a subvolume, or by a command of the user.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use jetcell_vfs::{OpenMode, Vfs};
+
+use crate::error::{BackupError, Result, SetFault};
+use crate::live::names;
+use crate::snapshot_seal::SnapshotFile;
+
+/// How a snapshot is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotMethod {
+    /// Copies of the files that share their blocks with them (`FICLONE`), on btrfs, XFS, bcachefs and others.
+    Reflink,
+    /// A snapshot of the btrfs subvolume that holds all files, made by the program `btrfs`.
+    Btrfs,
+    /// This command, run by `/bin/sh`, makes a snapshot by other means (LVM, ZFS, a disk array), and makes it readable and
+    /// writable in the directory of the backup. It finds the directory of the instance in the environment variable
+    /// `JETCELL_SOURCE`, and the directory of the backup in `JETCELL_SNAPSHOT`.
+    Command(String),
+}
+
+/// How long it may still take. `None`: the time is over.
+pub(crate) type TimeLeft<'a> = dyn Fn() -> Option<Duration> + 'a;
+
+/// A snapshot that is to be made.
+pub(crate) struct Order<'a> {
+    pub vfs: &'a dyn Vfs,
+    pub method: &'a SnapshotMethod,
+    /// Databases first, then logs.
+    pub files: &'a [PathBuf],
+    pub to: &'a Path,
+}
+
+/// Longest pause between two looks at a program.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Bytes of a program's messages that are kept.
+const MESSAGE_BYTES: u64 = 4096;
+
+impl Order<'_> {
+    /// Fails if the snapshot cannot be made, as far as that is known before the instance is frozen.
+    pub fn check(&self) -> Result<()> {
+        let (vfs, to, shown) = (self.vfs, self.to, self.to.display());
+        for file in self.files {
+            let directory = directory_of(file);
+            if to.starts_with(directory) && !directory.as_os_str().is_empty() {
+                let what =
+                    format!("{shown}: this is inside {}; name a directory elsewhere", directory.display());
+                return Err(BackupError::Usage(what));
+            }
+        }
+        let exists = vfs.exists(to).map_err(|error| BackupError::io(to, &error))?;
+        if exists && *self.method == SnapshotMethod::Btrfs {
+            let what = format!(
+                "{shown}: it exists, and a snapshot of a subvolume is a new one; name another directory"
+            );
+            return Err(BackupError::set(SetFault::NotEmpty, what));
+        }
+        let files = match exists {
+            true => vfs.list(to).map_err(|error| BackupError::io(to, &error))?,
+            false => Vec::new(),
+        };
+        if !files.is_empty() {
+            let what = format!(
+                "{shown}: the directory is not empty; name an empty or a new one (a snapshot that was interrupted cannot be \
+                 continued)"
+            );
+            return Err(BackupError::set(SetFault::NotEmpty, what));
+        }
+        if *self.method != SnapshotMethod::Reflink {
+            self.directory()?;
+        }
+        Ok(())
+    }
+
+    /// The one directory of all files.
+    fn directory(&self) -> Result<&Path> {
+        let first = self.files.first().map_or(Path::new("."), |file| directory_of(file));
+        match self.files.iter().find(|file| directory_of(file) != first) {
+            None => Ok(first),
+            Some(other) => Err(BackupError::Usage(format!(
+                "{}: this is not in {}, and the snapshot must have all databases and logs in one directory",
+                other.display(),
+                first.display()
+            ))),
+        }
+    }
+
+    /// The files of the snapshot. The instance is frozen or locked.
+    pub fn expected(&self) -> Result<Vec<SnapshotFile>> {
+        let expect = |(name, source): (String, &PathBuf)| {
+            let len = self.vfs.open(source, OpenMode::Read).and_then(|file| file.len());
+            let bytes = len.map_err(|error| BackupError::io(source, &error))?;
+            Ok(SnapshotFile { name, source: source.clone(), bytes })
+        };
+        self.names().into_iter().zip(self.files).map(expect).collect()
+    }
+
+    /// Names of the files in the snapshot, in the order of [`Order::files`].
+    fn names(&self) -> Vec<String> {
+        match self.method {
+            SnapshotMethod::Reflink => names(self.files.iter().map(|file| &**file)),
+            _ => {
+                let name =
+                    |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                self.files.iter().map(name).collect()
+            }
+        }
+    }
+
+    /// Makes the snapshot. After an error nothing is left of it, unless the user's command has left something.
+    pub fn take(&self, left: &TimeLeft<'_>) -> Result<()> {
+        match self.method {
+            SnapshotMethod::Reflink => self.clone_files(left),
+            SnapshotMethod::Btrfs => {
+                let words = ["subvolume", "snapshot"].map(OsStr::new);
+                let words = words.into_iter().chain([self.directory()?.as_os_str(), self.to.as_os_str()]);
+                let mut command = Command::new("btrfs");
+                run(command.args(words), "btrfs subvolume snapshot", left).inspect_err(|_| self.discard())
+            }
+            SnapshotMethod::Command(text) => {
+                let mut command = Command::new("/bin/sh");
+                command.arg("-c").arg(text);
+                command.env("JETCELL_SOURCE", self.directory()?).env("JETCELL_SNAPSHOT", self.to);
+                run(&mut command, "the snapshot command", left)
+            }
+        }
+    }
+
+    fn clone_files(&self, left: &TimeLeft<'_>) -> Result<()> {
+        let clone = || {
+            for (from, name) in self.files.iter().zip(self.names()) {
+                if left().is_none() {
+                    return Err(BackupError::Usage(
+                        "the snapshot took too long; no backup was made".to_string(),
+                    ));
+                }
+                let path = self.to.join(name);
+                self.vfs.clone_file(from, &path).map_err(|error| self.explained(from, &path, &error))?;
+            }
+            Ok(())
+        };
+        clone().inspect_err(|_| self.discard())
+    }
+
+    fn explained(&self, from: &Path, path: &Path, error: &io::Error) -> BackupError {
+        let (from, path) = (from.display(), path.display());
+        BackupError::Usage(match error.kind() {
+            io::ErrorKind::Unsupported => format!(
+                "{from}: its file system cannot share blocks between files, so reflink cannot be used; back up without \
+                 a snapshot, or with another method"
+            ),
+            io::ErrorKind::CrossesDevices => {
+                format!(
+                    "{path}: this is not on the file system of {from}, and files of two cannot share blocks"
+                )
+            }
+            _ => format!("{path}: {error}"),
+        })
+    }
+
+    /// Removes what was made, unless the user's command made it.
+    pub fn discard(&self) {
+        match self.method {
+            SnapshotMethod::Reflink => {
+                // The directory was empty.
+                for path in self.vfs.list(self.to).unwrap_or_default() {
+                    let _ = self.vfs.remove(&path);
+                }
+            }
+            SnapshotMethod::Btrfs => {
+                if self.vfs.exists(self.to).unwrap_or(false) {
+                    let words =
+                        ["subvolume", "delete"].map(OsStr::new).into_iter().chain([self.to.as_os_str()]);
+                    let _ = run(Command::new("btrfs").args(words), "btrfs", &|| Some(Duration::MAX));
+                }
+            }
+            SnapshotMethod::Command(_) => {}
+        }
+    }
+
+    /// Makes the files of an instance that does not run durable: the snapshot may not have what is in the kernel's cache.
+    pub fn sync_source(&self) -> Result<()> {
+        self.files.iter().try_for_each(|path| {
+            let file = self.vfs.open(path, OpenMode::Read);
+            let synced = file.and_then(|file| file.sync(jetcell_vfs::IoReason::Backup));
+            synced.map_err(|error| BackupError::io(path, &error))
+        })
+    }
+}
+
+fn directory_of(file: &Path) -> &Path {
+    jetcell_vfs::parent_directory(file)
+}
+
+/// Runs a program to its end. At the end of the time it is killed, with the processes that it has started.
+fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
+    let wrong = |what: String| Err(BackupError::Usage(format!("{name}: {what}; no backup was made")));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    let mut child = match command.spawn() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return wrong(format!("{} is not installed", command.get_program().display()));
+        }
+        started => started.map_err(|error| BackupError::Usage(format!("{name}: {error}")))?,
+    };
+    let (sender, message) = channel();
+    if let Some(errors) = child.stderr.take() {
+        // Ends with the last process that can write messages, which may outlive the program.
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let mut errors = errors.take(MESSAGE_BYTES);
+            let _ = errors.read_to_end(&mut text);
+            let _ = sender.send(text);
+            let _ = io::copy(&mut errors.into_inner(), &mut io::sink());
+        });
+    }
+    let Some(status) = wait(&mut child, left).or_else(|error| wrong(error.to_string()).map(|()| None))?
+    else {
+        return wrong("it took too long and was ended".to_string());
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let text = message.recv_timeout(Duration::from_millis(500)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match text.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+        Some(line) => wrong(format!("{status}: {line}")),
+        None => wrong(status.to_string()),
+    }
+}
+
+/// Waits for the end of a program. `None`: it was killed, because the time was over.
+fn wait(child: &mut Child, left: &TimeLeft<'_>) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let Some(left) = left() else {
+            let group = rustix::process::Pid::from_child(child);
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            child.wait()?;
+            return Ok(None);
+        };
+        std::thread::sleep(PAUSE.min(left));
+    }
+}

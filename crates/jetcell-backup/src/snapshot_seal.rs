@@ -1,0 +1,297 @@
+//! Makes a backup of a snapshot: verifies all pages and logs where they are, and writes the manifest.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{FoundDatabase, LogCopies, LogCopy, PageReader, ReadOptions, RecoverySet, mark_copy};
+use ese_format::header::{BackupInfo, DatabaseState};
+use ese_format::{Generation, LogPosition, LogTime, PageNumber};
+use jetcell_sync::Arc;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::destination::{Destination, Partial};
+use crate::error::{BackupError, Result, SetFault};
+use crate::manifest::{
+    BadPage, Generations, Manifest, StoredDatabase, StoredLog, StoredPages, hex_signature,
+};
+use crate::options::BackupOptions;
+use crate::pace::Gauge;
+use crate::ranges::{RangeSummer, RangeSums};
+use crate::stopped::{last_end, lock, logs_of};
+
+/// A file of a snapshot, and what it is a copy of.
+pub struct SnapshotFile {
+    pub name: String,
+    pub source: PathBuf,
+    /// Length of the source when the snapshot was made.
+    pub bytes: u64,
+}
+
+/// A snapshot whose files are still to be verified.
+pub struct Unsealed<'a> {
+    pub vfs: &'a Arc<dyn Vfs>,
+    pub directory: &'a Path,
+    /// Its files.
+    pub files: Vec<SnapshotFile>,
+    pub options: &'a BackupOptions,
+    /// What the header of a database says about the backup. `None`: the end of the log and the logs that are there.
+    pub details: Option<BackupInfo>,
+    pub began_unix_ms: i64,
+}
+
+impl Unsealed<'_> {
+    /// Verifies everything, corrects what can be corrected, and writes the manifest. `verified` gets each log.
+    pub fn seal(&self, verified: &mut dyn FnMut(&LogCopy) -> Result<()>) -> Result<Manifest> {
+        self.check_lengths()?;
+        let paths: Vec<PathBuf> = self.files.iter().map(|file| self.directory.join(&file.name)).collect();
+        let set = self.name_logs(RecoverySet::find(self.vfs, &paths)?)?;
+        let _locks = lock(self.vfs, &set, &[])?;
+        let destination = Destination::begin(
+            self.vfs.clone(),
+            self.directory,
+            Partial {
+                kind: self.options.kind,
+                log_signature: hex_signature(set.signature),
+                source: "snapshot".to_string(),
+                first_generation: 0,
+                began_unix_ms: self.began_unix_ms,
+                databases: Vec::new(),
+            },
+        )?;
+        let gauge = Gauge::new(self.options.pace.clone(), self.vfs.clock());
+        let logs = logs_of(&set, self.options.kind, None)?;
+        let end = last_end(self.vfs, &logs)?;
+        let databases = self.seal_databases(&set, &logs, end, &gauge)?;
+        let logs = self.seal_logs(&logs, &gauge, verified)?;
+        let manifest = self.manifest(&set, databases, logs);
+        destination.finish(&manifest)?;
+        Ok(manifest)
+    }
+
+    /// Fails if the snapshot does not have all files as they were.
+    fn check_lengths(&self) -> Result<()> {
+        for file in &self.files {
+            let path = self.directory.join(&file.name);
+            let what = match self.vfs.open(&path, OpenMode::Read).and_then(|file| file.len()) {
+                Ok(bytes) if bytes == file.bytes => continue,
+                Ok(bytes) => {
+                    format!("the snapshot has {bytes} bytes of this file, and the original {}", file.bytes)
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    "the snapshot does not have this file".to_string()
+                }
+                Err(error) => return Err(BackupError::io(path, &error)),
+            };
+            return Err(BackupError::Usage(format!("{}: {what}, so it is no backup", path.display())));
+        }
+        Ok(())
+    }
+
+    /// Goes on with the names of the logs where the freeze, or a crash, has stopped.
+    fn name_logs(&self, set: RecoverySet) -> Result<RecoverySet> {
+        let failed = |path: &Path, error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::ReadOnlyFilesystem => BackupError::Usage(format!(
+                "{}: the snapshot cannot be written, and a backup needs its manifest there; make a writable snapshot",
+                self.directory.display()
+            )),
+            _ => BackupError::io(path, &error),
+        };
+        let newest = set.logs.last_key_value().map_or(Generation(0), |(newest, _)| *newest);
+        let mut paths: Vec<PathBuf> = Vec::new();
+        // In ascending order: the name of the newest log may be that of the one before it.
+        for (generation, path) in &set.logs {
+            let target = self.directory.join(set.name_of(*generation, newest));
+            if *path != target {
+                self.vfs.rename(path, &target).map_err(|error| failed(path, error))?;
+            }
+            paths.push(target);
+        }
+        self.vfs.sync_directory(self.directory).map_err(|error| failed(self.directory, error))?;
+        paths.extend(set.databases.into_iter().map(|database| database.path));
+        Ok(RecoverySet::find(self.vfs, &paths)?)
+    }
+
+    fn seal_databases(
+        &self,
+        set: &RecoverySet,
+        logs: &[(Generation, PathBuf)],
+        end: LogPosition,
+        gauge: &Gauge,
+    ) -> Result<Vec<StoredDatabase>> {
+        let databases: Vec<StoredDatabase> = set
+            .databases
+            .iter()
+            .map(|database| self.seal_database(database, logs, end, gauge))
+            .collect::<Result<_>>()?;
+        if databases.iter().any(|database| database.usable) {
+            return Ok(databases);
+        }
+        let bad = |database: &StoredDatabase| {
+            let pages: Vec<String> =
+                database.bad_pages.iter().take(5).map(|bad| format!("{} ({})", bad.page, bad.flaw)).collect();
+            format!("{}: bad pages: {}", database.source.display(), pages.join(", "))
+        };
+        let what: Vec<String> = databases.iter().map(bad).collect();
+        Err(BackupError::set(SetFault::BadPages, what.join("; ")))
+    }
+
+    fn seal_database(
+        &self,
+        found: &FoundDatabase,
+        logs: &[(Generation, PathBuf)],
+        end: LogPosition,
+        gauge: &Gauge,
+    ) -> Result<StoredDatabase> {
+        let path = &found.path;
+        let failed = |error: std::io::Error| BackupError::io(path, &error);
+        let is_dirty = match found.header.state {
+            DatabaseState::CleanShutdown => false,
+            DatabaseState::DirtyShutdown => true,
+            other => {
+                return Err(BackupError::Usage(format!(
+                    "{}: the database is in state {other:?}, and such databases are not backed up; repair it first",
+                    path.display()
+                )));
+            }
+        };
+        let read = ReadOptions {
+            read_bytes: self.options.read_bytes,
+            reads_in_flight: self.options.reads_in_flight,
+            from: PageNumber::fixed(1),
+        };
+        let (mut reader, mut header) = PageReader::of_file(&**self.vfs, path, end, read)?;
+        if is_dirty {
+            let generation = |log: Option<&(Generation, PathBuf)>| log.map_or(Generation(0), |log| log.0);
+            let details = self.details.unwrap_or(BackupInfo {
+                position: end,
+                time: LogTime::from_unix_ms(self.began_unix_ms),
+                gen_low: generation(logs.first()),
+                gen_high: generation(logs.last()),
+            });
+            let restoring = header.current_full_backup;
+            mark_copy(&mut header, self.options.kind.of_engine(), details);
+            // Unlike a streaming backup, a snapshot is of one moment, and may be recovered where it is.
+            header.current_full_backup = restoring;
+        }
+        let file = self.vfs.open(path, OpenMode::Write).map_err(failed)?;
+        let len = file.len().map_err(failed)?;
+        gauge.expect(len);
+        let mut sums = RangeSummer::default();
+        let page = header.encode();
+        sums.push(&page);
+        sums.push(&page);
+        let size = reader.page_size();
+        while let Some(extent) = reader.next_extent()? {
+            gauge.take(extent.bytes.len() as u64)?;
+            sums.push(&extent.bytes);
+            if corrections(&reader) > 0 {
+                self.correct(&*file, size.offset_of(extent.first), &extent.bytes)?;
+            }
+            reader.recycle(extent);
+        }
+        let mut rest = IoBuffer::zeroed(len.saturating_sub(sums.position()) as usize);
+        file.read_at(sums.position(), &mut rest, IoReason::Backup).map_err(failed)?;
+        sums.push(&rest);
+        self.write_header(&*file, &page)?;
+        let (bytes, ranges) = sums.finish();
+        let reads = reader.reads();
+        let bad = reads.bad_pages.iter();
+        Ok(StoredDatabase {
+            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            source: self.source_of(path),
+            signature: hex_signature(header.signature),
+            needs: is_dirty.then_some((header.gen_min_required.0, header.gen_max_required.0)),
+            bytes,
+            usable: reads.bad == 0,
+            pages: StoredPages::default().with(reads),
+            bad_pages: bad.map(|(page, flaw)| BadPage { page: page.get(), flaw: flaw.to_string() }).collect(),
+            ranges: ranges.to_text(),
+        })
+    }
+
+    /// Writes bytes that were corrected, if they are not what the file has.
+    fn correct(&self, file: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
+        let failed = |error: std::io::Error| BackupError::io(file.path(), &error);
+        let mut stored = IoBuffer::zeroed(bytes.len());
+        // What cannot be read is a bad page, and stays one.
+        if file.read_at(at, &mut stored, IoReason::Backup).is_err() || stored[..] == *bytes {
+            return Ok(());
+        }
+        stored.copy_from_slice(bytes);
+        file.write_at(at, &stored, IoReason::Backup).map_err(failed)
+    }
+
+    fn write_header(&self, file: &dyn File, page: &[u8]) -> Result<()> {
+        let failed = |error: std::io::Error| BackupError::io(file.path(), &error);
+        file.sync(IoReason::Backup).map_err(failed)?;
+        let mut buffer = IoBuffer::zeroed(page.len());
+        buffer.copy_from_slice(page);
+        // One after the other, so that one of them is always whole.
+        for copy in 0..2 {
+            file.write_at(copy * page.len() as u64, &buffer, IoReason::Backup).map_err(failed)?;
+            file.sync(IoReason::Backup).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn seal_logs(
+        &self,
+        logs: &[(Generation, PathBuf)],
+        gauge: &Gauge,
+        verified: &mut dyn FnMut(&LogCopy) -> Result<()>,
+    ) -> Result<Vec<StoredLog>> {
+        let mut copies = LogCopies::new(self.vfs.clone(), logs.to_vec(), true);
+        let mut stored = Vec::new();
+        while let Some(log) = copies.next_log()? {
+            gauge.take(log.bytes.len() as u64)?;
+            let failed = |error: std::io::Error| BackupError::io(&log.path, &error);
+            let file = self.vfs.open(&log.path, OpenMode::Write).map_err(failed)?;
+            self.correct(&*file, 0, &log.bytes)?;
+            file.sync(IoReason::Backup).map_err(failed)?;
+            let mut sums = RangeSummer::default();
+            sums.push(&log.bytes);
+            let (bytes, ranges): (u64, RangeSums) = sums.finish();
+            let name = log.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            stored.push(StoredLog::of(&log, name, (bytes, &ranges)));
+            verified(&log)?;
+        }
+        Ok(stored)
+    }
+
+    fn source_of(&self, path: &Path) -> PathBuf {
+        let is_it = |file: &&SnapshotFile| path.file_name().is_some_and(|name| *name == *file.name);
+        self.files.iter().find(is_it).map_or_else(|| path.to_path_buf(), |file| file.source.clone())
+    }
+
+    fn manifest(&self, set: &RecoverySet, databases: Vec<StoredDatabase>, logs: Vec<StoredLog>) -> Manifest {
+        let usable = databases.iter().filter(|stored| stored.usable);
+        let generation = |log: Option<&StoredLog>| log.map_or(0, |log| log.generation);
+        Manifest {
+            format: 0,
+            engine: String::new(),
+            id: String::new(),
+            kind: self.options.kind,
+            parent: None,
+            began_unix_ms: self.began_unix_ms,
+            ended_unix_ms: self.vfs.clock().unix_ms(),
+            log_signature: hex_signature(set.signature),
+            base_name: set.base_name.clone(),
+            page_size: set.databases.first().map_or(0, |database| database.header.page_size.get()),
+            generations: Generations {
+                first: generation(logs.first()),
+                last: generation(logs.last()),
+                last_is_open: true,
+            },
+            covers: usable.map(|stored| stored.signature.clone()).collect(),
+            databases,
+            logs,
+            range_bytes: 0,
+            checksum: String::new(),
+        }
+        .seal()
+    }
+}
+
+/// Pages that the reader has corrected so far.
+fn corrections(reader: &PageReader) -> u64 {
+    reader.reads().corrected + reader.reads().torn
+}

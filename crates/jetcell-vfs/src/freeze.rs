@@ -1,0 +1,368 @@
+//! A decorator in which changes wait: while a file system is frozen, its files and names stay as they are.
+//!
+//! Every change is counted while it is under way. A freeze first keeps new changes out, and then waits for those that are
+//! under way. So it begins with whole writes only. It ends by itself at its limit: the first change that waits and sees
+//! that the time is over opens the gate again. This concerns files that were opened through the decorator only; the file
+//! system below is not frozen, and other files on it can be written.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+use jetcell_sync::{Arc, Mutex, Weak};
+
+use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
+
+/// Longest pause between two looks at the gate.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A file system whose changes can be made to wait.
+pub struct FreezableVfs {
+    inner: Arc<dyn Vfs>,
+    gate: Arc<Gate>,
+}
+
+struct Gate {
+    clock: Arc<dyn Clock>,
+    /// When the freeze ends by itself, in nanoseconds of the clock. 0: not frozen.
+    until: AtomicU64,
+    /// Changes that are under way.
+    changes: AtomicU64,
+    /// Files that were opened to be written, as far as they are still open.
+    written: Mutex<Vec<Weak<dyn File>>>,
+}
+
+/// A change that is under way.
+struct Change(Arc<Gate>);
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        self.0.changes.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Gate {
+    fn now(&self) -> u64 {
+        self.clock.monotonic().as_nanos() as u64
+    }
+
+    /// Waits until changes are allowed.
+    fn enter(self: &Arc<Gate>) -> Change {
+        loop {
+            // The order of these two and that of `freeze` decide together who sees whom.
+            let change = Change(self.clone());
+            self.changes.fetch_add(1, Ordering::SeqCst);
+            let until = self.until.load(Ordering::SeqCst);
+            if until == 0 {
+                return change;
+            }
+            drop(change);
+            match until.checked_sub(self.now()) {
+                None | Some(0) => drop(self.open(until)),
+                Some(left) => self.clock.sleep(PAUSE.min(Duration::from_nanos(left))),
+            }
+        }
+    }
+
+    /// Ends the freeze that lasts until then. `false`: it has ended before.
+    fn open(&self, until: u64) -> bool {
+        self.until.compare_exchange(until, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+impl FreezableVfs {
+    /// On top of `inner`.
+    pub fn new(inner: Arc<dyn Vfs>) -> FreezableVfs {
+        let (until, changes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let gate = Gate { clock: inner.clock(), until, changes, written: Mutex::default() };
+        FreezableVfs { inner, gate: Arc::new(gate) }
+    }
+
+    /// Lets all changes wait from now on, until the result is dropped, but not longer than `limit`. Returns when no change
+    /// is under way. Reads go on.
+    ///
+    /// Errors: it is frozen already (`WouldBlock`); changes that were under way did not end in time (`TimedOut`).
+    pub fn freeze(&self, limit: Duration) -> io::Result<FrozenVfs> {
+        let gate = &self.gate;
+        let until = gate.now().saturating_add(limit.as_nanos().min(u128::from(u64::MAX)) as u64).max(1);
+        let before = gate.until.load(Ordering::SeqCst);
+        let over = before > 0 && gate.now() >= before;
+        let free = if over { before } else { 0 };
+        if gate.until.compare_exchange(free, until, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let frozen = FrozenVfs { gate: gate.clone(), until };
+        while gate.changes.load(Ordering::SeqCst) > 0 {
+            if frozen.left().is_none() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            gate.clock.sleep(PAUSE / 10);
+        }
+        Ok(frozen)
+    }
+}
+
+/// A file system that is frozen. Dropping it ends the freeze.
+pub struct FrozenVfs {
+    gate: Arc<Gate>,
+    until: u64,
+}
+
+impl FrozenVfs {
+    /// How long the freeze will last. `None`: it has ended by itself.
+    pub fn left(&self) -> Option<Duration> {
+        let left = self.until.checked_sub(self.gate.now()).filter(|left| *left > 0)?;
+        (self.gate.until.load(Ordering::SeqCst) == self.until).then(|| Duration::from_nanos(left))
+    }
+
+    /// Makes everything durable that was written to files which are still open. After an error, it is not known what is
+    /// durable, and later syncs of those files may not report it.
+    pub fn sync_files(&self) -> io::Result<()> {
+        let files: Vec<Arc<dyn File>> = self.gate.written.lock().iter().filter_map(Weak::upgrade).collect();
+        files.iter().try_for_each(|file| file.sync(IoReason::Other))
+    }
+
+    /// Ends the freeze. `false`: it had ended by itself, so files may have changed since.
+    pub fn thaw(self) -> bool {
+        self.left().is_some()
+    }
+}
+
+impl Drop for FrozenVfs {
+    fn drop(&mut self) {
+        self.gate.open(self.until);
+    }
+}
+
+impl VfsLayer for FreezableVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.inner
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        if mode == OpenMode::Read {
+            return self.inner.open(path, mode);
+        }
+        let _change = self.gate.enter();
+        let inner = self.inner.open(path, mode)?;
+        let mut written = self.gate.written.lock();
+        written.retain(|file| file.strong_count() > 0);
+        written.push(Arc::downgrade(&inner));
+        Ok(Arc::new(FreezableFile { inner, gate: self.gate.clone() }))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.remove(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.rename(from, to)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.sync_directory(directory)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.create_directory(directory)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        // It may create the file.
+        let _change = self.gate.enter();
+        self.inner.lock(path)
+    }
+
+    fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.clone_file(from, to)
+    }
+}
+
+struct FreezableFile {
+    inner: Arc<dyn File>,
+    gate: Arc<Gate>,
+}
+
+impl File for FreezableFile {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        self.inner.read_at(offset, buffer, reason)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.write_at(offset, data, reason)
+    }
+
+    fn write_durable(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.write_durable(offset, data, reason)
+    }
+
+    fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.write_parts_durable(offset, parts, reason)
+    }
+
+    fn submit(&self, batch: Vec<Transfer>) {
+        if batch.iter().all(|transfer| transfer.kind == TransferKind::Read) {
+            return self.inner.submit(batch);
+        }
+        // One for the batch: a freeze that begins in the middle would wait for transfers that are not submitted.
+        let change = Arc::new(self.gate.enter());
+        let counted = batch.into_iter().map(|transfer| {
+            let (change, done) = (change.clone(), transfer.done);
+            let done = move |result, buffer| {
+                drop(change);
+                done(result, buffer);
+            };
+            Transfer { done: Box::new(done), ..transfer }
+        });
+        self.inner.submit(counted.collect());
+    }
+
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.sync(reason)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.grow(len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.truncate(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::{IoBuffer, RealOptions, RealVfs, SimVfs};
+
+    const A: &str = "/a";
+
+    fn file_on(vfs: &FreezableVfs) -> Arc<dyn File> {
+        let file = Vfs::open(vfs, Path::new(A), OpenMode::CreateNew).unwrap();
+        file.write_at(0, &[1; 4096], IoReason::Other).unwrap();
+        file
+    }
+
+    #[test]
+    fn changes_wait_and_end_the_freeze_at_its_limit() {
+        let disk = SimVfs::new();
+        let vfs = FreezableVfs::new(Arc::new(disk.clone()));
+        let file = file_on(&vfs);
+        let frozen = vfs.freeze(Duration::from_secs(5)).unwrap();
+        assert_eq!(vfs.freeze(Duration::from_secs(5)).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        let operations = disk.operations();
+        file.read_at(0, &mut [0; 4096], IoReason::Other).unwrap();
+        assert_eq!((disk.operations(), frozen.left()), (operations, Some(Duration::from_secs(5))));
+        frozen.sync_files().unwrap();
+        // The simulated clock advances while the write waits.
+        let clock = disk.clock();
+        let began = clock.monotonic();
+        file.write_at(0, &[2; 4096], IoReason::Other).unwrap();
+        assert_eq!(clock.monotonic() - began, Duration::from_secs(5));
+        assert!(frozen.left().is_none() && !frozen.thaw());
+        let again = vfs.freeze(Duration::from_secs(5)).unwrap();
+        assert!(again.thaw());
+        file.sync(IoReason::Other).unwrap();
+    }
+
+    #[test]
+    fn each_kind_of_change_waits() {
+        let disk = SimVfs::new();
+        let vfs = FreezableVfs::new(Arc::new(disk.clone()));
+        let file = file_on(&vfs);
+        let write = |file: &Arc<dyn File>| {
+            let (kind, done) = (TransferKind::Write, Box::new(|_, _| {}));
+            let buffer = IoBuffer::zeroed(4096);
+            file.submit(vec![Transfer { kind, offset: 0, buffer, reason: IoReason::Other, done }]);
+        };
+        let (a, b) = (Path::new(A), Path::new("/b"));
+        let changes: [&dyn Fn(); 12] = [
+            &|| file.write_at(0, &[3; 4096], IoReason::Other).unwrap(),
+            &|| file.write_durable(0, &[3; 4096], IoReason::Other).unwrap(),
+            &|| file.write_parts_durable(0, &[&[3; 4096]], IoReason::Other).unwrap(),
+            &|| write(&file),
+            &|| file.sync(IoReason::Other).unwrap(),
+            &|| file.grow(8192).unwrap(),
+            &|| file.truncate(4096).unwrap(),
+            &|| Vfs::clone_file(&vfs, a, b).unwrap(),
+            &|| Vfs::rename(&vfs, b, Path::new("/c")).unwrap(),
+            &|| Vfs::remove(&vfs, Path::new("/c")).unwrap(),
+            &|| drop(Vfs::open(&vfs, Path::new("/d"), OpenMode::CreateNew).unwrap()),
+            &|| Vfs::sync_directory(&vfs, Path::new("/")).unwrap(),
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let frozen = vfs.freeze(Duration::from_millis(20)).unwrap();
+            let began = disk.clock().monotonic();
+            change();
+            let waited = disk.clock().monotonic() - began;
+            assert!(waited >= Duration::from_millis(20) && !frozen.thaw(), "change {number}");
+        }
+    }
+
+    #[test]
+    fn a_freeze_of_real_files_begins_between_writes_and_lets_them_go_on_after_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let real: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+        let vfs = FreezableVfs::new(real.clone());
+        let path = directory.path().join("a");
+        let file = Vfs::open(&vfs, &path, OpenMode::CreateNew).unwrap();
+        file.grow(1 << 20).unwrap();
+        let end = Instant::now() + Duration::from_millis(300);
+        std::thread::scope(|scope| {
+            for thread in 0..3u8 {
+                let file = &file;
+                scope.spawn(move || {
+                    for round in 0u8.. {
+                        if Instant::now() > end {
+                            return;
+                        }
+                        let (sender, done) = std::sync::mpsc::channel();
+                        let mut buffer = IoBuffer::zeroed(256 << 10);
+                        buffer.fill(round.wrapping_mul(3).wrapping_add(thread) | 1);
+                        file.submit(vec![Transfer {
+                            kind: TransferKind::Write,
+                            offset: u64::from(thread) * (256 << 10),
+                            buffer,
+                            reason: IoReason::Other,
+                            done: Box::new(move |result, _| sender.send(result).unwrap()),
+                        }]);
+                        done.recv().unwrap().unwrap();
+                    }
+                });
+            }
+            while Instant::now() < end {
+                let frozen = vfs.freeze(Duration::from_secs(10)).unwrap();
+                let read = |_| std::fs::read(&path).unwrap();
+                let copies: Vec<Vec<u8>> = (0..2).map(read).collect();
+                assert!(copies[0] == copies[1], "a write went through");
+                for part in copies[0].chunks(256 << 10) {
+                    assert!(part.iter().all(|byte| *byte == part[0]), "the freeze began within a write");
+                }
+                assert!(frozen.thaw());
+                std::thread::yield_now();
+            }
+        });
+    }
+}

@@ -1,0 +1,48 @@
+//! Options of backups by snapshots.
+
+use clap::{Args, ValueEnum};
+use jetcell_backup::{Snapshot, SnapshotMethod};
+use jetcell_workload::units::TimeSpan;
+
+use crate::outcome::Failure;
+
+/// Options of backups by snapshots.
+#[derive(Args)]
+pub struct SnapshotArgs {
+    /// Make the backup as a snapshot, which is verified where it is
+    #[arg(long, value_name = "METHOD", conflicts_with_all = ["incremental", "differential", "base", "remove_logs"])]
+    snapshot: Option<Method>,
+    /// The command that makes the snapshot in $JETCELL_SNAPSHOT, which is --to, of $JETCELL_SOURCE
+    #[arg(long, value_name = "COMMAND", requires = "snapshot")]
+    snapshot_command: Option<String>,
+    /// How long the snapshot may take
+    #[arg(long, value_name = "TIME", requires = "snapshot", default_value = "70s")]
+    snapshot_limit: TimeSpan,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Method {
+    /// Copies of the files that share their blocks (btrfs, XFS and others)
+    Reflink,
+    /// Snapshot of the btrfs subvolume that --from is
+    Btrfs,
+    /// By --snapshot-command: LVM, ZFS, a disk array
+    Command,
+}
+
+impl SnapshotArgs {
+    /// The snapshot to be made, if one is.
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, Failure> {
+        let method = match (self.snapshot, &self.snapshot_command) {
+            (None, _) => return Ok(None),
+            (Some(Method::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
+            (Some(Method::Command), None) => {
+                return Err("name the command that makes the snapshot with --snapshot-command".into());
+            }
+            (Some(_), Some(_)) => return Err("--snapshot-command is for --snapshot command".into()),
+            (Some(Method::Reflink), None) => SnapshotMethod::Reflink,
+            (Some(Method::Btrfs), None) => SnapshotMethod::Btrfs,
+        };
+        Ok(Some(Snapshot { method, limit: self.snapshot_limit.0 }))
+    }
+}

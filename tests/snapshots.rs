@@ -1,0 +1,401 @@
+//! Freezes of running instances, and backups by snapshots of them, on the machine's file systems: while sessions commit, no
+//! commit that was acknowledged may be missing from the snapshot.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::*;
+use ese_format::record::{ColumnFlags, ColumnType};
+use jetcell_backup::{
+    BackupOptions, Kind, Made, RestoreOptions, Snapshot, SnapshotMethod, back_up, restore, snapshot,
+    snapshot_stopped, verify,
+};
+use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
+
+const SIZE: PageSize = PageSize::KIB_4;
+const THREADS: usize = 3;
+/// Keys of a thread begin at its number times this.
+const KEYS: i32 = 1_000_000;
+
+fn real() -> Arc<dyn Vfs> {
+    Arc::new(RealVfs::new(RealOptions::default()).unwrap())
+}
+
+/// Opens an instance. Its log may name the databases by the directory `original`.
+fn open(vfs: &Arc<dyn Vfs>, directory: &Path, original: &Path, threads: bool) -> Arc<Instance> {
+    vfs.create_directory(directory).unwrap();
+    let cache = Cache::new(CacheOptions::new(64 * SIZE.bytes(), SIZE, vfs.clock()));
+    if threads {
+        cache.start_threads().unwrap();
+    }
+    let mut options = InstanceOptions::with_cache(vfs.clone(), directory.to_path_buf(), cache);
+    options.threads = threads;
+    if directory != original {
+        options.database_paths.rename(&original.to_string_lossy(), directory);
+    }
+    options.log_file_size = 64 << 10;
+    options.checkpoint_depth = 256 << 10;
+    Instance::open(options).unwrap()
+}
+
+fn create(instance: &Arc<Instance>, directory: &Path) -> Arc<Database> {
+    let sizes = CreateOptions { initial_pages: 256, extension_pages: 32 };
+    let database = instance.create_database(&directory.join("data.edb"), &sizes).unwrap();
+    let mut session = instance.session();
+    session.begin().unwrap();
+    let definition = TableDefinition {
+        name: "Rows".to_string(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::Long).with_flags(ColumnFlags::NOT_NULL),
+            ColumnDefinition::new("Body", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        pages: 4,
+        ..TableDefinition::default()
+    };
+    session.create_table(&database, &definition).unwrap();
+    session.commit(CommitMode::Durable).unwrap();
+    database
+}
+
+fn insert(session: &mut Session, database: &Arc<Database>, key: i32) -> Result<()> {
+    session.begin()?;
+    let mut table = session.open_table(database, "Rows")?;
+    let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
+    let bytes = vec![key as u8; 100 + key as usize % 700];
+    table.insert(session, &[(id, Value::Long(key)), (body, Value::Binary(bytes))])?;
+    session.commit(CommitMode::Durable).map(|_| ())
+}
+
+/// An instance under load. Each thread inserts its keys in order.
+struct Load {
+    instance: Arc<Instance>,
+    directory: PathBuf,
+    /// How many keys of each thread were acknowledged.
+    acknowledged: [AtomicI32; THREADS],
+    stop: AtomicBool,
+}
+
+impl Load {
+    /// Runs `work` while the threads insert.
+    fn run(directory: &Path, work: impl FnOnce(&Load)) {
+        let instance = open(&real(), directory, directory, true);
+        let database = create(&instance, directory);
+        let (acknowledged, stop) = (Default::default(), AtomicBool::new(false));
+        let load =
+            Load { instance: instance.clone(), directory: directory.to_path_buf(), acknowledged, stop };
+        std::thread::scope(|scope| {
+            for (number, acknowledged) in load.acknowledged.iter().enumerate() {
+                let (load, database) = (&load, &database);
+                scope.spawn(move || {
+                    let mut session = load.instance.session();
+                    for key in 0.. {
+                        if load.stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        insert(&mut session, database, number as i32 * KEYS + key).unwrap();
+                        acknowledged.store(key + 1, Ordering::SeqCst);
+                    }
+                });
+            }
+            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&load)));
+            load.stop.store(true, Ordering::Relaxed);
+            worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+        drop((load, database));
+        instance.shutdown().unwrap();
+    }
+
+    fn acknowledged(&self) -> [i32; THREADS] {
+        std::array::from_fn(|number| self.acknowledged[number].load(Ordering::SeqCst))
+    }
+
+    /// Waits for commits.
+    fn wait(&self, more: i32) {
+        let before = self.acknowledged();
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.acknowledged().iter().zip(before).any(|(now, before)| *now < before + more) {
+            assert!(Instant::now() < end, "the load does not go on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn snapshot(&self, to: &Path, made_by: &Snapshot, kind: Kind) -> jetcell_backup::Result<Made> {
+        let options = BackupOptions { kind, ..BackupOptions::default() };
+        snapshot(&self.instance, &real(), to, made_by, &options)
+    }
+}
+
+/// Opens an instance on a directory, which recovers it. Returns how many keys each thread has, of which none is missing.
+fn keys_in(vfs: &Arc<dyn Vfs>, directory: &Path, original: &Path) -> [i32; THREADS] {
+    let instance = open(vfs, directory, original, false);
+    let database = instance.attach(&directory.join("data.edb"), 32).unwrap();
+    let mut session = instance.session();
+    let mut table = session.open_table(&database, "Rows").unwrap();
+    let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
+    let mut counts = [0; THREADS];
+    let mut found = table.first(&mut session).unwrap();
+    while found {
+        let Value::Long(key) = table.get(&mut session, id).unwrap() else { panic!("no id") };
+        let Value::Binary(bytes) = table.get(&mut session, body).unwrap() else { panic!("no body") };
+        assert!(bytes.len() == 100 + key as usize % 700 && bytes.iter().all(|byte| *byte == key as u8));
+        let count = &mut counts[(key / KEYS) as usize];
+        assert_eq!(key % KEYS, *count, "a key is missing");
+        *count += 1;
+        found = table.next(&mut session).unwrap();
+    }
+    drop((table, session, database));
+    instance.shutdown().unwrap();
+    counts
+}
+
+fn at_least(found: [i32; THREADS], expected: [i32; THREADS]) {
+    assert!(found.iter().zip(expected).all(|(found, least)| *found >= least), "{found:?} of {expected:?}");
+}
+
+/// The names and bytes of all files of a directory.
+fn content(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for (path, bytes) in content(from) {
+        std::fs::write(to.join(path.file_name().unwrap()), bytes).unwrap();
+    }
+}
+
+fn place() -> tempfile::TempDir {
+    // The temporary directory of the system may be a tmpfs.
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn by_command(text: &str) -> Snapshot {
+    Snapshot::new(SnapshotMethod::Command(text.to_string()))
+}
+
+#[test]
+fn while_an_instance_is_frozen_no_file_changes_and_nothing_acknowledged_is_missing() {
+    let place = place();
+    Load::run(&place.path().join("app"), |load| {
+        for round in 0..4 {
+            load.wait(10);
+            let freeze = load.instance.freeze(Freeze::DEFAULT_LIMIT).unwrap();
+            let before = content(&load.directory);
+            let has = |name: String| before.contains_key(&load.directory.join(name));
+            assert!(!has("E00.log".into()) && has("E00tmp.log".into()), "{:?}", before.keys());
+            assert!(has(format!("E00{:08X}.log", freeze.generation().0)));
+            std::thread::sleep(Duration::from_millis(100));
+            // The file system is not frozen.
+            let other = load.directory.join("other");
+            std::fs::write(&other, "not of the instance").unwrap();
+            std::fs::remove_file(&other).unwrap();
+            let acknowledged = load.acknowledged();
+            assert!(content(&load.directory) == before, "a file changed");
+            let target = place.path().join(format!("copy{round}"));
+            copy(&load.directory, &target);
+            freeze.thaw().unwrap();
+            at_least(keys_in(&real(), &target, &load.directory), acknowledged);
+        }
+        load.wait(10);
+    });
+}
+
+#[test]
+fn a_freeze_that_lasts_too_long_ends_by_itself_and_is_reported() {
+    let vfs: Arc<dyn Vfs> = Arc::new(SimVfs::new());
+    let directory = Path::new("/app");
+    let instance = open(&vfs, directory, directory, false);
+    let database = create(&instance, directory);
+    let mut session = instance.session();
+    insert(&mut session, &database, 0).unwrap();
+    let freeze = instance.freeze(Duration::from_secs(20)).unwrap();
+    assert!(instance.freeze(Duration::from_secs(1)).is_err_and(|error| error.jet_code() == -505));
+    assert!(instance.begin_backup(BackupKind::Copy).is_err());
+    assert!(instance.shutdown().is_err(), "a frozen instance was shut down");
+    assert_eq!(freeze.left(), Some(Duration::from_secs(20)));
+    // The commit waits, which moves the simulated clock, and then goes on.
+    insert(&mut session, &database, 1).unwrap();
+    assert_eq!(freeze.left(), None);
+    let error = freeze.thaw().unwrap_err();
+    assert_eq!(error.jet_code(), -2402, "{error}");
+    // Dropping a freeze ends it, too.
+    drop(instance.freeze(Duration::from_secs(20)).unwrap());
+    let freeze = instance.freeze(Duration::from_secs(20)).unwrap();
+    freeze.thaw().unwrap();
+    insert(&mut session, &database, 2).unwrap();
+    drop((session, database));
+    instance.shutdown().unwrap();
+    drop(instance);
+    assert_eq!(keys_in(&vfs, directory, directory), [3, 0, 0]);
+}
+
+#[test]
+fn a_snapshot_by_a_command_is_a_backup_that_others_continue() {
+    let place = place();
+    let path = |name: &str| place.path().join(name);
+    Load::run(&path("app"), |load| {
+        load.wait(30);
+        let before = load.acknowledged();
+        let copies = by_command(r#"cp -a "$JETCELL_SOURCE" "$JETCELL_SNAPSHOT""#);
+        let made = load.snapshot(&path("full"), &copies, Kind::Full).unwrap();
+        assert!(made.manifest.databases[0].usable && made.manifest.databases[0].pages.read > 200);
+        let verified = verify(&real(), &path("full"), &Default::default()).unwrap();
+        assert!(
+            verified.faults.is_empty() && verified.bytes == verified.total_bytes,
+            "{:?}",
+            verified.faults
+        );
+        // It can be recovered where it is, and restored.
+        copy(&path("full"), &path("recovered"));
+        let recovered = keys_in(&real(), &path("recovered"), &path("app"));
+        at_least(recovered, before);
+        let options = RestoreOptions::default();
+        restore(&real(), &[path("full")], &path("restored"), &options).unwrap();
+        assert_eq!(keys_in(&real(), &path("restored"), &path("app")), recovered);
+        load.wait(30);
+        let later = load.acknowledged();
+        let incremental =
+            BackupOptions { kind: Kind::Incremental, parent: Some(path("full")), ..BackupOptions::default() };
+        back_up(&load.instance, &real(), &path("next"), &incremental).unwrap();
+        restore(&real(), &[path("full"), path("next")], &path("both"), &options).unwrap();
+        at_least(keys_in(&real(), &path("both"), &path("app")), later);
+    });
+}
+
+#[test]
+fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
+    let place = place();
+    let to = place.path().join("to");
+    Load::run(&place.path().join("app"), |load| {
+        let refused = |made_by: &Snapshot, expected: &str| {
+            let error = load.snapshot(&to, made_by, Kind::Full).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(expected) && !text.contains('\n'), "{text}");
+            assert!(!to.join("manifest.json").exists());
+            load.wait(2);
+            error.jet_error().map(|(code, _)| code)
+        };
+        refused(&by_command("echo first >&2; echo no space >&2; exit 3"), "exit status: 3: no space");
+        refused(&by_command("true"), "does not have this file");
+        refused(&by_command(r#"mkdir "$JETCELL_SNAPSHOT""#), "does not have this file");
+        std::fs::remove_dir(&to).unwrap();
+        let began = Instant::now();
+        let slow = Snapshot { limit: Duration::from_millis(300), ..by_command("sleep 60; true") };
+        assert_eq!(refused(&slow, "frozen for more than 0.3 s"), Some(-2402));
+        assert!(began.elapsed() < Duration::from_secs(20), "the command was not ended");
+        refused(
+            &by_command(r#"cp -a "$JETCELL_SOURCE" "$JETCELL_SNAPSHOT"; rm "$JETCELL_SNAPSHOT"/data.edb"#),
+            "data.edb",
+        );
+        assert!(!to.join("data.edb").exists());
+        refused(&Snapshot::new(SnapshotMethod::Reflink), "not empty");
+        refused(&Snapshot::new(SnapshotMethod::Btrfs), "it exists");
+        std::fs::remove_dir_all(&to).unwrap();
+        let inside = load.directory.join("inside");
+        let error = load.snapshot(&inside, &Snapshot::new(SnapshotMethod::Reflink), Kind::Copy).unwrap_err();
+        assert!(error.to_string().contains("inside") && !inside.exists(), "{error}");
+        let incremental = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Reflink), Kind::Incremental);
+        assert!(incremental.is_err() && !to.exists());
+        // On file systems that cannot do it; those that can are tested below.
+        if let Err(error) = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Reflink), Kind::Copy) {
+            assert!(error.to_string().contains("cannot share blocks"), "{error}");
+            assert_eq!(std::fs::read_dir(&to).map_or(0, Iterator::count), 0);
+        }
+        load.wait(10);
+    });
+}
+
+/// A file system in a file.
+struct Volume {
+    place: tempfile::TempDir,
+}
+
+impl Volume {
+    /// `None`: this process may not mount, or there is no program to make such a file system.
+    fn new(kind: &str) -> Option<Volume> {
+        let volume = Volume { place: place() };
+        let image = volume.place.path().join("image");
+        std::fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
+        std::fs::create_dir(volume.root()).unwrap();
+        let run = |command: &mut Command| {
+            command.output().ok().filter(|output| output.status.success()).map(|_| ())
+        };
+        let done = run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))
+            .and_then(|()| run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(volume.root())));
+        if done.is_none() {
+            eprintln!("skipped: {kind} needs root, loop devices and mkfs.{kind}");
+        }
+        done.map(|()| volume)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.place.path().join("mounted")
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.root()).output();
+    }
+}
+
+/// A snapshot under load, and one of the stopped instance.
+fn snapshots_on(volume: &Volume, method: &SnapshotMethod) {
+    let path = |name: &str| volume.root().join(name);
+    if *method == SnapshotMethod::Btrfs {
+        let created = Command::new("btrfs").args(["subvolume", "create"]).arg(path("app")).output().unwrap();
+        assert!(created.status.success());
+    }
+    let made_by = Snapshot::new(method.clone());
+    Load::run(&path("app"), |load| {
+        load.wait(20);
+        let before = load.acknowledged();
+        let made = load.snapshot(&path("live"), &made_by, Kind::Full).unwrap();
+        assert!(made.manifest.databases[0].usable);
+        assert!(verify(&real(), &path("live"), &Default::default()).unwrap().faults.is_empty());
+        restore(&real(), &[path("live")], &path("restored"), &RestoreOptions::default()).unwrap();
+        at_least(keys_in(&real(), &path("restored"), &path("app")), before);
+        load.wait(5);
+    });
+    let content_before = content(&path("app"));
+    let files: Vec<PathBuf> = content_before.keys().cloned().collect();
+    let options = BackupOptions { kind: Kind::Copy, ..BackupOptions::default() };
+    snapshot_stopped(&real(), &files, &path("stopped"), &made_by, &options).unwrap();
+    assert!(content(&path("app")) == content_before, "the source changed");
+    copy(&path("stopped"), &path("copied"));
+    let stopped = keys_in(&real(), &path("copied"), &path("app"));
+    assert_eq!(stopped, keys_in(&real(), &path("app"), &path("app")));
+    if *method == SnapshotMethod::Reflink {
+        let elsewhere = place();
+        let error =
+            snapshot_stopped(&real(), &files, &elsewhere.path().join("x"), &made_by, &options).unwrap_err();
+        assert!(error.to_string().contains("share blocks"), "{error}");
+    }
+}
+
+#[test]
+fn files_share_their_blocks_on_xfs() {
+    let Some(volume) = Volume::new("xfs") else { return };
+    snapshots_on(&volume, &SnapshotMethod::Reflink);
+}
+
+#[test]
+fn files_share_their_blocks_on_btrfs_and_subvolumes_are_snapshots() {
+    let Some(volume) = Volume::new("btrfs") else { return };
+    Load::run(&volume.root().join("plain"), |load| {
+        let to = volume.root().join("x");
+        let error = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Btrfs), Kind::Copy).unwrap_err();
+        assert!(error.to_string().contains("btrfs subvolume snapshot") && !to.exists(), "{error}");
+    });
+    snapshots_on(&volume, &SnapshotMethod::Btrfs);
+    drop(volume);
+    let Some(volume) = Volume::new("btrfs") else { return };
+    snapshots_on(&volume, &SnapshotMethod::Reflink);
+}
