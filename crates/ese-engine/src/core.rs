@@ -108,7 +108,7 @@ impl Core {
     /// Adds an opened, locked file. From now on its pages may be read. The header on disk does not change.
     pub(crate) fn attach(&self, opened: OpenedFile, log_id: u8) -> Arc<Database> {
         let file = DatabaseFile::open(self.services.for_files(), opened, log_id);
-        let database = Arc::new(Database::new(file, self.versions.clone()));
+        let database = Arc::new(Database::new(file, &self.services));
         self.databases.write().insert(database.file.file_id, database.clone());
         database
     }

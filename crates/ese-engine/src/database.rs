@@ -12,7 +12,7 @@ use crate::catalog::SystemTables;
 use crate::scan::{DatabaseScan, ScanProgress};
 use crate::storage::DatabaseFile;
 use crate::table::OpenTables;
-use crate::transaction::VersionStore;
+use crate::transaction::Services;
 
 /// A database that is attached to an instance. ESE: `JET_DBID`.
 #[doc(alias = "JET_DBID")]
@@ -25,12 +25,12 @@ pub struct Database {
 }
 
 impl Database {
-    pub(crate) fn new(file: Arc<DatabaseFile>, versions: Arc<VersionStore>) -> Database {
-        let trees = Arc::new(OpenTrees::new(file.clone(), versions));
+    pub(crate) fn new(file: Arc<DatabaseFile>, services: &Arc<Services>) -> Database {
+        let trees = Arc::new(OpenTrees::new(file.clone(), services.versions.clone()));
         Database {
             tables: OpenTables::new(Arc::new(SystemTables::new(trees.clone()))),
             trees,
-            scan: DatabaseScan::new(file.clone()),
+            scan: DatabaseScan::new(file.clone(), services.clone()),
             file,
         }
     }

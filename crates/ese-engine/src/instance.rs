@@ -8,6 +8,7 @@ mod background;
 mod backing_up;
 mod freezing;
 mod listener;
+mod maintaining;
 mod replay_end;
 
 use jetcell_sync::Arc;
@@ -25,7 +26,6 @@ use rand_chacha::rand_core::SeedableRng;
 use self::background::Background;
 pub(crate) use self::listener::InstanceListener;
 use crate::core::Core;
-use crate::database::Database;
 use crate::events::EventKind;
 use crate::maintenance::checkpoint::{self, Checkpointer};
 use crate::maintenance::cleanup;
@@ -52,9 +52,6 @@ pub struct Instance {
     closed: AtomicBool,
     _lock: Box<dyn DirectoryLock>,
 }
-
-/// Minimum pause after a step of a scan that failed.
-const SCAN_RETRY: Duration = Duration::from_millis(100);
 
 impl Instance {
     /// Opens the log stream in a directory. If its databases were not shut down, recovers them. They stay attached
@@ -147,30 +144,11 @@ impl Instance {
         cleanup::step(&self.core, 256)?;
         self.core.cache.clean_step()?;
         self.checkpointer.step(&self.core, 256)?;
-        self.core.databases().iter().try_for_each(|database| database.scan.step().map(|_| ()))
-    }
-
-    /// Starts a continuous checksum scan of a database: it runs pass after pass, with `pause` after each read, until it
-    /// is stopped or the database is detached; see [`Database::scan_progress`]. Does nothing if a scan is running.
-    #[doc(alias = "JetDatabaseScan")]
-    pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
-        if !database.scan.begin(pause) || !self.options.threads {
-            return;
+        for database in self.core.databases() {
+            // The scan reports a step that failed as an event, and in its progress.
+            let _ = database.scan.step();
         }
-        let database = Arc::downgrade(database);
-        let step = move || {
-            let database = database.upgrade()?;
-            // A failed step is not reported here: the sessions' own reads and writes report what it means for the
-            // database.
-            database.scan.step().unwrap_or(Some(pause.max(SCAN_RETRY)))
-        };
-        self.background.repeat_after("scan", step);
-    }
-
-    /// Stops the scan of a database. Returns within milliseconds, unless the device is slow to answer the last read.
-    pub fn stop_scan(&self, database: &Database) {
-        database.scan.stop();
-        self.background.wake();
+        Ok(())
     }
 
     /// Moves the checkpoint as far as possible now.
@@ -188,7 +166,8 @@ impl Instance {
             return Ok(());
         }
         self.core.check_no_backup()?;
-        // If shutdown is refused, all threads keep running.
+        // A scan has transactions of its own. If shutdown is refused, all threads keep running except for scans.
+        self.core.databases().iter().for_each(|database| database.scan.stop());
         self.clean_up_all()?;
         self.background.stop();
         self.clean_up_all()?;

@@ -90,7 +90,7 @@ pub use options::{CreateOptions, InstanceOptions};
 pub use recovery::{
     FoundDatabase, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer, SET_ASIDE,
 };
-pub use scan::{PageFlaw, ScanProgress};
+pub use scan::{PageFlaw, ScanOptions, ScanProgress, ScanTurn};
 pub use session::{CommitId, CommitMode, Session, Table};
 pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};

@@ -124,8 +124,9 @@ pub trait Store: Send + Sync {
     fn io(&self) -> Vec<InstanceIo>;
     /// Cache state.
     fn cache(&self) -> CacheState;
-    /// Starts a checksum scan of every database, with a pause after each read. The scans run until shutdown.
-    fn start_scan(&self, pause: Duration);
+    /// Starts a checksum scan of every database, with a pause after each read, and overwrites what deleted data leave
+    /// behind if `zero` is true. The scans run until shutdown.
+    fn start_scan(&self, pause: Duration, zero: bool) -> Result<()>;
     /// Ends the scans and gives their summaries in the order of the plan; none if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
     /// Reads all pages of a database and verifies each, while sessions may go on. Writes them to a directory, if there is

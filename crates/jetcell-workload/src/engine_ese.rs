@@ -23,7 +23,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Error, EventSink, IndexDefinition, Instance,
-    InstanceOptions, TableDefinition, TornPageProtection,
+    InstanceOptions, ScanOptions, TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -253,8 +253,12 @@ impl Store for EseStore {
         }
     }
 
-    fn start_scan(&self, pause: Duration) {
-        self.units.iter().for_each(|unit| unit.instance.start_scan(&unit.database, pause));
+    fn start_scan(&self, pause: Duration, zero: bool) -> Result<()> {
+        // The databases of a test are scanned together, as in Jetstress. No test continues the pass of another one.
+        let options = ScanOptions { pause, zero, ..ScanOptions::default() };
+        self.units
+            .iter()
+            .try_for_each(|unit| unit.instance.start_maintenance(&unit.database, options.clone()).map(|_| ()))
     }
 
     fn end_scan(&self) -> Vec<ScanSummary> {

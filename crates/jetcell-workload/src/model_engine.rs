@@ -172,8 +172,9 @@ impl Store for ModelStore {
         let read: u64 = self.io().iter().map(|io| io.database_read.bytes).sum();
         CacheState { used_bytes: read.min(self.1), limit_bytes: self.1, stalls: 0 }
     }
-    fn start_scan(&self, _pause: Duration) {
+    fn start_scan(&self, _pause: Duration, _zero: bool) -> Result<()> {
         self.0.iter().for_each(|database| database.scanned.store(true, Relaxed));
+        Ok(())
     }
     fn end_scan(&self) -> Vec<ScanSummary> {
         let scanned = self.0.iter().filter(|database| database.scanned.swap(false, Relaxed));

@@ -33,6 +33,7 @@ use crate::commands::doctor::Doctor;
 use crate::commands::dump::Dump;
 use crate::commands::events::Events;
 use crate::commands::export::Export;
+use crate::commands::maintain::Maintain;
 use crate::commands::man::Manual;
 use crate::commands::raid_reliability::RaidReliability;
 use crate::commands::recover::Recover;
@@ -117,6 +118,8 @@ enum Subcommands {
     Recover(Box<Recover>),
     /// Back up the databases and logs of a stopped instance
     Backup(Box<MakeBackup>),
+    /// Verify the pages of a stopped instance, and overwrite what deleted data leave behind
+    Maintain(Box<Maintain>),
     /// Restore databases from backups
     Restore(Box<Restore>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
@@ -230,6 +233,7 @@ fn main() -> ExitCode {
         Subcommands::Size(command) => command.run(),
         Subcommands::Recover(command) => command.run(),
         Subcommands::Backup(command) => command.run(),
+        Subcommands::Maintain(command) => command.run(),
         Subcommands::Restore(command) => command.run(),
         Subcommands::Export(command) => command.run(),
         Subcommands::Test(Test::Performance(command)) => command.run(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ese_engine::Database;
-use ese_engine::{CreateOptions, Error, Instance, Result};
+use ese_engine::{CreateOptions, Error, Instance, Result, ScanOptions};
 use ese_format::LogPosition;
 use rand::Rng;
 
@@ -157,6 +157,10 @@ impl Simulation {
         let mut workers: Vec<Worker> = (0..3).map(|number| Worker::new(number, instance.session())).collect();
         let steps = self.rng.random_range(STEPS / 4..STEPS);
         let mut commits = Vec::new();
+        // In half of the lives, deleted data is overwritten, and passes resume in the next life.
+        let zero = self.rng.random_bool(0.5);
+        let maintenance =
+            ScanOptions { pause: Duration::ZERO, zero, keep_progress: zero, ..ScanOptions::default() };
         let done = (|| {
             for _ in 0..steps {
                 let worker = &mut workers[self.rng.random_range(0..3)];
@@ -167,9 +171,8 @@ impl Simulation {
                         self.durable = self.states.len() - 1;
                     }
                     3..12 => {
-                        // A part of the step that neither draws numbers nor changes the disk.
                         for db in databases.iter().flatten() {
-                            instance.start_scan(db, Duration::ZERO);
+                            instance.start_maintenance(db, maintenance.clone())?;
                         }
                         instance.step()?;
                         // Without power, no page can be read.

@@ -70,6 +70,8 @@ pub(super) struct Counters {
     pub coalesced_read: Counter,
     pub bits_repaired: Counter,
     pub read_retries: Counter,
+    /// Microseconds that the reads of faults took.
+    pub fault_us: Counter,
 }
 
 /// One running sum. It orders no other memory access.

@@ -57,6 +57,12 @@ impl Cache {
         self.fetch_in_mode(key, FetchMode::Redo)
     }
 
+    /// The number of pages that sessions needed and that were read, and the microseconds that these reads took.
+    pub(crate) fn fault_times(&self) -> (u64, u64) {
+        let counters = &self.shared.counters;
+        (counters.faults.get(), counters.fault_us.get())
+    }
+
     /// Whether the page is in memory, or has deltas in memory, so that it may be newer than on the disk.
     pub fn contains(&self, key: PageKey) -> bool {
         self.page_table.pin(key).is_some() || self.page_table.is_evicted_dirty(key)
@@ -226,7 +232,10 @@ impl Cache {
         let mut bytes = frame.take_bytes();
         let read = self.shared.file(page.key().file).and_then(|attached| {
             self.shared.counters.faults.add(1);
+            let began = self.clock.monotonic();
             let state = self.read_page(&attached, page.key(), &mut bytes, mode)?;
+            let took = self.clock.monotonic().saturating_sub(began);
+            self.shared.counters.fault_us.add(took.as_micros() as usize);
             Ok((attached, state))
         });
         frame.put_bytes(bytes);

@@ -189,6 +189,12 @@ impl AtomicGroup {
         Ok(())
     }
 
+    /// Whether the page has before-images that are not logged yet.
+    pub fn has_deferred_undo(&mut self, page: PageNumber) -> Attempt<bool> {
+        let slot = self.slot(page)?;
+        Ok(!self.pages[slot].latch.undo_to_share().is_empty())
+    }
+
     /// Session number of the group's log records.
     pub fn procid(&self) -> u16 {
         self.procid

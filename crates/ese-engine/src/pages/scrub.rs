@@ -1,4 +1,4 @@
-//! Overwrites deleted data, as the maintenance of ESE does. Jetcell redoes these records and writes none.
+//! Overwrites deleted data, as the maintenance of ESE does. The scan and redo call this.
 
 use ese_format::compression::erase;
 use ese_format::log::record::Scrub;
@@ -13,10 +13,11 @@ const FREE_OF_USED_PAGE: u8 = b'Z';
 const UNUSED_PAGE: u8 = b'U';
 
 /// Flag of a [`Scrub`] record: the page is not in use.
-const NOT_IN_USE: u32 = 1;
-const KEEP: u8 = 0;
-const SCRUB_DATA: u8 = 1;
-const SCRUB_LONG_VALUE: u8 = 2;
+pub(crate) const NOT_IN_USE: u32 = 1;
+/// Operations on a node: nothing, its data, or a long-value chunk is overwritten.
+pub(crate) const KEEP: u8 = 0;
+pub(crate) const SCRUB_DATA: u8 = 1;
+pub(crate) const SCRUB_LONG_VALUE: u8 = 2;
 
 /// Overwrites the nodes that the record names, and all unused bytes.
 pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> Applied {

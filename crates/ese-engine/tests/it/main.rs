@@ -7,6 +7,7 @@ mod events;
 mod foreign;
 mod headers;
 mod log_set;
+mod maintained;
 mod opened;
 mod recovered;
 mod recovered_in_place;

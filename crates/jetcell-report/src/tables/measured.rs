@@ -185,7 +185,7 @@ pub(super) fn disks(result: &RunResult) -> Table {
 }
 
 pub(super) fn scan(result: &RunResult) -> Table {
-    let columns = ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Bad"];
+    let columns = ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Zeroed", "Bad"];
     let rows = result.scan.iter().map(|scan| {
         let tone = if scan.bad == 0 { Tone::Neutral } else { Tone::Bad };
         vec![
@@ -195,6 +195,7 @@ pub(super) fn scan(result: &RunResult) -> Table {
             bytes(scan.bytes),
             scan.uninitialized.to_string().into(),
             scan.examined_again.to_string().into(),
+            scan.zeroed.to_string().into(),
             Cell { text: scan.bad.to_string(), tone, ..Cell::default() },
         ]
     });

@@ -26,6 +26,9 @@ pub struct ScanSummary {
     pub examined_again: u64,
     /// Pages with a wrong checksum or number, with flipped bits, or that could not be read; once per pass.
     pub bad: u64,
+    /// Pages that were overwritten in part or whole, because of deleted data.
+    #[serde(default)]
+    pub zeroed: u64,
     /// The first findings, one line each.
     pub findings: Vec<String>,
 }
@@ -42,6 +45,7 @@ impl ScanSummary {
             uninitialized: progress.uninitialized,
             examined_again: progress.examined_again,
             bad: progress.bad,
+            zeroed: progress.zeroed,
             findings: progress.findings.iter().map(finding).take(FINDINGS_KEPT).collect(),
         }
     }

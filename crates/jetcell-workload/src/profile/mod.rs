@@ -8,6 +8,7 @@ mod command_line;
 mod configuration;
 mod jetstress;
 mod mailboxes;
+mod maintenance;
 mod mistake;
 mod option_value;
 mod options;
@@ -31,6 +32,7 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 pub use self::toml::EXAMPLE;
 pub use configuration::Configuration;
 pub use mailboxes::Mailboxes;
+pub use maintenance::Maintenance;
 pub use mistake::Mistake;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
@@ -101,6 +103,9 @@ pub struct Profile {
     /// Whether a checksum scan of each database runs beside the load. Jetstress: `RunDatabaseMaintenancePerformance`.
     #[serde(default)]
     pub scan: bool,
+    /// Whether the scan also overwrites what deleted data leave behind.
+    #[serde(default)]
+    pub zero: bool,
     /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
     #[serde(default = "jetstress_pause")]
     pub scan_pause: TimeSpan,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
-use super::{Mix, RecoveryMode};
+use super::{Maintenance, Mix, RecoveryMode};
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
@@ -192,6 +192,8 @@ options! {
         "skew" "SKEW" "Load" skew: Skew = Skew::Uniform;
         /// Read and check all pages of the databases in the background, beside the load
         "scan" "BOOL" "Load" scan: bool = true;
+        /// Maintenance beside the load: none; scan; or scan,zero, which also overwrites what deleted data leave behind
+        "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
         /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
         "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();
         /// Copies of each database: closed logs are read as often as the further copies would, as Jetstress simulates it

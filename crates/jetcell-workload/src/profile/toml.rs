@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::mistake::Mistake;
 use super::options::{Options, RecordOptions, ThresholdOptions};
-use super::{Profile, Source, Thresholds};
+use super::{Maintenance, Profile, Source, Thresholds};
 
 /// A complete commented configuration; it resolves to the defaults.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -166,6 +166,7 @@ impl Profile {
             find_max: Some(self.find_max),
             skew: Some(self.skew),
             scan: Some(self.scan),
+            maintenance: self.zero.then_some(Maintenance { scan: self.scan, zero: true }),
             scan_pause: Some(self.scan_pause),
             copies: Some(self.copies),
             seed: Some(self.seed),

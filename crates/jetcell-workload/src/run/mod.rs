@@ -241,7 +241,8 @@ impl Test<'_> {
         let generations: Vec<u32> = starts.iter().map(|start| start.generation).collect();
         test_log::settings(profile, plan, watch);
         if profile.scan {
-            store.start_scan(profile.scan_pause.0);
+            let started = store.start_scan(profile.scan_pause.0, profile.zero);
+            started.map_err(|error| watch.failed(error))?;
         }
         if profile.copies > 1 {
             store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;

@@ -20,7 +20,11 @@ pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observ
         limits.average_log_write_ms, limits.maximum_log_write_ms
     ));
     observer.log(&match profile.scan {
-        true => format!("Background database maintenance: on (pause: {})", profile.scan_pause),
+        true => format!(
+            "Background database maintenance: on{} (pause: {})",
+            if profile.zero { ", with zeroing of deleted data" } else { "" },
+            profile.scan_pause
+        ),
         false => "Background database maintenance: off".to_string(),
     });
     observer.log(&format!(

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod dump;
 pub mod events;
 pub mod export;
+pub mod maintain;
 pub mod man;
 pub mod raid_reliability;
 pub mod recover;

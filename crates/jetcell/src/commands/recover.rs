@@ -21,7 +21,8 @@ use jetcell_vfs::{OpenMode, OverlayVfs, RealOptions, RealVfs, Vfs};
 pub use self::options::files;
 use self::options::mapping;
 use self::report::{Database, Generations, Ignored, Lost, Pages, Report};
-use self::working_set::{WorkingSet, log_directory};
+use self::working_set::WorkingSet;
+pub use self::working_set::log_directory;
 use crate::commands::until::{Until, until};
 use crate::console;
 use crate::in_use::refuse_in_use;
@@ -344,7 +345,7 @@ fn no_database(plan: &RecoveryPlan) -> Error {
 }
 
 /// The error, with ESE's name and number, and the next step.
-fn explained(error: Error) -> Failure {
+pub fn explained(error: Error) -> Failure {
     let advice = match &error {
         Error::LogsMissing { .. } => "; put them back, or use an older copy of the database",
         Error::LogMissing { .. } | Error::CommittedLogsMissing { .. } => {

@@ -10,6 +10,7 @@ mod doctor;
 mod dump;
 mod esrp;
 mod events;
+mod maintain;
 mod manners;
 mod raid_reliability;
 mod recover;

@@ -1,0 +1,464 @@
+//! The scan of one database, step by step.
+
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ese_format::PageNumber;
+use ese_format::checksum::{PageIntegrity, verify_page};
+use ese_format::page::{Page, PageFlags};
+use jetcell_sync::Mutex;
+use jetcell_vfs::{IoBuffer, IoReason};
+
+use super::options::Pace;
+use super::progress::FINDINGS_KEPT;
+use super::zero::zero_page;
+use super::{PageFlaw, ScanOptions, ScanProgress};
+use crate::cache::OnDiskPage;
+use crate::events::{EventKind, PageDamage, PageFault, PassReport};
+use crate::storage::DatabaseFile;
+use crate::transaction::Services;
+use crate::{Error, Result};
+
+/// How often the scan retries a page that is being written, and the time between two tries.
+const ATTEMPTS: u32 = 200;
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+
+/// How long a scan waits for the turn of its database before it asks again.
+const TURN_WAIT: Duration = Duration::from_millis(100);
+
+/// How long, and how often, it waits for clean pages before one batch. A load that always has most of the cache dirty
+/// slows the pass, and does not stop it.
+const CLEAN_WAIT: Duration = Duration::from_millis(5);
+const CLEAN_WAITS: u32 = 20;
+
+/// Pages whose writes it starts each time.
+const CLEANED_PAGES: usize = 256;
+
+/// The progress is stored after so many pages, as in ESE, and after so much time.
+const PAGES_PER_SAVE: u64 = 256;
+const SAVE_AFTER: Duration = Duration::from_secs(1);
+
+const DAY_MS: i64 = 86_400_000;
+
+const FIRST: PageNumber = PageNumber::fixed(1);
+
+/// Stores the progress of a scan in its database.
+pub(crate) trait ProgressKeeper: Send + Sync {
+    /// The pass that was interrupted, and its next page. `None`: there is none.
+    fn load(&self) -> Result<Option<(PassReport, PageNumber)>>;
+    /// Stores the progress. `next` is `None` when the pass is complete.
+    fn save(&self, pass: &PassReport, next: Option<PageNumber>) -> Result<()>;
+}
+
+/// The scan of one database.
+pub(crate) struct DatabaseScan {
+    file: Arc<DatabaseFile>,
+    services: Arc<Services>,
+    /// Held during a step.
+    work: Mutex<Option<Work>>,
+    /// Tells the step to end early.
+    stop: AtomicBool,
+    progress: Mutex<ScanProgress>,
+}
+
+struct Work {
+    options: ScanOptions,
+    keeper: Option<Box<dyn ProgressKeeper>>,
+    buffer: IoBuffer,
+    pace: Pace,
+    next: PageNumber,
+    /// Time at which the next read may begin.
+    due: Duration,
+    /// The pass so far; its seconds are in `ran`.
+    pass: PassReport,
+    /// How long the pass has run.
+    ran: Duration,
+    /// Pages of the pass, and how long it had run, when its progress was stored.
+    saved: (u64, Duration),
+    /// How often this batch has waited for clean pages.
+    waits: u32,
+}
+
+/// What one step has counted and found.
+#[derive(Default)]
+struct Step {
+    pages: u64,
+    uninitialized: u64,
+    examined_again: u64,
+    findings: Vec<(PageNumber, PageFlaw)>,
+    /// Pages that the disk has as they should be, or that memory has newer: they may be overwritten.
+    candidates: Vec<PageNumber>,
+    pass: PassReport,
+    zeroed: u64,
+}
+
+impl DatabaseScan {
+    pub fn new(file: Arc<DatabaseFile>, services: Arc<Services>) -> DatabaseScan {
+        DatabaseScan {
+            file,
+            services,
+            work: Mutex::default(),
+            stop: AtomicBool::default(),
+            progress: Mutex::default(),
+        }
+    }
+
+    /// Progress since the database was attached.
+    pub fn progress(&self) -> ScanProgress {
+        self.progress.lock().clone()
+    }
+
+    /// Starts a scan. Returns `false` if one is running already.
+    pub fn begin(&self, options: ScanOptions, keeper: Option<Box<dyn ProgressKeeper>>) -> Result<bool> {
+        let mut work = self.work.lock();
+        if work.is_some() {
+            return Ok(false);
+        }
+        let stored = keeper.as_ref().map_or(Ok(None), |keeper| keeper.load())?;
+        let bytes = options.pages_per_batch(self.file.page_size) * self.file.page_size.bytes();
+        let mut begun = Work {
+            pace: Pace::new(self.file.cache.fault_times()),
+            options,
+            keeper,
+            buffer: IoBuffer::zeroed(bytes),
+            next: FIRST,
+            due: self.file.vfs.clock().monotonic(),
+            pass: PassReport::default(),
+            ran: Duration::ZERO,
+            saved: (0, Duration::ZERO),
+            waits: 0,
+        };
+        if let Some((pass, next)) = stored.filter(|(pass, _)| pass.zeroing == begun.options.zero) {
+            begun.ran = Duration::from_secs(pass.seconds);
+            begun.saved = (pass.pages, begun.ran);
+            let invocations = pass.invocations + 1;
+            begun.pass = PassReport { database: self.file.path.clone(), invocations, ..pass };
+            begun.next = next;
+            self.describe(&mut begun);
+            let report = begun.pass.clone();
+            self.file.events.report(EventKind::PassResumed { report, page: next });
+        }
+        *work = Some(begun);
+        self.stop.store(false, Ordering::Release);
+        let mut progress = self.progress.lock();
+        progress.running = true;
+        progress.position = None;
+        progress.failure = None;
+        Ok(true)
+    }
+
+    /// Stops the scan, waits for the current step, and stores the progress.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let mut work = self.work.lock();
+        let Some(mut stopped) = work.take() else { return };
+        self.release_turn(&stopped);
+        if stopped.pass.invocations > 0 {
+            self.describe(&mut stopped);
+            // Without it, the pass resumes from what was stored before.
+            let _ = self.save(&mut stopped, true);
+            let (database, zeroing) = (self.file.path.clone(), stopped.options.zero);
+            self.file.events.report(EventKind::PassInterrupted { database, zeroing });
+        }
+        let mut progress = self.progress.lock();
+        progress.pass = stopped.pass;
+        progress.running = false;
+    }
+
+    /// Makes one read of the scan if it is due. Returns the time until the next read; `None` if no scan is running.
+    pub fn step(&self) -> Result<Option<Duration>> {
+        let mut slot = self.work.lock();
+        let Some(work) = slot.as_mut() else { return Ok(None) };
+        let clock = self.file.vfs.clock();
+        let began = clock.monotonic();
+        let early = work.due.saturating_sub(began);
+        if !early.is_zero() {
+            return Ok(Some(early));
+        }
+        if let Some(wait) = self.must_wait(work) {
+            return Ok(Some(wait));
+        }
+        let outcome = self.scan_batch(work);
+        let took = clock.monotonic().saturating_sub(began);
+        work.ran = work.ran.saturating_add(took);
+        let bytes = match outcome {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                work.due = clock.monotonic().saturating_add(work.options.pause);
+                return Err(self.failed(work, error));
+            }
+        };
+        let pause = work.pace.pause(&work.options, bytes, took, self.file.cache.fault_times());
+        work.ran = work.ran.saturating_add(pause);
+        work.due = clock.monotonic().saturating_add(pause);
+        let ended = work.pass.invocations == 0;
+        if ended && work.options.single_pass {
+            *slot = None;
+            self.progress.lock().running = false;
+            return Ok(None);
+        }
+        Ok(Some(pause))
+    }
+
+    /// How long the pass must wait, because it is the turn of another database or too much of the cache is dirty.
+    fn must_wait(&self, work: &mut Work) -> Option<Duration> {
+        let turn = work.options.turn.as_ref();
+        if turn.is_some_and(|turn| !turn.take(self.cache_id(), self.file.file_id)) {
+            return Some(TURN_WAIT);
+        }
+        let counters = work.options.zero.then(|| self.file.cache.counters());
+        // The pass must not flood the cache with dirty pages: sessions would wait for them to be written.
+        if counters.is_some_and(|now| now.dirty * 2 > now.frames) && work.waits < CLEAN_WAITS {
+            work.waits += 1;
+            // A failed write is reported by the cache, to all that use it.
+            let _ = self.file.cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
+            return Some(CLEAN_WAIT);
+        }
+        work.waits = 0;
+        None
+    }
+
+    fn release_turn(&self, work: &Work) {
+        if let Some(turn) = &work.options.turn {
+            turn.release(self.cache_id(), self.file.file_id);
+        }
+    }
+
+    fn cache_id(&self) -> usize {
+        Arc::as_ptr(&self.file.cache) as usize
+    }
+
+    /// Notes a failure, and reports it unless it is the one of the step before.
+    fn failed(&self, work: &Work, error: Error) -> Error {
+        let what = error.to_string();
+        let mut progress = self.progress.lock();
+        if progress.failure.as_ref() != Some(&what) {
+            progress.failure = Some(what.clone());
+            let (database, zeroing) = (self.file.path.clone(), work.options.zero);
+            let error = error.jet_code();
+            self.file.events.report(EventKind::PassFailed { database, zeroing, error, what });
+        }
+        error
+    }
+
+    /// Brings seconds and days of the pass up to date.
+    fn describe(&self, work: &mut Work) {
+        let now = self.file.vfs.clock().unix_ms();
+        work.pass.seconds = work.ran.as_secs();
+        work.pass.days = (now - work.pass.began_unix_ms).max(0) as u64 / DAY_MS as u64 + 1;
+    }
+
+    fn begin_pass(&self, work: &mut Work) {
+        let began_unix_ms = self.file.vfs.clock().unix_ms();
+        let (database, zeroing) = (self.file.path.clone(), work.options.zero);
+        work.pass = PassReport { database, zeroing, began_unix_ms, invocations: 1, ..PassReport::default() };
+        (work.ran, work.saved) = (Duration::ZERO, (0, Duration::ZERO));
+        self.progress.lock().pass_began = Some(began_unix_ms);
+        let database = self.file.path.clone();
+        self.file.events.report(EventKind::PassStarted { database, zeroing });
+    }
+
+    /// Reads a batch and works on its pages. Returns its bytes.
+    fn scan_batch(&self, work: &mut Work) -> Result<usize> {
+        let page_bytes = self.file.page_size.bytes();
+        let last = self.file.file_pages()?;
+        if work.pass.invocations == 0 {
+            self.begin_pass(work);
+        }
+        let left = last.saturating_add(1).saturating_sub(work.next.get()) as usize;
+        let count = left.min(work.buffer.len() / page_bytes);
+        let bytes = &mut work.buffer[..count * page_bytes];
+        let mut step = Step::default();
+        if !bytes.is_empty() {
+            // At least one page of a batch that cannot be read is unreadable, so each page is read separately.
+            let offset = self.file.page_size.offset_of(work.next);
+            let whole = self.file.file.read_at(offset, bytes, IoReason::Scan).is_ok();
+            for (index, page) in bytes.chunks_exact_mut(page_bytes).enumerate() {
+                if self.stop.load(Ordering::Acquire) {
+                    return Ok(0);
+                }
+                self.judge(work.next.plus(index as u32), page, whole, work.options.zero, &mut step)?;
+            }
+            if !self.zero(&mut step)? {
+                return Ok(0);
+            }
+        }
+        let end = work.next.plus(count as u32);
+        self.count(work, step, count * page_bytes, end);
+        work.next = end;
+        if end.get() > last {
+            self.end_pass(work)?;
+        } else {
+            self.save(work, false)?;
+        }
+        self.progress.lock().failure = None;
+        Ok(count * page_bytes)
+    }
+
+    /// Adds what a step has found to the counters, and reports it.
+    fn count(&self, work: &mut Work, step: Step, bytes: usize, end: PageNumber) {
+        let pass = &mut work.pass;
+        pass.pages += step.pages;
+        pass.uninitialized += step.uninitialized;
+        pass.bad += step.findings.len() as u64;
+        pass.unchanged += step.pass.unchanged;
+        pass.unused_zeroed += step.pass.unused_zeroed;
+        pass.used += step.pass.used;
+        pass.records_zeroed += step.pass.records_zeroed;
+        pass.chunks_zeroed += step.pass.chunks_zeroed;
+        for (page, flaw) in &step.findings {
+            self.report(*page, flaw);
+        }
+        let mut progress = self.progress.lock();
+        progress.reads += u64::from(bytes > 0);
+        progress.bytes += bytes as u64;
+        progress.position = PageNumber::new(end.get() - 1);
+        progress.pages += step.pages;
+        progress.uninitialized += step.uninitialized;
+        progress.examined_again += step.examined_again;
+        progress.bad += step.findings.len() as u64;
+        progress.zeroed += step.zeroed;
+        progress.pass = work.pass.clone();
+        for (page, flaw) in step.findings {
+            progress.corrected += u64::from(matches!(flaw, PageFlaw::FlippedBits(_)));
+            if progress.findings.len() < FINDINGS_KEPT || progress.findings.contains_key(&page) {
+                progress.findings.insert(page, flaw);
+            }
+        }
+    }
+
+    fn report(&self, page: PageNumber, flaw: &PageFlaw) {
+        let (file, offset) = (self.file.path.clone(), self.file.page_size.offset_of(page));
+        let fault = match flaw {
+            PageFlaw::FlippedBits(bits) => PageFault::Corrected(bits.clone()),
+            PageFlaw::WrongPage(stored) => PageFault::WrongPage(*stored),
+            PageFlaw::Checksum => PageFault::Checksum,
+            PageFlaw::Unreadable(why) => PageFault::Unreadable(why.clone()),
+        };
+        let bytes = self.file.page_size.bytes() as u64;
+        let damage = PageDamage { file: file.clone(), offset, bytes, page, fault };
+        self.file.events.report(EventKind::PageDamaged(damage));
+        if !matches!(flaw, PageFlaw::FlippedBits(_)) {
+            self.file.events.report(EventKind::ScanFoundPage { file, offset, page, what: flaw.to_string() });
+        }
+    }
+
+    fn end_pass(&self, work: &mut Work) -> Result<()> {
+        self.describe(work);
+        if let Some(keeper) = &work.keeper {
+            keeper.save(&work.pass, None)?;
+        }
+        let now = self.file.vfs.clock().unix_ms();
+        {
+            let mut progress = self.progress.lock();
+            progress.passes += 1;
+            progress.last_pass_ended = Some(now);
+            progress.pass = work.pass.clone();
+        }
+        self.file.events.report(EventKind::PassCompleted(work.pass.clone()));
+        self.release_turn(work);
+        work.next = FIRST;
+        work.pass.invocations = 0;
+        Ok(())
+    }
+
+    /// Stores the progress of the pass if that is due.
+    fn save(&self, work: &mut Work, now: bool) -> Result<()> {
+        let (pages, ran) = work.saved;
+        let due = work.pass.pages >= pages + PAGES_PER_SAVE || work.ran >= ran.saturating_add(SAVE_AFTER);
+        if !now && !due {
+            return Ok(());
+        }
+        self.describe(work);
+        if let Some(keeper) = &work.keeper {
+            keeper.save(&work.pass, Some(work.next))?;
+        }
+        work.saved = (work.pass.pages, work.ran);
+        Ok(())
+    }
+
+    /// Overwrites what is left of deleted data. `false`: the scan is to stop.
+    fn zero(&self, step: &mut Step) -> Result<bool> {
+        for page in std::mem::take(&mut step.candidates) {
+            if self.stop.load(Ordering::Acquire) {
+                return Ok(false);
+            }
+            let zeroed = match zero_page(&self.services, &self.file, page) {
+                Ok(zeroed) => zeroed,
+                // The page was good a moment ago. The next pass says whether it is bad.
+                Err(Error::Corrupt { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            step.pass.unchanged += u64::from(zeroed.unchanged);
+            step.pass.unused_zeroed += u64::from(zeroed.unused);
+            step.pass.used += u64::from(zeroed.used);
+            step.pass.records_zeroed += zeroed.records;
+            step.pass.chunks_zeroed += zeroed.chunks;
+            step.zeroed += u64::from(zeroed.changed);
+        }
+        Ok(true)
+    }
+
+    fn judge(
+        &self,
+        number: PageNumber,
+        page: &mut [u8],
+        was_read: bool,
+        zeroing: bool,
+        step: &mut Step,
+    ) -> Result<()> {
+        let size = self.file.page_size;
+        let first = if was_read { verify_page(page, size, number) } else { PageIntegrity::Bad };
+        let in_doubt = !matches!(first, PageIntegrity::Good | PageIntegrity::Zero);
+        let (zero, flaw) = match first {
+            _ if in_doubt => self.judge_again(number, page)?,
+            first => (first == PageIntegrity::Zero, None),
+        };
+        step.pages += 1;
+        step.uninitialized += u64::from(zero);
+        step.examined_again += u64::from(in_doubt);
+        if zeroing && !zero && flaw.is_none() {
+            let known = !in_doubt && Page::new(page, size).flags().contains(PageFlags::SCRUBBED);
+            // A page in memory may have changed since it was written.
+            match known && !self.file.cache.contains(self.file.page_key(number)) {
+                true => step.pass.unchanged += 1,
+                false => step.candidates.push(number),
+            }
+        }
+        step.findings.extend(flaw.map(|flaw| (number, flaw)));
+        Ok(())
+    }
+
+    /// Whether the page is zero, and what is wrong with it, without a concurrent write.
+    fn judge_again(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
+        for _ in 0..ATTEMPTS {
+            if self.stop.load(Ordering::Acquire) {
+                break;
+            }
+            let flaw =
+                match self.file.cache.verify_on_disk(self.file.page_key(number), page, IoReason::Scan)? {
+                    OnDiskPage::Busy => {
+                        self.file.vfs.clock().sleep(RETRY_AFTER);
+                        continue;
+                    }
+                    OnDiskPage::Superseded => return Ok((false, None)),
+                    OnDiskPage::Unreadable(error) => PageFlaw::Unreadable(error.to_string()),
+                    OnDiskPage::Verified(verdict) => match verdict {
+                        PageIntegrity::Good => return Ok((false, None)),
+                        PageIntegrity::Zero => return Ok((true, None)),
+                        PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
+                        // A small page shows a wrong number only by its checksum, so any damage looks like some other
+                        // number.
+                        PageIntegrity::WrongPage { stored } if stored <= self.file.file_pages()? => {
+                            PageFlaw::WrongPage(stored)
+                        }
+                        PageIntegrity::WrongPage { .. } | PageIntegrity::Bad => PageFlaw::Checksum,
+                    },
+                };
+            return Ok((false, Some(flaw)));
+        }
+        // A page that is written all the time is checked in the next pass.
+        Ok((false, None))
+    }
+}

@@ -1,0 +1,94 @@
+//! `jetcell maintain`, on the databases of a test.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+const STORE: [&str; 2] = ["d/log001", "d/Jetstress001001.edb"];
+
+fn store() -> Cell {
+    let cell = Cell::with_limits();
+    cell.run("out", 0, &["--dir", "d", "--size", "32MiB", "--duration", "1s"]);
+    cell
+}
+
+/// The result of a pass.
+#[track_caller]
+fn maintained(cell: &Cell, exit: i32, options: &[&str]) -> Value {
+    let output = cell.program(&[&["maintain"], &STORE[..], &["--json"], options].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(exit), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_stopped_store_is_scanned_and_zeroed_and_a_damaged_page_is_named() {
+    let cell = store();
+    let first = maintained(&cell, 0, &["--tasks", "scan,zero"]);
+    let count = |result: &Value, name: &str| result["databases"][0][name].as_u64().unwrap();
+    assert!(first["complete"] == true && count(&first, "used") > 100, "{first}");
+    assert_eq!((count(&first, "bad"), count(&first, "remainder")), (0, 0), "{first}");
+    // What has not changed since is not written again.
+    let second = maintained(&cell, 0, &["--tasks", "scan,zero", "--batch", "320KiB"]);
+    assert!(count(&second, "unchanged") > 100 && count(&second, "used") < count(&first, "used"), "{second}");
+    let checked = cell.program(&["check", "--structure", STORE[1]]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    let events = cell.program(&["events", STORE[0], "--id", "722"]).output().unwrap();
+    let events = String::from_utf8(events.stdout).unwrap();
+    assert!(events.lines().count() == 2 && events.contains("pages unchanged since last zero"), "{events}");
+
+    let page_bytes = 32 << 10;
+    let file = fs::File::options().write(true).open(cell.path(STORE[1])).unwrap();
+    file.write_all_at(&[0x5a; 300], (60 + 1) * page_bytes + 2000).unwrap();
+    drop(file);
+    let found = maintained(&cell, 1, &[]);
+    let findings = found["databases"][0]["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{found}");
+    assert_eq!(findings[0]["page"], 60, "{found}");
+    let events = cell.program(&["events", STORE[0], "--id", "727"]).output().unwrap();
+    assert_eq!(String::from_utf8(events.stdout).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_pass_that_was_killed_resumes() {
+    let cell = store();
+    let mut slow =
+        cell.program(&[&["maintain"], &STORE[..], &["--pause", "40ms", "--batch", "64KiB"]].concat());
+    let mut child = slow.spawn().unwrap();
+    let began = std::time::Instant::now();
+    let has_begun = || {
+        fs::read_to_string(cell.path("d/log001/events.jsonl")).is_ok_and(|text| text.contains("\"id\":717"))
+    };
+    while !has_begun() {
+        assert!(began.elapsed().as_secs() < 30);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // The progress is stored every second.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resumed = maintained(&cell, 0, &[]);
+    let database = &resumed["databases"][0];
+    assert_eq!(database["invocations"], 2, "{resumed}");
+    let bytes = fs::metadata(cell.path(STORE[1])).unwrap().len();
+    assert!(database["pages"].as_u64().unwrap() <= bytes / (32 << 10), "{resumed}");
+}
+
+#[test]
+fn impossible_requests_change_nothing() {
+    let cell = Cell::new();
+    cell.make_dir("empty");
+    for (options, said) in [
+        (&["empty", "--tasks", "zero"][..], "needs scan"),
+        (&["empty", "--pause", "61s"], "from 0 to 60 s"),
+        (&["empty", "--batch", "4KiB"], "64 KiB"),
+        (&["empty", "--rate", "0"], "rate"),
+        (&["empty"], "log"),
+        (&["nowhere"], "nowhere"),
+    ] {
+        let refused = cell.program_refused(&[&["maintain"], options].concat());
+        assert!(refused.contains(said), "{options:?}: {refused}");
+    }
+}
