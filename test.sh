@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
+scripts/check-tools.sh
 scripts/setup-readers.sh
 
 cargo fmt --all --check
