@@ -87,8 +87,7 @@ fn result_lines(result: &RunResult) -> Vec<String> {
             backup.bad()
         )
     });
-    let continued = (result.parts.len() > 1)
-        .then(|| format!("Interrupted {} times and continued", result.parts.len() - 1));
+    let continued = tables::interruptions(result);
     let drifts = result
         .trends
         .iter()

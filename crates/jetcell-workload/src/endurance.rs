@@ -1,5 +1,7 @@
-//! A stress test that can be continued: what it has measured so far is kept in a small file beside the first database, from
+//! A stress test that can be continued: what it has measured so far is kept in two files beside the first database, from
 //! before its load until its end. `--resume` continues a test that a crash of the program or of the machine interrupted.
+
+mod state_files;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,11 +15,13 @@ use crate::profile::{Options, Profile, Source, TestKind};
 use crate::refusal::{Refusal, refuse};
 use crate::result::Part;
 
-/// Name of the file, in the directory of the first database.
+pub(crate) use state_files::StateFiles;
+
+/// Name of the file with a whole state, in the directory of the first database.
 const FILE: &str = "jetcell-stress.json";
 
 /// Version of the layout below.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The histograms of a thousand databases are smaller than this.
 const KEPT: KeptFile =
@@ -27,6 +31,9 @@ const KEPT: KeptFile =
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Endurance {
     version: u32,
+    /// Nanoseconds since 1970 at which this state was stored whole: what later increments name.
+    #[serde(default)]
+    number: u64,
     profile: Profile,
     /// Directory of the results.
     pub(crate) output: PathBuf,
@@ -57,6 +64,7 @@ impl Endurance {
     pub(crate) fn begin(profile: &Profile, output: &Path) -> Endurance {
         Endurance {
             version: VERSION,
+            number: 0,
             profile: with_absolute_paths(profile),
             output: absolute(output),
             parts: Vec::new(),
@@ -74,7 +82,7 @@ impl Endurance {
             Some(test) if test.version != VERSION => {
                 refuse(format!("{} is of another version: {}", dir.join(FILE).display(), KEPT.advice))
             }
-            test => Ok(test),
+            test => test.map(|test| state_files::with_increments(test, dir)).transpose(),
         }
     }
 
@@ -114,38 +122,53 @@ impl Endurance {
     }
 
     /// The whole measurement: that of the parts before, and that of the part that is running.
-    pub(crate) fn joined(&self, part: Measurement) -> Measurement {
+    pub(crate) fn joined(&self, mut part: Measurement) -> Measurement {
+        let of_part = std::mem::take(&mut part.samples);
+        let samples = self.samples.iter().cloned().chain(of_part).collect();
+        Measurement { samples, ..self.joined_totals(part) }
+    }
+
+    /// The same without samples.
+    pub(crate) fn joined_totals(&self, part: Measurement) -> Measurement {
         let mut io = part.io;
-        io.resize_with(io.len().max(self.io.len()), InstanceIo::default);
-        io.iter_mut().zip(&self.io).for_each(|(io, before)| io.add(before));
+        add_io(&mut io, &self.io);
         let mut tally = self.tally.clone();
         tally.add(&part.tally);
         let mut cache = part.cache;
-        cache.stalls += self.stalls;
-        let seconds = part.seconds + self.seconds;
-        let samples = self.samples.iter().cloned().chain(part.samples).collect();
-        Measurement { seconds, io, tally, cache, samples, ..part }
+        cache.stalls = cache.stalls.saturating_add(self.stalls);
+        Measurement { seconds: part.seconds + self.seconds, io, tally, cache, ..part }
     }
 
-    /// The state after a measurement, the parts before included.
+    /// The totals of the parts before.
+    pub(crate) fn totals(&self) -> Measurement {
+        self.joined_totals(Measurement::default())
+    }
+
+    /// The state after a measurement, the parts before included, as it is stored.
     pub(crate) fn after(&self, whole: &Measurement, parts: Vec<Part>) -> Endurance {
         Endurance {
+            version: self.version,
+            number: 0,
+            profile: self.profile.clone(),
+            output: self.output.clone(),
             parts,
             seconds: whole.seconds,
             io: whole.io.clone(),
             tally: whole.tally.clone(),
             stalls: whole.cache.stalls,
-            ..self.clone()
+            samples: Vec::new(),
         }
     }
 
-    /// Writes the file.
-    pub(crate) fn write(&self) -> io::Result<()> {
-        self.profile.dirs.first().map_or(Ok(()), |dir| KEPT.write(dir, self))
-    }
-
-    /// Removes the file: the test has ended.
+    /// Removes the files: the test has ended.
     pub(crate) fn end(dir: &Path) -> io::Result<()> {
-        KEPT.remove(dir)
+        KEPT.remove(dir)?;
+        state_files::remove(dir)
     }
+}
+
+/// Adds the I/O of each instance.
+fn add_io(io: &mut Vec<InstanceIo>, more: &[InstanceIo]) {
+    io.resize_with(io.len().max(more.len()), InstanceIo::default);
+    io.iter_mut().zip(more).for_each(|(io, more)| io.add(more));
 }

@@ -97,6 +97,12 @@ pub trait Observer {
     }
     /// The measurement so far.
     fn measured(&mut self, _so_far: Measurement) {}
+    /// Whether the observer wants the totals so far. The run asks several times per second.
+    fn wants_totals(&self) -> bool {
+        false
+    }
+    /// The measurement so far, without samples and repetitions.
+    fn totals(&mut self, _so_far: Measurement) {}
 }
 
 /// Time between two calls of [`Observer::counters`].

@@ -18,6 +18,7 @@ use crate::table::{Cell, Column, Table};
 pub(crate) use jetstress::INSTANCES;
 pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
+pub(crate) use stress::interruptions;
 
 /// The word for a verdict.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {

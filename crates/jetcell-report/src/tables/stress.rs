@@ -1,5 +1,6 @@
 //! The tables of a stress test.
 
+use chrono::DateTime;
 use jetcell_workload::measurement::Trend;
 use jetcell_workload::result::{Part, RunResult};
 
@@ -16,24 +17,55 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
 
 /// The parts between interruptions.
 fn parts(result: &RunResult) -> Table {
+    let last = result.parts.len() - 1;
     let row = |(number, part): (usize, &Part)| {
+        let next = result.parts.get(number + 1);
+        let interruption = next.and_then(|next| seconds_between(&part.ended, &next.started));
+        let of_interrupted = |seconds: Option<f64>| match seconds {
+            Some(seconds) if number < last => span(seconds).into(),
+            _ => Cell::from("–"),
+        };
         vec![
             (number + 1).to_string().into(),
             part.started.as_str().into(),
             part.ended.as_str().into(),
             span(part.measured_seconds).into(),
+            of_interrupted(Some(part.missing_seconds)),
+            of_interrupted(interruption),
         ]
     };
-    let table = Table::words("Parts of the Stress Test", &["Part", "Started", "Ended", "Measured"])
-        .rows(result.parts.iter().enumerate().map(row));
-    match result.parts.len() {
-        1 => table.note("The test was not interrupted."),
-        count => table.note(format!(
-            "The test was interrupted {} times and continued. Figures are of all parts together. After an interruption \
-             the cache was warmed again, and at most the last ten seconds before it are missing.",
-            count - 1
+    let columns = ["Part", "Started", "Ended", "Measured", "Missing at most", "Interrupted for"];
+    let table =
+        Table::words("Parts of the Stress Test", &columns).rows(result.parts.iter().enumerate().map(row));
+    match interruptions(result) {
+        None => table.note("The test was not interrupted."),
+        Some(interruptions) => table.note(format!(
+            "{interruptions}. Figures are of all parts together. After an interruption the cache was warmed again."
         )),
     }
+}
+
+/// How often the test was interrupted, and what is missing, in a sentence without its full stop; `None` if it was not.
+pub(crate) fn interruptions(result: &RunResult) -> Option<String> {
+    let (_, interrupted) = result.parts.split_last()?;
+    let missing: f64 = interrupted.iter().map(|part| part.missing_seconds).sum();
+    (!interrupted.is_empty()).then(|| {
+        format!(
+            "The test was interrupted {} and continued; at most about {} of its measured time is missing",
+            times(interrupted.len()),
+            span(missing)
+        )
+    })
+}
+
+fn times(count: usize) -> String {
+    if count == 1 { "once".into() } else { format!("{count} times") }
+}
+
+/// Seconds between two times of a result.
+fn seconds_between(earlier: &str, later: &str) -> Option<f64> {
+    let time = |text| DateTime::parse_from_rfc3339(text).ok();
+    Some((time(later)? - time(earlier)?).as_seconds_f64().max(0.0))
 }
 
 fn trends(result: &RunResult) -> Table {

@@ -232,6 +232,10 @@ impl Drive<'_> {
                 Goal::Work(work) => observer.advance(work.done(), "beside the load"),
             }
             heartbeat.beat(observer, || self.snapshot(load, clock));
+            if observer.wants_totals() {
+                let now = self.snapshot(load, clock);
+                observer.totals(view.totals(&now, load, load.tally()));
+            }
             let window_end = window.saturating_mul(view.repetitions.len() as u32 + 1);
             let nearest = window_end.min(next).saturating_sub(elapsed);
             std::thread::sleep(TICK.min(nearest));
@@ -305,18 +309,25 @@ impl Window {
 
     /// The figures so far. Whether the measurement is complete, and how it failed, is not known here.
     fn measured(&self, load: &Load<'_>, tally: Tally) -> Measurement {
-        let Window { first, last, .. } = self;
-        let seconds = last.at - first.at;
+        let totals = self.totals(&self.last, load, tally);
         Measurement {
-            host: self.last_host.since(&self.first_host, seconds, seconds),
+            host: self.last_host.since(&self.first_host, totals.seconds, totals.seconds),
             host_samples: self.host_samples.clone(),
-            open_loop: load.open_loop(),
             repetitions: self.repetitions.clone(),
-            seconds,
+            samples: self.samples.clone(),
+            ..totals
+        }
+    }
+
+    /// The totals from the begin to this snapshot.
+    fn totals(&self, last: &Snapshot, load: &Load<'_>, tally: Tally) -> Measurement {
+        let first = &self.first;
+        Measurement {
+            open_loop: load.open_loop(),
+            seconds: last.at - first.at,
             io: first.io.iter().zip(&last.io).map(|(earlier, later)| later.since(earlier)).collect(),
             cache: CacheState { stalls: last.cache.stalls.saturating_sub(first.cache.stalls), ..last.cache },
             tally,
-            samples: self.samples.clone(),
             ..Measurement::default()
         }
     }

@@ -50,7 +50,7 @@ impl InstanceIo {
         self.scan_read.add(&other.scan_read);
         self.log_copy_read.add(&other.log_copy_read);
         self.backup_read.add(&other.backup_read);
-        self.errors += other.errors;
+        self.errors = self.errors.saturating_add(other.errors);
     }
 
     /// The I/O since the state `earlier`.

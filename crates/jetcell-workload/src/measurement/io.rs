@@ -29,9 +29,9 @@ impl IoTotals {
 
     /// Adds the transfers of `other`.
     pub fn add(&mut self, other: &IoTotals) {
-        self.operations += other.operations;
-        self.bytes += other.bytes;
-        self.latency_us += other.latency_us;
+        self.operations = self.operations.saturating_add(other.operations);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.latency_us = self.latency_us.saturating_add(other.latency_us);
         self.latencies.add(&other.latencies);
     }
 

@@ -14,7 +14,10 @@ const HEADER: &str = "at_seconds,seconds,instance,operations_per_second,cache_us
     log_reads_per_second,log_read_ms,log_read_bytes,log_writes_per_second,log_write_ms,log_write_bytes";
 
 /// Writes `samples.csv`.
-pub struct SampleFile(BufWriter<File>);
+pub struct SampleFile {
+    file: BufWriter<File>,
+    synced: bool,
+}
 
 impl SampleFile {
     /// Starts the file.
@@ -22,7 +25,13 @@ impl SampleFile {
         let mut file = BufWriter::new(File::create(path)?);
         writeln!(file, "{HEADER}")?;
         file.flush()?;
-        Ok(SampleFile(file))
+        Ok(SampleFile { file, synced: false })
+    }
+
+    /// Syncs each sample from now on, so that it survives a crash of the machine, too.
+    #[must_use]
+    pub fn synced(self) -> SampleFile {
+        SampleFile { synced: true, ..self }
     }
 
     /// Continues a file that has these samples. After a crash it has the old content or the new one.
@@ -30,25 +39,25 @@ impl SampleFile {
         let unfinished = path.with_extension("csv.tmp");
         let mut file = SampleFile::create(&unfinished)?;
         samples.iter().try_for_each(|sample| file.add(sample))?;
-        file.0.get_ref().sync_all()?;
+        file.file.get_ref().sync_all()?;
         std::fs::rename(&unfinished, path)?;
         Ok(file)
     }
 
     /// Discards all samples, because another measurement replaces them.
     pub fn restart(&mut self) -> io::Result<()> {
-        self.0.flush()?;
-        self.0.get_mut().set_len(0)?;
-        self.0.seek(io::SeekFrom::Start(0))?;
-        writeln!(self.0, "{HEADER}")?;
-        self.0.flush()
+        self.file.flush()?;
+        self.file.get_mut().set_len(0)?;
+        self.file.seek(io::SeekFrom::Start(0))?;
+        writeln!(self.file, "{HEADER}")?;
+        self.file.flush()
     }
 
     /// Adds an interval.
     pub fn add(&mut self, sample: &Sample) -> io::Result<()> {
         for (number, instance) in sample.instances.iter().enumerate() {
             write!(
-                self.0,
+                self.file,
                 "{:.3},{:.3},{},{:.3},{},{}",
                 sample.at_seconds,
                 sample.seconds,
@@ -61,14 +70,15 @@ impl SampleFile {
                 [instance.database_read, instance.database_write, instance.log_read, instance.log_write]
             {
                 write!(
-                    self.0,
+                    self.file,
                     ",{:.3},{:.3},{:.0}",
                     rates.per_second, rates.average_ms, rates.average_bytes
                 )?;
             }
-            writeln!(self.0)?;
+            writeln!(self.file)?;
         }
-        self.0.flush()
+        self.file.flush()?;
+        if self.synced { self.file.get_ref().sync_data() } else { Ok(()) }
     }
 }
 

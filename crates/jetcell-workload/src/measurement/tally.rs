@@ -32,7 +32,7 @@ pub struct Tally {
 impl Tally {
     /// Operations of all kinds.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
     }
 
     /// Counts a record with wrong content.
@@ -49,16 +49,32 @@ impl Tally {
             mine.add(others);
         }
         for (mine, others) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += others;
+            *mine = mine.saturating_add(*others);
         }
         self.durable_commits.add(&other.durable_commits);
         self.batches.resize(self.batches.len().max(other.batches.len()), 0);
         for (mine, others) in self.batches.iter_mut().zip(&other.batches) {
-            *mine += others;
+            *mine = mine.saturating_add(*others);
         }
-        self.conflicts += other.conflicts;
-        self.misses += other.misses;
-        self.wrong_records += other.wrong_records;
-        self.wrong.extend(other.wrong.iter().take(WRONG_RECORDS_KEPT - self.wrong.len()).cloned());
+        self.conflicts = self.conflicts.saturating_add(other.conflicts);
+        self.misses = self.misses.saturating_add(other.misses);
+        self.wrong_records = self.wrong_records.saturating_add(other.wrong_records);
+        let room = WRONG_RECORDS_KEPT.saturating_sub(self.wrong.len());
+        self.wrong.extend(other.wrong.iter().take(room).cloned());
+    }
+
+    /// The work since the state `earlier`.
+    pub(crate) fn since(&self, earlier: &Tally) -> Tally {
+        let batches = self.batches.iter().zip(earlier.batches.iter().chain(std::iter::repeat(&0)));
+        Tally {
+            operations: std::array::from_fn(|kind| self.operations[kind].since(&earlier.operations[kind])),
+            counts: std::array::from_fn(|kind| self.counts[kind].saturating_sub(earlier.counts[kind])),
+            durable_commits: self.durable_commits.since(&earlier.durable_commits),
+            batches: batches.map(|(now, before)| now.saturating_sub(*before)).collect(),
+            conflicts: self.conflicts.saturating_sub(earlier.conflicts),
+            misses: self.misses.saturating_sub(earlier.misses),
+            wrong_records: self.wrong_records.saturating_sub(earlier.wrong_records),
+            wrong: self.wrong.get(earlier.wrong.len()..).unwrap_or_default().to_vec(),
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! The kinds of storage tests, and which options each of them has.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::options::OptionInfo;
 
 /// A kind of storage test. Jetstress: `Type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestKind {
     /// A load is measured and judged.
@@ -34,7 +36,7 @@ const ONLY: &[(&str, &[TestKind])] = &[
 ];
 
 impl TestKind {
-    /// All kinds.
+    /// All kinds, in the order of the appendices of an ESRP document.
     pub const ALL: [TestKind; 4] = [Performance, Stress, Backup, Recovery];
 
     /// The name of the command, and of the test in results.
@@ -69,5 +71,11 @@ impl TestKind {
             Some((_, tests)) => tests.contains(&self),
             None => !speed || self.judges_speed(),
         }
+    }
+}
+
+impl fmt::Display for TestKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

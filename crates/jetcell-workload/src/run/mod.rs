@@ -2,10 +2,10 @@
 //! their own between these.
 
 mod assembly;
+mod background_writer;
 mod backup;
 mod event_log;
 mod in_parallel;
-mod interim;
 mod recorder;
 mod recovery;
 mod test_log;
@@ -30,7 +30,6 @@ use crate::refusal::Refusal;
 use crate::result::RunResult;
 use crate::run::assembly::{Loaded, analysis, assemble, not_ended};
 use crate::run::event_log::Event;
-use crate::run::interim::Interim;
 use crate::run::recorder::{Recorder, Subject};
 use crate::units::TimeSpan;
 
@@ -87,17 +86,14 @@ pub fn run(
     let path = plan.output.join("result.json");
     let mut unfinished =
         not_ended(assemble(profile, &plan, &started, &watch.history, &Loaded::default(), None, None));
-    let interim = unfinished.write(&path).and_then(|()| Interim::start(path.clone()));
-    watch.interim = Some(interim.map_err(unwritable)?);
+    unfinished.write(&path).and_then(|()| watch.start_writers(path.clone())).map_err(unwritable)?;
     let initial_bytes = plan.initial_bytes();
     watch.subject = Some(Subject { profile: profile.clone(), plan: plan.clone(), started, initial_bytes });
 
     let worked = test.work(watch, &mut samples);
     watch.close_phase();
     // From here on this thread is the only writer of the file.
-    if let Some(Err(error)) = watch.interim.take().map(Interim::end) {
-        watch.log(&format!("result.json could not be rewritten during the run: {error}"));
-    }
+    watch.end_writers();
     let (loaded, verification) = worked.inspect_err(|error| {
         // The stored result must not look like a running test. If this write fails, too, the stored reason still says that
         // the run may have failed.
@@ -135,6 +131,7 @@ fn begin_files(
     let Some(test) = endurance else {
         if profile.test == TestKind::Stress {
             watch.endurance = Some(Endurance::begin(profile, &plan.output));
+            return SampleFile::create(&path).map(SampleFile::synced);
         }
         return SampleFile::create(&path);
     };
@@ -145,7 +142,7 @@ fn begin_files(
     });
     let test = test.with_samples(before);
     watch.event(&Event::RunContinued { part: test.parts.len() + 1, measured_seconds: test.seconds });
-    let samples = SampleFile::continued(&path, test.samples())?;
+    let samples = SampleFile::continued(&path, test.samples())?.synced();
     watch.endurance = Some(test);
     Ok(samples)
 }
@@ -258,6 +255,7 @@ impl Test<'_> {
             watch.log(&format!("{}: {batches} batches", instance.database.display()));
         }
         let (measured, parts) = watch.joined(measured);
+        watch.store_state(&measured, &parts);
         test_log::figures(&analysis(&measured, profile.threads), watch);
         for scanned in &scan {
             let ScanSummary { pages, passes, bad, .. } = scanned;

@@ -3,11 +3,14 @@
 
 use std::fmt;
 use std::io;
-use std::time::Instant;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Local};
+use parking_lot::Mutex;
 
-use crate::endurance::Endurance;
+use crate::endurance::{Endurance, StateFiles};
 use crate::event_file::{EventFile, rfc3339};
 use crate::layout::Plan;
 use crate::measurement::{Measurement, Sample, Snapshot};
@@ -16,8 +19,16 @@ use crate::profile::Profile;
 use crate::result::{Part, PhaseTime, RunResult};
 use crate::run::RunError;
 use crate::run::assembly::{History, Loaded, assemble, not_ended};
+use crate::run::background_writer::{BackgroundWriter, Interval};
 use crate::run::event_log::Event;
-use crate::run::interim::Interim;
+
+/// A long run has much to write, so its result is rewritten less often. Rewriting `result.json` without a sync cannot make the
+/// tested file system write all its dirty data; a killed process loses nothing, and after a power failure the file may be an older
+/// one or empty.
+const INTERIM_RESULT: Interval = Interval { every: Duration::from_secs(10), idle: 100 };
+
+/// How often the state of a stress test is stored: so much is missing after a crash.
+const STRESS_STATE: Interval = Interval { every: Duration::from_secs(1), idle: 1 };
 
 /// Passes events on and records them.
 pub(crate) struct Recorder<'a> {
@@ -25,12 +36,14 @@ pub(crate) struct Recorder<'a> {
     pub(crate) history: History,
     began: Instant,
     /// The writer of interim results, once the output directory exists, and its inputs.
-    pub(crate) interim: Option<Interim>,
+    interim: Option<(BackgroundWriter, PathBuf)>,
     pub(crate) subject: Option<Subject>,
     /// The stress test so far, without the part that is running.
     pub(crate) endurance: Option<Endurance>,
     /// The part of a stress test that is running.
     part: Option<Part>,
+    /// Where the state of a stress test is stored, and the writer, while a part is running.
+    states: Option<(Arc<Mutex<StateFiles>>, BackgroundWriter)>,
     pub(crate) events: Option<EventFile>,
 }
 
@@ -64,11 +77,21 @@ impl Observer for Recorder<'_> {
         self.observer.counters(now);
     }
     fn wants_measured(&self) -> bool {
-        self.interim.as_ref().is_some_and(Interim::is_due)
+        self.interim.as_ref().is_some_and(|(writer, _)| writer.is_due())
     }
     fn measured(&mut self, so_far: Measurement) {
         let (measured, parts) = self.joined(so_far);
         self.publish(Loaded { measured, parts, ..Loaded::default() });
+    }
+    fn wants_totals(&self) -> bool {
+        self.states.as_ref().is_some_and(|(_, writer)| writer.is_due())
+    }
+    fn totals(&mut self, so_far: Measurement) {
+        let parts = self.parts(so_far.seconds);
+        if let Some(test) = &self.endurance {
+            let whole = test.joined_totals(so_far);
+            self.store_state(&whole, &parts);
+        }
     }
     fn sampled(&mut self, sample: &Sample) {
         let limits = self.subject.as_ref().filter(|subject| subject.profile.test.judges_speed());
@@ -91,6 +114,7 @@ impl Recorder<'_> {
             subject: None,
             endurance: None,
             part: None,
+            states: None,
             events: None,
         }
     }
@@ -120,15 +144,44 @@ impl Recorder<'_> {
         self.event(&Event::RunEnded { verdict: result.verdict, reason: result.reason.clone() });
     }
 
+    /// Starts the writer of interim results.
+    pub(crate) fn start_writers(&mut self, result: PathBuf) -> io::Result<()> {
+        self.interim = Some((BackgroundWriter::start(INTERIM_RESULT)?, result));
+        Ok(())
+    }
+
+    /// Waits until everything is stored, and ends the writers.
+    pub(crate) fn end_writers(&mut self) {
+        if let Some(Err(error)) = self.interim.take().map(|(writer, _)| writer.end()) {
+            self.log(&format!("result.json could not be rewritten during the run: {error}"));
+        }
+        if let Some((files, writer)) = self.states.take() {
+            let ended = writer.end();
+            let failed = files.lock().take_failure().or(ended.err());
+            if let Some(error) = failed {
+                self.log(&format!("the state of the test could not be stored at least once: {error}"));
+            }
+        }
+    }
+
     /// Begins a part of a stress test. From now on it can be continued. Does nothing in other tests.
     pub(crate) fn begin_part(&mut self) -> io::Result<()> {
-        if self.endurance.is_none() {
-            return Ok(());
-        }
+        let Some(test) = &self.endurance else { return Ok(()) };
         let started = rfc3339(&Local::now());
-        self.part = Some(Part { ended: started.clone(), started, measured_seconds: 0.0 });
-        let (whole, parts) = self.joined(Measurement::default());
-        self.endurance.as_ref().map_or(Ok(()), |test| test.after(&whole, parts).write())
+        self.part = Some(Part { ended: started.clone(), started, ..Part::default() });
+        let files = StateFiles::begin(test.after(&test.totals(), self.parts(0.0)))?;
+        self.states = Some((Arc::new(Mutex::new(files)), BackgroundWriter::start(STRESS_STATE)?));
+        Ok(())
+    }
+
+    /// Stores the state of a stress test, in the background. Does nothing in other tests.
+    pub(crate) fn store_state(&mut self, whole: &Measurement, parts: &[Part]) {
+        let (Some(test), Some((files, writer))) = (&self.endurance, &mut self.states) else { return };
+        let (state, files) = (test.after(whole, parts.to_vec()), files.clone());
+        writer.put(Box::new(move || {
+            files.lock().store(state);
+            Ok(())
+        }));
     }
 
     /// Seconds that a stress test measured before it was interrupted.
@@ -138,25 +191,30 @@ impl Recorder<'_> {
 
     /// The measurement with that of the parts before, and all parts.
     pub(crate) fn joined(&self, measured: Measurement) -> (Measurement, Vec<Part>) {
-        let (Some(test), Some(part)) = (&self.endurance, &self.part) else { return (measured, Vec::new()) };
-        let ended = rfc3339(&Local::now());
-        let part = Part { ended, measured_seconds: measured.seconds, ..part.clone() };
-        let parts = test.parts.iter().cloned().chain([part]).collect();
-        (test.joined(measured), parts)
+        let parts = self.parts(measured.seconds);
+        match self.endurance.as_ref().filter(|_| !parts.is_empty()) {
+            Some(test) => (test.joined(measured), parts),
+            None => (measured, parts),
+        }
+    }
+
+    /// All parts of a stress test, the running one with this measured time.
+    fn parts(&self, measured_seconds: f64) -> Vec<Part> {
+        let (Some(test), Some(part)) = (&self.endurance, &self.part) else { return Vec::new() };
+        let running = Part { ended: rfc3339(&Local::now()), measured_seconds, ..part.clone() };
+        test.parts.iter().cloned().chain([running]).collect()
     }
 
     /// Stores an interim result, which has no verdict yet.
     pub(crate) fn publish(&mut self, loaded: Loaded) {
         self.close_phase();
-        let (Some(interim), Some(subject)) = (&mut self.interim, &self.subject) else { return };
-        let (subject, history) = (subject.clone(), self.history.clone());
+        let (Some((interim, path)), Some(subject)) = (&mut self.interim, &self.subject) else { return };
+        let (subject, history, path) = (subject.clone(), self.history.clone(), path.clone());
         let loaded = Loaded { initial_bytes: subject.initial_bytes, ..loaded };
-        let state = self.endurance.as_ref().map(|test| test.after(&loaded.measured, loaded.parts.clone()));
         interim.put(Box::new(move || {
-            // If the state cannot be written, an older one is continued.
-            let _ = state.map(|state| state.write());
             let Subject { profile, plan, started, .. } = &subject;
-            not_ended(assemble(profile, plan, started, &history, &loaded, None, None))
+            let result = assemble(profile, plan, started, &history, &loaded, None, None);
+            not_ended(result).write_unsynced(&path)
         }));
     }
 

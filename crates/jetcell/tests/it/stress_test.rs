@@ -21,12 +21,14 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
     let begin = ["test", "stress", "--config", "wide.toml", "--dir", "d", "--output", "out"];
     let begin = [&begin[..], &["--duration", "8s", "--sample-interval", "250ms"]].concat();
     let mut child = cell.program(&begin).stderr(std::process::Stdio::null()).spawn().unwrap();
-    wait_until("a stored state", || {
-        let stored = fs::read_to_string(cell.path("d/jetcell-stress.json")).unwrap_or_default();
-        serde_json::from_str::<Value>(&stored).is_ok_and(|state| state["seconds"].as_f64().unwrap() > 0.0)
-    });
+    let at = || -> Vec<f64> {
+        let times = lines(&cell, "out/samples.csv").into_iter().skip(1);
+        times.filter_map(|line| line.split(',').next()?.parse().ok()).collect()
+    };
+    wait_until("four seconds of load", || at().last().is_some_and(|at| *at >= 4.0));
     child.kill().unwrap();
     child.wait().unwrap();
+    let killed_at = *at().last().unwrap();
 
     let refused = cell.program_refused(&["test", "stress", "--dir", "d", "--open"]);
     assert!(
@@ -43,14 +45,15 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
     let of_parts: f64 = parts.iter().map(|part| part["measured_seconds"].as_f64().unwrap()).sum();
     let whole = result["measured_seconds"].as_f64().unwrap();
     assert_eq!(parts.len(), 2, "{parts:?}");
+    // The state is stored every second; the test machine may be busy.
+    let missing = parts[0]["missing_seconds"].as_f64().unwrap();
+    let kept = parts[0]["measured_seconds"].as_f64().unwrap();
+    assert!(kept >= killed_at - 2.5 && (0.5..2.5).contains(&missing), "{killed_at} {parts:?}");
     assert!((whole - of_parts).abs() < 0.5 && (8.0..11.0).contains(&whole), "{whole} {parts:?}");
     assert_eq!(result["configuration"]["thresholds"]["maximum_database_read_ms"], 10000.0);
-    assert!(!cell.path("d/jetcell-stress.json").exists());
+    assert!(!cell.path("d/jetcell-stress.json").exists() && !cell.path("d/jetcell-stress.jsonl").exists());
     // Samples of both parts are in one sequence, and the distributions hold both.
-    let at: Vec<f64> = lines(&cell, "out/samples.csv")[1..]
-        .iter()
-        .map(|line| line.split(',').next().unwrap().parse().unwrap())
-        .collect();
+    let at = at();
     assert!(at.windows(2).all(|pair| pair[0] < pair[1]) && at.len() > 20, "{at:?}");
     assert!((at.last().unwrap() - whole).abs() < 1.0, "{at:?} {whole}");
     assert_eq!(result["trends"].as_array().unwrap().len(), 5);
@@ -64,9 +67,12 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
             && events.iter().all(|event| event["at"].is_string())
     );
     let page = fs::read_to_string(cell.path("out/report.html")).unwrap();
-    for text in
-        ["Jetcell stress test", "The test was interrupted 1 times and continued", "Trends over the Run"]
-    {
+    for text in [
+        "Jetcell stress test",
+        "The test was interrupted once and continued",
+        "Missing at most",
+        "Trends over the Run",
+    ] {
         assert!(page.contains(text), "{text}");
     }
 }

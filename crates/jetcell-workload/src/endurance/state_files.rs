@@ -1,0 +1,235 @@
+//! The files with the state of a stress test. A whole state has all histograms and may take a megabyte for each database, so
+//! it is written once a minute only. In between, what was measured since the last line is appended to a journal, which is
+//! small, and synced. After a crash the whole state and the lines that name it give the state of about a second before.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Endurance, KEPT, add_io};
+use crate::measurement::{InstanceIo, Tally};
+use crate::refusal::{Refusal, refuse};
+use crate::result::Part;
+
+/// Name of the journal, beside the whole state.
+const JOURNAL: &str = "jetcell-stress.jsonl";
+
+/// Time after which the whole state is written again, and the journal begins anew.
+const WHOLE_EVERY: Duration = Duration::from_secs(60);
+
+/// What was measured since the state before it: a line of the journal.
+#[derive(Serialize, Deserialize)]
+struct Increment {
+    /// Number of the whole state that the journal adds to. After a crash the journal may still have lines for an older one.
+    after: u64,
+    /// The running part.
+    part: Part,
+    /// Length of the whole measured time in seconds.
+    seconds: f64,
+    /// Stalls of the whole measured time.
+    stalls: u64,
+    /// I/O since the state before.
+    io: Vec<InstanceIo>,
+    /// Work since the state before.
+    tally: Tally,
+}
+
+/// The files of a part that is running, and what they hold.
+pub(crate) struct StateFiles {
+    dir: PathBuf,
+    stored: Endurance,
+    whole: Instant,
+    /// `None` after an error: the next state is stored whole.
+    journal: Option<File>,
+    /// Longest time that a stored state left out: from its own time until the next one was durable.
+    longest_gap: f64,
+    failure: Option<io::Error>,
+}
+
+impl StateFiles {
+    /// Stores the state at the begin of a part.
+    pub(crate) fn begin(state: Endurance) -> io::Result<StateFiles> {
+        let Some(dir) = state.profile.dirs.first().cloned() else {
+            return Err(io::Error::other("the test has no directory"));
+        };
+        let (stored, whole) = (state.clone(), Instant::now());
+        let mut files = StateFiles { dir, stored, whole, journal: None, longest_gap: 0.0, failure: None };
+        files.store_whole(state)?;
+        Ok(files)
+    }
+
+    /// Stores a state. After an error the files still have an older one, and [`StateFiles::take_failure`] returns the error.
+    pub(crate) fn store(&mut self, mut state: Endurance) {
+        let (began, measured) = (Instant::now(), state.seconds - self.stored.seconds);
+        if let Some(part) = state.parts.last_mut() {
+            part.missing_seconds = self.longest_gap;
+        }
+        let stored = match self.journal.take().filter(|_| self.whole.elapsed() < WHOLE_EVERY) {
+            Some(journal) => self.append(journal, state),
+            None => self.store_whole(state),
+        };
+        match stored {
+            Ok(()) => self.longest_gap = self.longest_gap.max(measured + began.elapsed().as_secs_f64()),
+            Err(error) => self.failure = Some(error),
+        }
+    }
+
+    /// The last error, once.
+    pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
+    fn store_whole(&mut self, state: Endurance) -> io::Result<()> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let state = Endurance { number: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), ..state };
+        KEPT.write(&self.dir, &state)?;
+        (self.stored, self.whole) = (state, Instant::now());
+        self.journal = Some(File::create(self.dir.join(JOURNAL))?);
+        // The journal must be found after a crash of the machine.
+        File::open(&self.dir)?.sync_all()
+    }
+
+    fn append(&mut self, mut journal: File, state: Endurance) -> io::Result<()> {
+        let before = &self.stored;
+        let io = state.io.iter().enumerate().map(|(instance, now)| match before.io.get(instance) {
+            Some(earlier) => now.since(earlier),
+            None => now.clone(),
+        });
+        let increment = Increment {
+            after: before.number,
+            part: state.parts.last().cloned().unwrap_or_default(),
+            seconds: state.seconds,
+            stalls: state.stalls,
+            io: io.collect(),
+            tally: state.tally.since(&before.tally),
+        };
+        let mut line = serde_json::to_string(&increment)?;
+        line.push('\n');
+        journal.write_all(line.as_bytes())?;
+        journal.sync_data()?;
+        self.stored = Endurance { number: before.number, ..state };
+        self.journal = Some(journal);
+        Ok(())
+    }
+}
+
+/// Adds the journal to a whole state. A line that is damaged or cut off ends it, because the crash was then.
+pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Endurance, Refusal> {
+    let path = dir.join(JOURNAL);
+    let unreadable = |error| refuse(format!("{}: cannot be read: {error}", path.display()));
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(test),
+        Err(error) => return unreadable(error),
+    };
+    let mut lines = BufReader::new(file.take(KEPT.largest));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if let Err(error) = lines.read_until(b'\n', &mut line) {
+            return unreadable(error);
+        }
+        let Ok(more) = serde_json::from_slice::<Increment>(&line) else { return Ok(test) };
+        if more.after != test.number || !line.ends_with(b"\n") {
+            return Ok(test);
+        }
+        add_io(&mut test.io, &more.io);
+        test.tally.add(&more.tally);
+        (test.seconds, test.stalls) = (more.seconds, more.stalls);
+        if let Some(part) = test.parts.last_mut() {
+            *part = more.part;
+        }
+    }
+}
+
+/// Removes the journal.
+pub(super) fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join(JOURNAL)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.and_then(|()| File::open(dir)?.sync_all()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::Measurement;
+    use crate::profile::Options;
+    use crate::run_tests::scratch;
+
+    /// A state after this many seconds, with one transfer and one insert for each.
+    fn state(begun: &Endurance, seconds: u32) -> Endurance {
+        let mut io = InstanceIo::default();
+        let mut tally = Tally { batches: vec![u64::from(seconds)], ..Tally::default() };
+        for second in 0..seconds {
+            io.log_write.record(4096, 100 + u64::from(second));
+            tally.operations[0].record(u64::from(second) + 1);
+            tally.counts[0] += 1;
+            tally.add_wrong(format!("record {second}"));
+        }
+        let part = Part { measured_seconds: seconds.into(), ..Part::default() };
+        let measured = Measurement { seconds: seconds.into(), io: vec![io], tally, ..Measurement::default() };
+        begun.after(&measured, vec![part])
+    }
+
+    fn same(one: &Endurance, other: &Endurance) -> bool {
+        let text = |test: &Endurance| {
+            let parts = vec![Part { missing_seconds: 0.0, ..test.parts.last().unwrap().clone() }];
+            serde_json::to_string(&Endurance { number: 0, parts, ..test.clone() }).unwrap()
+        };
+        text(one) == text(other)
+    }
+
+    #[test]
+    fn a_state_with_its_increments_is_the_last_stored_one() {
+        let dir = scratch();
+        let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
+        let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
+        let read = || Endurance::read(dir.path()).unwrap().unwrap();
+        // A journal of an earlier test is there.
+        fs::write(dir.path().join(JOURNAL), "{\"after\":1}\n").unwrap();
+        let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
+        assert!(same(&read(), &state(&begun, 0)));
+        for seconds in [1, 2, 30] {
+            files.store(state(&begun, seconds));
+            assert!(same(&read(), &state(&begun, seconds)), "{seconds}");
+        }
+        assert!(files.take_failure().is_none() && read().parts[0].missing_seconds > 0.0);
+
+        // Whatever was cut off behind the second line, two seconds are left.
+        let journal = fs::read(dir.path().join(JOURNAL)).unwrap();
+        let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
+        let kept = lines[0].len() + lines[1].len();
+        for tail in [&b""[..], &b"\0\0\0"[..], &journal[kept..journal.len() - 1], &b"{}\n{}\n"[..]] {
+            fs::write(dir.path().join(JOURNAL), [&journal[..kept], tail].concat()).unwrap();
+            assert!(same(&read(), &state(&begun, 2)), "{:?}", String::from_utf8_lossy(tail));
+        }
+
+        // A whole state makes the older journal obsolete, even if a crash keeps it.
+        fs::write(dir.path().join(JOURNAL), &journal).unwrap();
+        let old = fs::read(dir.path().join(JOURNAL)).unwrap();
+        files.store_whole(state(&begun, 40)).unwrap();
+        fs::write(dir.path().join(JOURNAL), old).unwrap();
+        assert!(same(&read(), &state(&begun, 40)));
+        Endurance::end(dir.path()).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_state_after_a_failed_write_is_stored_whole() {
+        let dir = scratch();
+        let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
+        let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
+        let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
+        // A file that is open for reading only fails as a full disk does.
+        files.journal = Some(File::open(dir.path().join(JOURNAL)).unwrap());
+        files.store(state(&begun, 1));
+        assert!(files.take_failure().is_some());
+        files.store(state(&begun, 2));
+        assert!(files.take_failure().is_none());
+        assert!(same(&Endurance::read(dir.path()).unwrap().unwrap(), &state(&begun, 2)));
+    }
+}

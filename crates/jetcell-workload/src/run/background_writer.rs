@@ -1,0 +1,116 @@
+//! Files that are rewritten during a run, by a thread of their own: the interim `result.json`, and the state of a stress
+//! test. Neither the load nor the measurement waits for the thread: a job that arrives while it writes replaces the one
+//! that waits.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// How often a file is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Interval {
+    /// Shortest time between two jobs.
+    pub(crate) every: Duration,
+    /// Shortest time between two jobs, as a multiple of the time that the last one took.
+    pub(crate) idle: u32,
+}
+
+/// Writes the file from its own copies of the inputs.
+pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
+/// The thread and the job that waits for it.
+pub(crate) struct BackgroundWriter {
+    slot: Arc<Slot>,
+    interval: Interval,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    put: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Slot {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    next: Option<Job>,
+    /// Time that the last job took; `None` while one is being done.
+    took: Option<Duration>,
+    ended: bool,
+}
+
+impl BackgroundWriter {
+    /// Starts the thread.
+    pub(crate) fn start(interval: Interval) -> io::Result<BackgroundWriter> {
+        let slot = Arc::<Slot>::default();
+        let work = {
+            let slot = slot.clone();
+            move || slot.work()
+        };
+        let thread = std::thread::Builder::new().name("jetcell-writer".into()).spawn(work)?;
+        Ok(BackgroundWriter { slot, interval, thread: Some(thread), put: None })
+    }
+
+    /// Whether it is time for another job.
+    pub(crate) fn is_due(&self) -> bool {
+        let Some(put) = self.put else { return true };
+        let state = self.slot.state.lock();
+        let idle = state.took.filter(|_| state.next.is_none());
+        idle.is_some_and(|took| {
+            put.elapsed() >= self.interval.every.max(took.saturating_mul(self.interval.idle))
+        })
+    }
+
+    /// Hands a job over, and replaces one that waits.
+    pub(crate) fn put(&mut self, job: Job) {
+        self.put = Some(Instant::now());
+        self.slot.state.lock().next = Some(job);
+        self.slot.changed.notify_one();
+    }
+
+    /// Does the waiting job and ends the thread. After an error no further job was done.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.slot.state.lock().ended = true;
+        self.slot.changed.notify_one();
+        let stopped = || Err(io::Error::other("the writer thread panicked"));
+        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| stopped()))
+    }
+}
+
+impl Drop for BackgroundWriter {
+    /// Ends the thread, so that the next writer of the file is the only one.
+    fn drop(&mut self) {
+        let _ = self.stop();
+    }
+}
+
+impl Slot {
+    fn work(&self) -> io::Result<()> {
+        loop {
+            let job = {
+                let mut state = self.state.lock();
+                while state.next.is_none() && !state.ended {
+                    self.changed.wait(&mut state);
+                }
+                match state.next.take() {
+                    Some(job) => {
+                        state.took = None;
+                        job
+                    }
+                    None => return Ok(()),
+                }
+            };
+            let began = Instant::now();
+            job()?;
+            self.state.lock().took = Some(began.elapsed());
+        }
+    }
+}
