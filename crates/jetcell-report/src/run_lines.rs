@@ -37,7 +37,7 @@ pub fn run_lines(runs: &[(String, RunResult)]) -> String {
             headline(run).into(),
             worst(|row| row.database_reads_average_latency_ms).into(),
             worst(|row| row.log_writes_average_latency_ms).into(),
-            span(run.measured_seconds).into(),
+            span(run.tested_seconds()).into(),
             human_bytes(run.final_database_bytes).into(),
             run.configuration.description.as_deref().unwrap_or_default().into(),
         ]);

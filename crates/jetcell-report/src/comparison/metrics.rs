@@ -1,5 +1,6 @@
 //! The figures that are compared, and the charts.
 
+use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
 use jetcell_workload::result::{Backup, InstanceRow, Recovery, ReplayedDatabase, RunResult};
 
@@ -7,6 +8,9 @@ use super::Better::{Higher, Lower};
 use super::{Better, Metric, Value, label};
 use crate::Stored;
 use crate::chart::{Chart, Series};
+use crate::series::{backup_over_time, replay_over_time};
+
+const MIB: f64 = 1_048_576.0;
 
 /// Kinds of I/O in the order of importance, with the percentiles that are shown.
 const LATENCIES: [(&str, &str, &[Percentile]); 3] = [
@@ -117,24 +121,49 @@ fn written_per_operation(run: &RunResult) -> Option<Value> {
     once(run.instances.iter().map(written).sum::<f64>() / operations / 1024.0)
 }
 
-/// Charts over time with one line for each run.
+/// Charts over time with one line for each run; those that no run has values for are left out.
 pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
-    let chart = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| {
+    let chart = |title: &str, unit: &str, points: &dyn Fn(&Stored) -> Vec<(f64, f64)>| {
         let line = |(run, (name, stored)): (usize, &(String, Stored))| {
-            let points = stored.samples.iter().map(|sample| (sample.at_seconds, value(sample)));
-            Series::new(format!("{}: {name}", label(run)), points)
+            Series::new(format!("{}: {name}", label(run)), points(stored))
         };
         Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
+    };
+    let of_load = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| {
+        let generating = runs.first().is_some_and(|(_, stored)| stored.result.test == TestKind::Recovery);
+        let title = if generating { format!("{title} while logs are generated") } else { title.into() };
+        chart(&title, unit, &|stored| {
+            stored.samples.iter().map(|sample| (sample.at_seconds, value(sample))).collect()
+        })
     };
     let slowest = |sample: &Sample, io: fn(&InstanceSample) -> jetcell_workload::measurement::IoRates| {
         let used = sample.instances.iter().map(io).filter(|rates| rates.per_second > 0.0);
         // An interval without transfers is a gap.
         used.map(|rates| rates.average_ms).reduce(f64::max).unwrap_or(f64::NAN)
     };
+    let backup = |stored: &Stored| -> Vec<(f64, f64)> {
+        let rate = |backup: &Backup| {
+            backup_over_time(backup, |sample| sample.bytes.iter().map(|bytes| *bytes as f64 / MIB).sum())
+        };
+        stored.result.backup.as_ref().map(rate).unwrap_or_default()
+    };
+    let logs = |stored: &Stored| -> Vec<(f64, f64)> {
+        let samples = stored.result.recovery.iter().flat_map(|recovery| &recovery.samples);
+        samples.map(|sample| (sample.at_seconds, sample.logs.iter().map(|logs| *logs as f64).sum())).collect()
+    };
+    let reads = |stored: &Stored| -> Vec<(f64, f64)> {
+        let rate = |recovery: &Recovery| replay_over_time(recovery, |sample| sample.database_reads as f64);
+        stored.result.recovery.as_ref().map(rate).unwrap_or_default()
+    };
     let latency = "milliseconds, average of an interval, slowest instance";
-    vec![
-        chart("Transactional I/O", "transfers per second, all instances", &Sample::iops),
-        chart("Database read latency", latency, &|sample| slowest(sample, |i| i.database_read)),
-        chart("Log write latency", latency, &|sample| slowest(sample, |i| i.log_write)),
-    ]
+    let mut all = vec![
+        chart("Backup rate", "MiB per second, all databases", &backup),
+        chart("Logs replayed", "of all databases", &logs),
+        chart("Replay reads", "database reads per second, all databases", &reads),
+        of_load("Transactional I/O", "transfers per second, all instances", &Sample::iops),
+        of_load("Database read latency", latency, &|sample| slowest(sample, |i| i.database_read)),
+        of_load("Log write latency", latency, &|sample| slowest(sample, |i| i.log_write)),
+    ];
+    all.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
+    all
 }

@@ -96,7 +96,7 @@ pub struct Column {
     pub verdict: Verdict,
     /// Reason for the verdict.
     pub reason: String,
-    /// Length of the measured time in seconds.
+    /// Length of the measured time, the backup or the replay in seconds.
     pub measured_seconds: f64,
     /// Number of repetitions, at least 1.
     pub repetitions: usize,
@@ -138,7 +138,7 @@ impl Comparison {
             name: name.clone(),
             verdict: run.result.verdict,
             reason: run.result.reason.clone(),
-            measured_seconds: run.result.measured_seconds,
+            measured_seconds: run.result.tested_seconds(),
             repetitions: run.result.analysis.repetitions.as_ref().map_or(1, |all| all.each.len()),
         };
         let columns: Vec<Column> = runs.iter().map(column).collect();

@@ -120,7 +120,7 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
     }
     let (longest, shortest) = runs
         .iter()
-        .map(|run| run.measured_seconds)
+        .map(|run| run.tested_seconds())
         .fold((0.0, f64::MAX), |(long, short): (f64, f64), seconds| (long.max(seconds), short.min(seconds)));
     let told = load.iter().any(|setting| matches!(setting.name.as_str(), "duration" | "repeat"));
     if !told && longest > shortest * 1.1 {

@@ -3,9 +3,10 @@
 //! Rates are sums. Latencies are unweighted means of the instances, as in published documents; beside them stands the mean of
 //! all transfers.
 
+use jetcell_workload::TestKind;
 use jetcell_workload::result::{InstanceRow, Summary};
 
-use crate::esrp::server_test::{ServerTest, TestKind};
+use crate::esrp::server_test::ServerTest;
 
 /// The tests of one kind, one for each server that has it, in the order of the servers.
 pub(crate) fn of_kind(servers: &[Server], kind: TestKind) -> Vec<&ServerTest> {

@@ -1,12 +1,13 @@
 //! Checks of the figures that the author's text, or a published paper, quotes.
 
-use jetcell_workload::result::InstanceRow;
+use jetcell_workload::TestKind;
+use jetcell_workload::result::{InstanceRow, Summary};
 
 use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate, Server, of_kind};
 use crate::esrp::check::{Checks, Outcome};
 use crate::esrp::configuration::{Claims, LogReadClaim, SummaryClaim};
 use crate::esrp::figure::Figure;
-use crate::esrp::server_test::{Checksums, ServerTest, TestKind};
+use crate::esrp::server_test::{Checksums, ServerTest};
 use crate::number::{rounded, three};
 
 /// Adds the checks of all claims.
@@ -25,45 +26,39 @@ pub(crate) fn check(claims: &Claims, servers: &[Server], checks: &mut Checks) {
 
 fn summary(place: &str, claim: &SummaryClaim, tests: &[&ServerTest], checks: &mut Checks) {
     let computed = Performance::of(tests).map(|performance| performance.summary);
-    let rows = [
+    type Stated = fn(&SummaryClaim) -> Option<Figure>;
+    type Computed = fn(Summary) -> f64;
+    let rows: [(&str, Stated, Computed); 7] = [
         (
             "Database Disks Transfers/sec",
-            claim.database_disk_transfers_per_sec,
-            computed.map(|all| all.database_transfers),
+            |claim| claim.database_disk_transfers_per_sec,
+            |all| all.database_transfers,
         ),
-        (
-            "Database Disks Reads/sec",
-            claim.database_disk_reads_per_sec,
-            computed.map(|all| all.database_reads),
-        ),
-        (
-            "Database Disks Writes/sec",
-            claim.database_disk_writes_per_sec,
-            computed.map(|all| all.database_writes),
-        ),
+        ("Database Disks Reads/sec", |claim| claim.database_disk_reads_per_sec, |all| all.database_reads),
+        ("Database Disks Writes/sec", |claim| claim.database_disk_writes_per_sec, |all| all.database_writes),
         (
             "Average Database Disk Read Latency (ms)",
-            claim.avg_database_read_latency_ms,
-            computed.map(|all| all.database_read_ms),
+            |claim| claim.avg_database_read_latency_ms,
+            |all| all.database_read_ms,
         ),
         (
             "Average Database Disk Write Latency (ms)",
-            claim.avg_database_write_latency_ms,
-            computed.map(|all| all.database_write_ms),
+            |claim| claim.avg_database_write_latency_ms,
+            |all| all.database_write_ms,
         ),
-        ("Log Disks Writes/sec", claim.log_disk_writes_per_sec, computed.map(|all| all.log_writes)),
+        ("Log Disks Writes/sec", |claim| claim.log_disk_writes_per_sec, |all| all.log_writes),
         (
             "Average Log Disk Write Latency (ms)",
-            claim.avg_log_write_latency_ms,
-            computed.map(|all| all.log_write_ms),
+            |claim| claim.avg_log_write_latency_ms,
+            |all| all.log_write_ms,
         ),
     ];
-    for (name, stated, computed) in rows {
-        let Some(stated) = stated else { continue };
+    for (name, stated, of) in rows {
+        let Some(stated) = stated(claim) else { continue };
         let place = format!("{place}, {name}");
         match computed {
             Some(computed) => {
-                checks.figure(&place, stated, computed, "from the table of total I/O");
+                checks.figure(&place, stated, of(computed), "from the table of total I/O");
             }
             None => {
                 checks.add(Outcome::NoEvidence, place, stated.to_string(), "no performance test is given")

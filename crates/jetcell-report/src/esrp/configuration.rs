@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use jetcell_workload::Mistake;
+use jetcell_workload::{Mistake, TestKind};
 use serde::Deserialize;
 
 use crate::esrp::figure::{Capacity, Figure, Span};
-use crate::esrp::server_test::TestKind;
 
 /// A commented configuration with every key.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -43,6 +42,9 @@ pub struct Configuration {
     pub(crate) disks: Disks,
     #[serde(default)]
     pub(crate) claims: Claims,
+    /// Directories with the runs of each server, where the host names of the machines do not tell the servers apart.
+    #[serde(default)]
+    pub(crate) servers: BTreeMap<String, PathBuf>,
 }
 
 /// Prose: paragraphs are separated by empty lines, and lines that begin with `- ` are items of a list.
@@ -163,14 +165,25 @@ pub(crate) struct LogReadClaim {
 }
 
 impl Configuration {
-    /// Reads the file. A mistake names the file and the line.
+    /// Reads the file; directories in it are relative to its own. A mistake names the file and the line.
     pub fn read(path: &Path) -> Result<Configuration, Mistake> {
         let mistake = |what: String| Mistake::new(format!("--esrp {}: {what}", path.display()));
         let text = contents(path).map_err(|error| {
             mistake(format!("cannot be read: {error}; jetcell report --example-esrp prints an example"))
         })?;
-        Configuration::parse(text.strip_prefix('\u{feff}').unwrap_or(&text))
-            .map_err(|what| mistake(what.to_string()))
+        let mut configuration = Configuration::parse(text.strip_prefix('\u{feff}').unwrap_or(&text))
+            .map_err(|what| mistake(what.to_string()))?;
+        let from = path.parent().unwrap_or(Path::new(""));
+        for (name, directory) in &mut configuration.servers {
+            let found = from.join(&*directory).canonicalize();
+            *directory = found.map_err(|error| {
+                mistake(format!(
+                    "the directory {} of the server {name:?} cannot be found: {error}",
+                    directory.display()
+                ))
+            })?;
+        }
+        Ok(configuration)
     }
 
     /// Reads the text of the file. A mistake names the line.

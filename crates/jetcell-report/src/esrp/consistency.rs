@@ -1,11 +1,11 @@
 //! Checks of the results: whether the tables of a report agree with each other, and the tests of the servers belong together.
 
-use jetcell_workload::Verdict;
 use jetcell_workload::result::{InstanceRow, achieved_iops, total_reads};
+use jetcell_workload::{TestKind, Verdict};
 
 use crate::esrp::aggregate::{Server, of_kind};
 use crate::esrp::check::{Checks, Outcome};
-use crate::esrp::server_test::{Averages, ServerTest, TestKind};
+use crate::esrp::server_test::{Averages, ServerTest};
 use crate::number::{plain, rounded, span, three};
 
 const MIB: f64 = 1_048_576.0;
@@ -37,6 +37,7 @@ pub(crate) fn check(servers: &[Server], checks: &mut Checks) {
             }
         }
         sizes_of_backup(server, checks);
+        one_machine(server, checks);
     }
     for kind in TestKind::ALL {
         together(&of_kind(servers, kind), checks);
@@ -89,6 +90,10 @@ fn duration(test: &ServerTest, checks: &mut Checks) {
     };
     let measured = test.measured_seconds.unwrap_or(0.0);
     let place = format!("{}, duration", test.title());
+    if test.interruptions > 0 {
+        let found = format!("the test was interrupted and continued; interruptions: {}", test.interruptions);
+        checks.add(Outcome::Remark, place.as_str(), "measured without an interruption", found);
+    }
     checks.judge(
         measured >= wanted * LONG_ENOUGH,
         place,
@@ -178,20 +183,51 @@ fn totals(
     }
 }
 
-/// The databases of a backup are those that the load left.
+/// The databases of a backup are those that the last load before it left.
 fn sizes_of_backup(server: &Server, checks: &mut Checks) {
-    let (Some(load), Some(backup)) = (server.test(TestKind::Performance), server.test(TestKind::Backup))
-    else {
-        return;
-    };
+    let Some(backup) = server.test(TestKind::Backup) else { return };
+    let Some(load) = last_load_before(server, backup) else { return };
     let read: f64 = backup.backup.iter().map(|row| row.mib).sum();
-    let Some(left) = load.final_bytes.map(|bytes| bytes as f64 / MIB).filter(|_| read > 0.0) else { return };
+    let pages = load.final_bytes.map(|bytes| bytes.saturating_sub(load.header_bytes) as f64 / MIB);
+    let Some(left) = pages.filter(|_| read > 0.0) else { return };
     // Each row is rounded to two decimals.
     let same = (read - left).abs() <= 0.01 * backup.backup.len() as f64;
-    let found =
-        format!("{} MB at the end of the performance test, {} MB more", plain(left), plain(left - read));
+    let difference = if left < read { "less" } else { "more" };
+    let found = format!(
+        "{} MB at the end of the {} test, {} MB {difference}",
+        plain(left),
+        load.kind,
+        plain((left - read).abs())
+    );
     let place = format!("{}, database sizes", backup.title());
     checks.judge(same, place, format!("{} MB in all", plain(read)), found);
+}
+
+/// The performance test, if a test lacks its times.
+fn last_load_before<'a>(server: &'a Server, backup: &ServerTest) -> Option<&'a ServerTest> {
+    let loads = server.tests.iter().filter(|test| test.kind != TestKind::Backup);
+    let before = loads.filter_map(|test| Some((test.window?, test)));
+    let before = before.filter(|(window, _)| backup.window.is_some_and(|of| window.end <= of.start));
+    let last = before.max_by_key(|(window, _)| window.end).map(|(_, test)| test);
+    last.or_else(|| server.test(TestKind::Performance))
+}
+
+/// Machines with the same name may be two servers.
+fn one_machine(server: &Server, checks: &mut Checks) {
+    let machines = || server.tests.iter().filter_map(|test| Some((test, test.machine.as_ref()?)));
+    let Some((_, first)) = machines().next() else { return };
+    if machines().count() < 2 {
+        return;
+    }
+    let all_same = machines().all(|(_, machine)| machine == first);
+    let found = match all_same {
+        true => first.clone(),
+        false => machines()
+            .map(|(test, machine)| format!("{}: {machine}", test.kind))
+            .collect::<Vec<_>>()
+            .join("; "),
+    };
+    checks.judge(all_same, format!("tests of {}", server.name), "all on the same machine", found);
 }
 
 /// Means of samples count samples without I/O as zero, which lowers the averages of reads that come in bursts.

@@ -1,12 +1,12 @@
 //! The sections of the document in their order, independent of the format.
 
-use jetcell_workload::Verdict;
+use jetcell_workload::{TestKind, Verdict};
 
 use crate::chart::Chart;
 use crate::esrp::Submission;
 use crate::esrp::aggregate::of_kind;
 use crate::esrp::check::Outcome;
-use crate::esrp::server_test::{Checksums, ServerTest, TestKind};
+use crate::esrp::server_test::{Checksums, ServerTest};
 use crate::esrp::{results, solution_tables};
 use crate::table::{Cell, Column, Table};
 

@@ -1,40 +1,51 @@
 //! The published results of a run of this program.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
-use jetcell_workload::Phase;
 use jetcell_workload::result::{
     DatabaseBackup, InstanceRow, ReplayedDatabase, RunResult, total_log_reads, total_reads,
 };
+use jetcell_workload::units::human_bytes;
+use jetcell_workload::{Phase, TestKind};
 
 use crate::chart::Chart;
-use crate::esrp::server_test::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, TestKind, Window};
+use crate::esrp::server_test::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, Window};
 use crate::series::{charts, latency_by_percentile, test_charts};
 use crate::stored::Stored;
 use crate::tables;
 
 const MIB: f64 = 1_048_576.0;
+/// Tables that would only say that the run did not do this.
+const OPTIONAL: [&str; 2] = ["Repetitions", "Open Loop"];
+/// A database begins with its header and a copy of it, each as large as a page.
+const HEADER_PAGES: u64 = 2;
 
 /// The results of a stored run.
 pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> ServerTest {
     let Stored { result, samples } = stored;
     let mut all = vec![tables::rules(result)];
     all.extend(tables::all(result, samples));
+    all.retain(|table| !table.rows.is_empty() || !OPTIONAL.contains(&table.title.as_str()));
+    // A backup without a load has rows of zeros.
+    let load = || result.instances.iter().filter(|_| result.measured_seconds > 0.0);
     let target = result.configuration.target_iops;
     ServerTest {
         verdict: Some(result.verdict),
         reason: result.reason.clone(),
         description: result.configuration.description.clone().unwrap_or_default(),
         window: window(result),
-        measured_seconds: Some(result.measured_seconds),
+        measured_seconds: Some(result.tested_seconds()),
+        interruptions: result.parts.len().saturating_sub(1),
+        machine: Some(machine(result)),
         engine_version: format!("Jetcell {}", result.jetcell_version),
         target_iops: target,
         achieved_iops: Some(result.achieved_transactional_iops),
         final_bytes: Some(result.final_database_bytes),
+        header_bytes: HEADER_PAGES * u64::from(result.plan.page_bytes) * result.database_files as u64,
         databases: result.database_files,
         copies: Some(result.configuration.copies.into()),
         threads: Some(result.configuration.threads as u64),
-        transactional: result.instances.clone(),
-        total: result.instances.iter().map(total).collect(),
+        transactional: load().cloned().collect(),
+        total: load().map(total).collect(),
         backup: result.backup.iter().flat_map(|backup| &backup.databases).map(backup_row).collect(),
         replay: result.recovery.iter().flat_map(|recovery| &recovery.databases).map(replay_row).collect(),
         checksums: checksums(result),
@@ -43,6 +54,11 @@ pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> Serv
         tables: all,
         ..ServerTest::of(result.machine.host.clone(), kind, source, Averages::Weighted)
     }
+}
+
+fn machine(result: &RunResult) -> String {
+    let machine = &result.machine;
+    format!("{} × {}, {}", machine.processors, machine.processor, human_bytes(machine.memory_bytes))
 }
 
 fn backup_row(database: &DatabaseBackup) -> BackupRow {
@@ -85,17 +101,22 @@ fn checksums(result: &RunResult) -> Checksums {
     })
 }
 
-/// The measured time in UTC: it begins when the phases before it have ended.
+/// The time that the servers must have in common, in UTC: that of the load, of the backup or of the replay. It begins when
+/// the phases before it have ended.
 fn window(result: &RunResult) -> Option<Window> {
-    let started = DateTime::parse_from_rfc3339(&result.started).ok()?.naive_utc();
-    let before = result
-        .phases
-        .iter()
-        .take_while(|one| ![Phase::Measure, Phase::Generate].contains(&one.phase))
-        .map(|one| one.seconds)
-        .sum();
-    let start = after(started, before)?;
-    (result.measured_seconds > 0.0).then_some(Window { start, end: after(start, result.measured_seconds)? })
+    let utc = |time: &str| Some(DateTime::parse_from_rfc3339(time).ok()?.naive_utc());
+    if let [first, .., last] = result.parts.as_slice() {
+        return Some(Window { start: utc(&first.started)?, end: utc(&last.ended)? });
+    }
+    let phases: &[Phase] = match (&result.backup, &result.recovery) {
+        (_, Some(_)) => &[Phase::Replay],
+        (Some(_), _) => &[Phase::Backup],
+        _ => &[Phase::Measure, Phase::Generate],
+    };
+    let seconds = result.tested_seconds();
+    let before = result.phases.iter().take_while(|one| !phases.contains(&one.phase));
+    let start = after(utc(&result.started)?, before.map(|one| one.seconds).sum())?;
+    (seconds > 0.0).then_some(Window { start, end: after(start, seconds)? })
 }
 
 fn after(time: NaiveDateTime, seconds: f64) -> Option<NaiveDateTime> {

@@ -23,6 +23,8 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
 use jetcell_workload::{Mistake, Verdict};
 
 use aggregate::Server;
@@ -47,8 +49,20 @@ impl Submission {
         let mut servers: Vec<Server> = Vec::new();
         let mut claims = configuration.claims.clone();
         for source in sources {
+            let name = name_of_server(&configuration, &source.path)?;
             claims = claims.or(source.claims);
-            source.tests.into_iter().try_for_each(|test| add(&mut servers, test))?;
+            for test in source.tests {
+                let server = name.clone().unwrap_or(test.server);
+                add(&mut servers, ServerTest { server, ..test })?;
+            }
+        }
+        if let Some(name) =
+            configuration.servers.keys().find(|name| !servers.iter().any(|one| one.name == **name))
+        {
+            return Err(Mistake::new(format!(
+                "[servers] names the server {name:?}, and no run is in its directory {}",
+                configuration.servers[name].display()
+            )));
         }
         servers.sort_by(|one, other| one.name.cmp(&other.name));
         servers.iter_mut().for_each(|server| server.tests.sort_by_key(|test| test.kind));
@@ -129,11 +143,26 @@ impl Submission {
     }
 }
 
+/// The server in whose directory a run is; `None` if the configuration names no such directory.
+fn name_of_server(configuration: &Configuration, run: &Path) -> Result<Option<String>, Mistake> {
+    // The run was read, so its path can be resolved.
+    let run = run.canonicalize().unwrap_or_else(|_| run.to_path_buf());
+    let mut names = configuration.servers.iter().filter(|(_, directory)| run.starts_with(directory));
+    match (names.next(), names.next()) {
+        (Some((one, _)), Some((other, _))) => Err(Mistake::new(format!(
+            "{} is in the directories of both servers {one:?} and {other:?} under [servers]",
+            run.display()
+        ))),
+        (first, _) => Ok(first.map(|(name, _)| name.clone())),
+    }
+}
+
 fn add(servers: &mut Vec<Server>, test: ServerTest) -> Result<(), Mistake> {
     if let Some(server) = servers.iter_mut().find(|server| server.name == test.server) {
         if let Some(other) = server.test(test.kind) {
             return Err(Mistake::new(format!(
-                "{} and {} are both the {}: give one of them",
+                "{} and {} are both the {}: give one of them, or, if two machines have this name, name the servers under \
+                 [servers] of the configuration",
                 other.source,
                 test.source,
                 test.title()

@@ -4,16 +4,16 @@
 mod tables;
 
 use chrono::NaiveDateTime;
-use jetcell_workload::Verdict;
 use jetcell_workload::measurement::IoRates;
 use jetcell_workload::result::InstanceRow;
+use jetcell_workload::{TestKind, Verdict};
 use serde::Deserialize;
 
 use crate::esrp::configuration::{Claims, SummaryClaim};
 use crate::esrp::figure::Figure;
 
 use crate::esrp::server_test::{
-    Averages, BackupRow, Checksums, PrintedTotals, ReplayRow, ServerTest, TestKind, Window,
+    Averages, BackupRow, Checksums, PrintedTotals, ReplayRow, ServerTest, Window,
 };
 
 /// The layout that this module reads.

@@ -1,49 +1,11 @@
 //! The published results of one test on one server: what a document needs of a run, whatever program measured it.
 
-use std::fmt;
-
 use chrono::NaiveDateTime;
-use jetcell_workload::Verdict;
 use jetcell_workload::result::InstanceRow;
-use serde::Deserialize;
+use jetcell_workload::{TestKind, Verdict};
 
 use crate::chart::Chart;
 use crate::table::Table;
-
-/// The four tests of ESRP-Storage, in the order of the appendices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TestKind {
-    /// Two hours of load.
-    Performance,
-    /// 24 hours of load.
-    Stress,
-    /// All databases read at full speed.
-    Backup,
-    /// Logs replayed on all databases.
-    Recovery,
-}
-
-impl TestKind {
-    pub(crate) const ALL: [TestKind; 4] =
-        [TestKind::Performance, TestKind::Stress, TestKind::Backup, TestKind::Recovery];
-
-    /// The name in `result.json` and in the document.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            TestKind::Performance => "performance",
-            TestKind::Stress => "stress",
-            TestKind::Backup => "backup",
-            TestKind::Recovery => "recovery",
-        }
-    }
-}
-
-impl fmt::Display for TestKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A span of time. Times of one document have one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,10 +88,16 @@ pub struct ServerTest {
     pub(crate) window: Option<Window>,
     /// Length of the measured time; the window may be shorter by an interval of sampling.
     pub(crate) measured_seconds: Option<f64>,
+    /// How often the test was interrupted and continued.
+    pub(crate) interruptions: usize,
     pub(crate) engine_version: String,
+    /// Processors and memory, if the results have them.
+    pub(crate) machine: Option<String>,
     pub(crate) target_iops: Option<f64>,
     pub(crate) achieved_iops: Option<f64>,
     pub(crate) final_bytes: Option<u64>,
+    /// Bytes of headers in `final_bytes`, which a backup does not count as pages.
+    pub(crate) header_bytes: u64,
     pub(crate) databases: usize,
     pub(crate) copies: Option<u64>,
     pub(crate) threads: Option<u64>,
@@ -161,10 +129,13 @@ impl ServerTest {
             description: String::new(),
             window: None,
             measured_seconds: None,
+            interruptions: 0,
             engine_version: String::new(),
+            machine: None,
             target_iops: None,
             achieved_iops: None,
             final_bytes: None,
+            header_bytes: 0,
             databases: 0,
             copies: None,
             threads: None,

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use crate::esrp::configuration::Claims;
 use crate::esrp::jetcell_run;
 use crate::esrp::published_report::{PublishedReport, SCHEMA};
-use crate::esrp::server_test::{ServerTest, TestKind};
+use crate::esrp::server_test::ServerTest;
 use crate::stored::{Stored, Unreadable};
+use jetcell_workload::TestKind;
 
 /// Longer files are refused.
 const LONGEST: u64 = 256 << 20;
@@ -40,6 +41,7 @@ pub enum NoResults {
 /// What one argument of the command contributes.
 #[derive(Debug)]
 pub struct Source {
+    pub(super) path: PathBuf,
     pub(super) tests: Vec<ServerTest>,
     pub(super) claims: Claims,
 }
@@ -68,7 +70,7 @@ impl Source {
         if kind.schema.as_deref() == Some(SCHEMA) {
             let report: PublishedReport = serde_json::from_str(&text).map_err(damaged)?;
             let (tests, claims) = report.into_parts(&source);
-            return Ok(Source { tests, claims });
+            return Ok(Source { path: file, tests, claims });
         }
         if kind.schema_version.is_none() {
             return Err(NoResults::Foreign { path: file });
@@ -80,7 +82,8 @@ impl Source {
         let directory =
             file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let stored = Stored::read(directory)?;
-        Ok(Source { tests: vec![jetcell_run::published(&stored, test, source)], claims: Claims::default() })
+        let tests = vec![jetcell_run::published(&stored, test, source)];
+        Ok(Source { path: file, tests, claims: Claims::default() })
     }
 }
 

@@ -4,8 +4,9 @@ use std::fs;
 
 use super::*;
 use crate::example::{result, samples};
+use jetcell_workload::TestKind;
 use jetcell_workload::measurement::SampleFile;
-use jetcell_workload::result::RunResult;
+use jetcell_workload::result::{Part, RunResult};
 
 const PAPER: &str = include_str!("../../testdata/esrp-sc4020.toml");
 
@@ -213,7 +214,53 @@ fn good_figures_hold_and_wrong_ones_do_not() {
 #[test]
 fn the_same_test_of_a_server_is_refused_twice() {
     let error = of_runs("title = 'T'", &[&result(), &passed()]).unwrap_err().to_string();
-    assert!(error.ends_with("are both the performance test of cell: give one of them"), "{error}");
+    let expected = "are both the performance test of cell: give one of them, or, if two machines have this name, name the \
+                    servers under [servers] of the configuration";
+    assert!(error.ends_with(expected), "{error}");
+}
+
+#[test]
+fn servers_with_the_same_host_name_are_told_apart_by_their_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    for server in ["a", "b"] {
+        let run = dir.path().join(server).join("run");
+        fs::create_dir_all(&run).unwrap();
+        passed().write(&run.join("result.json")).unwrap();
+        SampleFile::create(&run.join("samples.csv")).unwrap();
+    }
+    let of = |servers: &str| {
+        let file = dir.path().join("solution.toml");
+        fs::write(&file, format!("title = 'T'\n[servers]\n{servers}")).unwrap();
+        let sources = ["a", "b"].map(|server| Source::read(&dir.path().join(server).join("run")).unwrap());
+        Submission::of(Configuration::read(&file)?, sources.into())
+    };
+    let names = |servers: &str| -> Vec<String> {
+        of(servers).unwrap().servers.into_iter().map(|server| server.name).collect()
+    };
+    assert_eq!(names("One = 'a'\n'Server two' = 'b'"), ["One", "Server two"]);
+    assert_eq!(names("One = 'a'"), ["One", "cell"]);
+    for (servers, expected) in [
+        ("", "are both the performance test of cell"),
+        ("One = 'a'\nAll = '.'", "is in the directories of both servers \"All\" and \"One\""),
+        ("One = 'a'\nThree = 'c'", "the directory c of the server \"Three\" cannot be found"),
+        ("One = 'a'\nTwo = 'b'\nThree = 'b/run/samples.csv'", "no run is in its directory"),
+    ] {
+        let error = of(servers).unwrap_err().to_string();
+        assert!(error.contains(expected) && !error.contains('\n'), "{servers}: {error}");
+    }
+}
+
+#[test]
+fn tests_of_one_name_on_two_machines_are_found() {
+    let mut stress = RunResult { test: TestKind::Stress, ..passed() };
+    stress.machine.memory_bytes += 1 << 30;
+    stress.parts = vec![Part::default(); 3];
+    let found = of_runs("title = 'T'", &[&passed(), &stress]).unwrap().findings();
+    assert!(
+        found.iter().any(|line| line.starts_with("contradicted: tests of cell: all on the same machine"))
+            && found.iter().any(|line| line.ends_with("interruptions: 2")),
+        "{found:?}"
+    );
 }
 
 #[test]

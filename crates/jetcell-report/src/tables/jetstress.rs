@@ -16,13 +16,23 @@ pub(super) fn summary(result: &RunResult) -> Table {
         Verdict::Fail => "Fail",
         Verdict::Incomplete => "Incomplete",
     };
+    let (measured, seconds) = match (&result.backup, &result.recovery) {
+        (Some(backup), _) if backup.cost.is_none() => ("Time of the backup", backup.seconds),
+        (_, Some(recovery)) => ("Time of the replay", recovery.seconds),
+        _ => ("Measured time", result.measured_seconds),
+    };
+    let interruptions = (result.parts.len() > 1).then(|| (result.parts.len() - 1).to_string());
     let mut table = Table::facts("Test Summary")
         .fact("Overall Test Result", Cell::judged(verdict, result.verdict == Verdict::Pass))
         .fact("Machine Name", result.machine.host.as_str())
         .fact_if("Test Description", result.configuration.description.as_deref())
-        .fact("Test Start Time", result.started.as_str())
+        .fact(
+            "Test Start Time",
+            result.parts.first().map_or(&result.started, |first| &first.started).as_str(),
+        )
         .fact("Test End Time", result.ended.as_str())
-        .fact("Measured time", span(result.measured_seconds))
+        .fact(measured, span(seconds))
+        .fact_if("Interruptions", interruptions)
         .fact("Jetcell Version", result.jetcell_version.as_str())
         .fact("Operating System", result.machine.operating_system.as_str());
     for phase in &result.phases {

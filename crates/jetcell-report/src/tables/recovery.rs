@@ -74,12 +74,19 @@ fn per_log(recovery: &Recovery) -> Table {
                  times of pages and changed next to nothing."
             }
         });
-    match seconds > 0.0 {
-        true => table.note(format!(
+    let times = |factor: f64| plain((factor * 10.0).round() / 10.0);
+    if seconds <= 0.0 {
+        table
+    } else if seconds <= PUBLISHED_SECONDS {
+        table.note(format!(
             "A log took 1/{} of the time of the published test.",
-            plain((PUBLISHED_SECONDS / seconds * 10.0).round() / 10.0)
-        )),
-        false => table,
+            times(PUBLISHED_SECONDS / seconds)
+        ))
+    } else {
+        table.note(format!(
+            "A log took {} times as long as in the published test.",
+            times(seconds / PUBLISHED_SECONDS)
+        ))
     }
 }
 

@@ -1,9 +1,9 @@
 //! The tables of a published report, for the appendix, under Jetstress's titles.
 
+use jetcell_workload::TestKind;
 use jetcell_workload::result::InstanceRow;
 
 use super::{Io, Test};
-use crate::esrp::server_test::TestKind;
 use crate::number::three;
 use crate::table::{Cell, Table};
 use crate::tables::INSTANCES;

@@ -10,41 +10,24 @@ pub trait TestCommand: Clone + Send + Sync + 'static {
     const EXAMPLES: &'static str;
 }
 
-/// `jetcell test performance`.
-#[derive(Clone, Debug)]
-pub struct Performance;
+/// Defines the type of a command.
+macro_rules! test_command {
+    ($name:ident, $examples:expr) => {
+        #[doc = concat!("The command of the test `", stringify!($name), "`.")]
+        #[derive(Clone, Debug)]
+        pub struct $name;
 
-/// `jetcell test stress`.
-#[derive(Clone, Debug)]
-pub struct Stress;
-
-/// `jetcell test backup`.
-#[derive(Clone, Debug)]
-pub struct Backup;
-
-/// `jetcell test recovery`.
-#[derive(Clone, Debug)]
-pub struct Recovery;
-
-impl TestCommand for Performance {
-    const KIND: TestKind = TestKind::Performance;
-    const EXAMPLES: &'static str = PERFORMANCE_EXAMPLES;
+        impl TestCommand for $name {
+            const KIND: TestKind = TestKind::$name;
+            const EXAMPLES: &'static str = $examples;
+        }
+    };
 }
 
-impl TestCommand for Stress {
-    const KIND: TestKind = TestKind::Stress;
-    const EXAMPLES: &'static str = STRESS_EXAMPLES;
-}
-
-impl TestCommand for Backup {
-    const KIND: TestKind = TestKind::Backup;
-    const EXAMPLES: &'static str = BACKUP_EXAMPLES;
-}
-
-impl TestCommand for Recovery {
-    const KIND: TestKind = TestKind::Recovery;
-    const EXAMPLES: &'static str = RECOVERY_EXAMPLES;
-}
+test_command!(Performance, PERFORMANCE_EXAMPLES);
+test_command!(Stress, STRESS_EXAMPLES);
+test_command!(Backup, BACKUP_EXAMPLES);
+test_command!(Recovery, RECOVERY_EXAMPLES);
 
 const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
@@ -90,7 +73,7 @@ Examples:
 Files:
   DIR/Jetstress001001.edb      databases
   LOGDIR/log001/E00*.log       logs
-  DIR/jetcell-stress.json      exists while the test has not ended; --resume needs it
+  DIR/jetcell-stress.json      exists while the test has not ended, with jetcell-stress.jsonl; --resume needs both
   OUTPUT/                      result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
