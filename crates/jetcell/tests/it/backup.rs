@@ -81,6 +81,69 @@ fn an_incremental_backup_continues_the_one_beside_it() {
     assert!(text.contains("-615"), "{text}");
 }
 
+/// Makes a snapshot of the set with a command.
+fn snapshot(cell: &Cell, to: &str, command: &str) -> (i32, String) {
+    let words =
+        ["backup", "--from", "dirty", "--to", to, "--snapshot", "command", "--snapshot-command", command];
+    run(cell, &words)
+}
+
+#[test]
+fn a_snapshot_by_a_command_is_checked_recovered_and_restored() {
+    let Some(cell) = backed_up() else { return };
+    let before = fs::read(cell.path("dirty/SRUDB.dat")).unwrap();
+    let (code, text) = snapshot(&cell, "snap", r#"cp -a "$JETCELL_SOURCE" "$JETCELL_SNAPSHOT" && echo done"#);
+    assert!(code == 0 && !text.contains("done"), "{text}");
+    assert!(fs::read(cell.path("dirty/SRUDB.dat")).unwrap() == before);
+    let (code, text) = run(&cell, &["check", "snap"]);
+    assert!(code == 0 && text.contains("verified: good"), "{text}");
+    let (code, text) = run(&cell, &["recover", "snap", "--into", "recovered"]);
+    assert_eq!(code, 0, "{text}");
+    checked(&cell, "recovered");
+    let (code, text) = run(&cell, &["restore", "snap", "--to", "restored"]);
+    assert_eq!(code, 0, "{text}");
+    checked(&cell, "restored");
+    let incremental = ["backup", "--from", "dirty", "--to", "next", "--incremental", "--base", "snap"];
+    assert_eq!(run(&cell, &incremental).0, 0);
+    assert_eq!(run(&cell, &["restore", "snap", "next", "--to", "both"]).0, 0);
+    checked(&cell, "both");
+}
+
+#[test]
+fn a_snapshot_that_fails_is_no_backup_and_says_why_in_one_line() {
+    let Some(cell) = backed_up() else { return };
+    for (command, expected) in [
+        ("echo no space left >&2; exit 5", "no space left"),
+        ("true", "does not have this file"),
+        (r#"cp -a dirty "$JETCELL_SNAPSHOT"; truncate -s 100000 "$JETCELL_SNAPSHOT"/SRUDB.dat"#, "SRUDB.dat"),
+    ] {
+        let (code, text) = snapshot(&cell, "snap", command);
+        assert!(code == 2 && text.lines().count() == 1 && text.contains(expected), "{command}: {text}");
+        assert!(!cell.path("snap/manifest.json").exists());
+        if cell.path("snap").exists() {
+            let text = cell.program_refused(&["restore", "snap", "--to", "x"]);
+            assert!(text.contains("-615"), "{text}");
+            fs::remove_dir_all(cell.path("snap")).unwrap();
+        }
+    }
+    let slow = ["--snapshot", "command", "--snapshot-command", "sleep 60", "--snapshot-limit", "200ms"];
+    let (code, text) = run(&cell, &[&["backup", "--from", "dirty", "--to", "snap"][..], &slow].concat());
+    assert!(code == 2 && text.contains("took too long"), "{text}");
+    for (words, expected) in [
+        (&["--to", "x", "--snapshot", "command"][..], "--snapshot-command"),
+        (&["--to", "x", "--snapshot", "reflink", "--snapshot-command", "true"], "--snapshot command"),
+        (&["--to", "x", "--snapshot", "tape"], "tape"),
+        (&["--to", "x", "--snapshot", "reflink", "--incremental"], "--incremental"),
+        (&["--to", "backup", "--snapshot", "reflink"], "-504"),
+        (&["--to", "backup", "--snapshot", "btrfs"], "-504"),
+        (&["--to", "dirty/x", "--snapshot", "reflink"], "inside"),
+    ] {
+        let (code, text) = run(&cell, &[&["backup", "--from", "dirty"][..], words].concat());
+        assert!(code == 2 && text.contains(expected), "{words:?}: {text}");
+        assert!(!cell.path("x").exists());
+    }
+}
+
 #[test]
 fn bad_input_is_refused_and_nothing_changes() {
     let Some(cell) = backed_up() else { return };
