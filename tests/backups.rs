@@ -50,6 +50,7 @@ fn restored_databases_hold_the_state_of_their_position() {
         assert!(total.in_backup > 10 && total.in_restore > 40, "few cuts come during backups or restores");
         assert!(total.full > 50 && total.incremental > 20, "few backups are made");
         assert!(total.restored > 40 && total.earlier > 5 && total.surviving > 5, "few restores are compared");
+        assert!(total.snapshots > 15 && total.frozen > 15, "few snapshots are compared");
         assert!(total.cycles > 15 && total.commits_in_backup > 1000, "little happens around backups");
     }
 }

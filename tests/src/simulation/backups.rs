@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ese_check::{CheckOptions, Severity, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{Error, Instance, InstanceOptions, Result};
 use ese_format::LogPosition;
 use jetcell_backup::{
-    BackupError, BackupOptions, BackupState, Kind, Made, Manifest, Pace, RestoreOptions, Restored, SetFault,
-    UntilFn, back_up, restore, verify,
+    BackupError, BackupOptions, BackupState, Kind, Made, Manifest, Pace, Progress, RestoreOptions, Restored,
+    SetFault, Snapshot, SnapshotMethod, UntilFn, back_up, restore, snapshot, verify,
 };
 use jetcell_vfs::Vfs;
 use rand::Rng;
 
 use super::disk::Disk;
-use super::model::{Databases, State, check_indexes, difference, read_all};
+use super::model::{Databases, State, difference, read_all};
+use super::restored::{content, number_of};
 use super::work::{Commits, Worker};
 use super::{DEEP_EVERY, Simulation};
 
@@ -55,6 +55,10 @@ pub struct BackupTally {
     pub cycles: u64,
     /// Commits while a backup was running.
     pub commits_in_backup: u64,
+    /// Snapshots that were restored and compared with the model.
+    pub snapshots: u64,
+    /// Copies of the frozen disk, some of them after a power cut, that were recovered and compared with the model.
+    pub frozen: u64,
 }
 
 impl BackupTally {
@@ -72,6 +76,8 @@ impl BackupTally {
         self.surviving += other.surviving;
         self.cycles += other.cycles;
         self.commits_in_backup += other.commits_in_backup;
+        self.snapshots += other.snapshots;
+        self.frozen += other.frozen;
     }
 }
 
@@ -112,6 +118,43 @@ impl Load {
         Ok(())
     }
 
+    /// Freezes the instance, and recovers a copy of the disk of that moment, or what a power cut leaves of it: it has all
+    /// commits, the lazy ones included.
+    fn freeze(&mut self) -> Result<()> {
+        let freeze = self.instance.freeze(Duration::from_secs(20))?;
+        let simulation = &mut self.simulation;
+        let disk = match simulation.rng.random_bool(0.5) {
+            true => simulation.disk.process_kill(),
+            false => simulation.disk.crash(simulation.rng.random()),
+        };
+        freeze.thaw()?;
+        let found = self.content_of(&disk);
+        let found = found
+            .unwrap_or_else(|error| panic!("{}: copy of the frozen disk: {error}", self.simulation.context));
+        let empty = State::new();
+        let expected = self.history.last().map_or(&empty, |moment| &moment.state);
+        let differs = difference(expected, &found);
+        assert!(differs.is_empty(), "{}: copy of the frozen disk: {differs}", self.simulation.context);
+        Ok(())
+    }
+
+    /// What an instance finds on a copy of the disk.
+    fn content_of(&self, disk: &Disk) -> Result<State> {
+        let (size, files) = (self.simulation.plan.size, disk.files());
+        let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
+        let mut options = InstanceOptions::with_cache(files, self.simulation.logs.clone(), cache);
+        (options.threads, options.seed) = (false, Some(7));
+        let instance = Instance::open(options)?;
+        let mut session = instance.session();
+        let mut found = State::new();
+        let attached = self.databases.iter().enumerate().filter(|(_, database)| database.is_some());
+        for (number, _) in attached {
+            let database = instance.attach(&self.simulation.db_path(number), 64)?;
+            found.extend(read_all(number, &database, &mut session)?);
+        }
+        Ok(found)
+    }
+
     fn note(&mut self, commits: Commits) {
         for (position, number) in commits {
             if position > LogPosition::MIN {
@@ -124,6 +167,20 @@ impl Load {
             self.simulation.durable = self.simulation.durable.max(moment.number);
         }
     }
+}
+
+/// Lets the load work a little, each time that a backup has read something.
+fn between_reads(load: &Arc<Mutex<Load>>) -> Arc<dyn Fn(Progress) + Send + Sync> {
+    let load = load.clone();
+    Arc::new(move |_| {
+        let mut load = load.lock().unwrap();
+        let steps = load.simulation.rng.random_range(0..4);
+        if load.error.is_none()
+            && let Err(error) = load.steps(steps)
+        {
+            load.error = Some(error);
+        }
+    })
 }
 
 /// The backups and the model of one seed.
@@ -242,6 +299,13 @@ impl Rest {
             let steps = load.lock().unwrap().simulation.rng.random_range(5..60);
             load.lock().unwrap().steps(steps)?;
             self.back_up(instance, load)?;
+            if load.lock().unwrap().simulation.rng.random_bool(0.4) {
+                self.snapshot(instance, load)?;
+            }
+            if load.lock().unwrap().simulation.rng.random_bool(0.4) {
+                self.tally.frozen += 1;
+                load.lock().unwrap().freeze()?;
+            }
         }
         let steps = load.lock().unwrap().simulation.rng.random_range(5..60);
         load.lock().unwrap().steps(steps)
@@ -275,16 +339,6 @@ impl Rest {
             Kind::Differential => self.chain.first(),
             Kind::Incremental => self.chain.last(),
         };
-        let working = load.clone();
-        let between = move |_| {
-            let mut load = working.lock().unwrap();
-            let steps = load.simulation.rng.random_range(0..4);
-            if load.error.is_none()
-                && let Err(error) = load.steps(steps)
-            {
-                load.error = Some(error);
-            }
-        };
         let commits = load.lock().unwrap().history.len();
         let options = BackupOptions {
             kind,
@@ -293,7 +347,7 @@ impl Rest {
             reads_in_flight: 3,
             threads: false,
             save_bytes: 1,
-            pace: Pace { progress: Some(Arc::new(between)), ..Pace::default() },
+            pace: Pace { progress: Some(between_reads(load)), ..Pace::default() },
             ..BackupOptions::default()
         };
         let made = back_up(instance, &files, &directory, &options);
@@ -328,6 +382,55 @@ impl Rest {
                 load.error = None;
                 panic!("{context}: backup {kind:?} to {}: {error} ({error:?})", directory.display())
             }
+        }
+    }
+
+    /// Backs up by a snapshot, while the load goes on behind the freeze, and restores it.
+    fn snapshot(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<Load>>) -> Result<()> {
+        self.directories += 1;
+        let directory = PathBuf::from(format!("/snapshot{}", self.directories));
+        let to = PathBuf::from(format!("/from-snapshot{}", self.directories));
+        let (files, expected, context) = {
+            let load = load.lock().unwrap();
+            let expected = load.history.last().map(|moment| moment.state.clone()).unwrap_or_default();
+            (load.simulation.disk.files(), expected, load.simulation.context.clone())
+        };
+        let options = BackupOptions {
+            kind: Kind::Copy,
+            read_bytes: 64 << 10,
+            reads_in_flight: 3,
+            pace: Pace { progress: Some(between_reads(load)), ..Pace::default() },
+            ..BackupOptions::default()
+        };
+        let made = snapshot(instance, &files, &directory, &Snapshot::new(SnapshotMethod::Reflink), &options);
+        drop(options);
+        let restored = made.and_then(|made| {
+            let restored =
+                restore(&files, std::slice::from_ref(&directory), &to, &RestoreOptions::default())?;
+            Ok((made, restored))
+        });
+        let mut load = load.lock().unwrap();
+        if let Some(error) = load.error.take() {
+            self.tally.in_backup += 1;
+            return Err(error);
+        }
+        match restored {
+            Ok((made, restored)) => {
+                let found = content(&load.simulation, &to, &restored, &made.manifest.databases);
+                let differs = difference(&expected, &found);
+                assert!(differs.is_empty(), "{context}: snapshot restored to {to:?}: {differs}");
+                self.tally.snapshots += 1;
+                // Copies of the disk take less memory then. The next step notices if the power fails here.
+                for path in [directory, to].iter().flat_map(|copy| files.list(copy).unwrap_or_default()) {
+                    let _ = files.remove(&path);
+                }
+                Ok(())
+            }
+            Err(_) if !load.simulation.power() => {
+                self.tally.in_backup += 1;
+                Err(Error::Usage("the power failed during a snapshot".to_string()))
+            }
+            Err(error) => panic!("{context}: snapshot to {to:?}: {error} ({error:?})"),
         }
     }
 
@@ -390,7 +493,7 @@ impl Story {
         self.tally.restored += 1;
         self.tally.earlier += u64::from(until.is_some());
         self.tally.surviving += u64::from(surviving);
-        let found = self.content(&to, &restored, &first.databases);
+        let found = content(&self.simulation, &to, &restored, &first.databases);
         let expected = match surviving {
             // What the active instance would recover now.
             true => {
@@ -456,63 +559,12 @@ impl Story {
         unreachable!("the last attempt has no cut")
     }
 
-    /// Checks the restored files, opens an instance on them, and returns what it finds.
-    fn content(
-        &mut self,
-        to: &Path,
-        restored: &Restored,
-        stored: &[jetcell_backup::StoredDatabase],
-    ) -> State {
-        // The checks must not change what is restored.
-        let disk = self.simulation.disk.process_kill();
-        let files = disk.files();
-        for path in &restored.databases {
-            let report = check_database(&*files, path, &CheckOptions::default());
-            let report = report.unwrap_or_else(|error| self.fail("check", error));
-            // A log that ends before its engine removed a deleted node can leave that node.
-            let findings = report.findings.iter().filter(|finding| finding.severity != Severity::Info);
-            let findings: Vec<String> = findings.map(ToString::to_string).collect();
-            assert!(
-                report.clean && findings.is_empty(),
-                "{}: {to:?}: {findings:#?}",
-                self.simulation.context
-            );
-        }
-        let size = self.simulation.plan.size;
-        let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
-        let mut options = InstanceOptions::with_cache(files, to.to_path_buf(), cache);
-        (options.threads, options.seed) = (false, Some(7));
-        let instance =
-            Instance::open(options).unwrap_or_else(|error| self.fail("opening the restored instance", error));
-        let mut found = State::new();
-        for (path, stored) in restored.databases.iter().zip(stored) {
-            let number = self.simulation.databases.iter().position(|path| *path == stored.source);
-            let number = number.unwrap_or_else(|| self.number_of(path));
-            let db = instance
-                .attach(path, 64)
-                .unwrap_or_else(|error| self.fail("attaching what was restored", error));
-            let mut session = instance.session();
-            let state =
-                read_all(number, &db, &mut session).unwrap_or_else(|error| self.fail("reading", error));
-            for ((_, name), table) in &state {
-                check_indexes(&db, &mut session, name, table).unwrap_or_else(|error| self.fail(name, error));
-            }
-            found.extend(state);
-        }
-        found
-    }
-
-    /// The number of a restored database, whose original has moved since, by its name.
-    fn number_of(&self, path: &Path) -> usize {
-        usize::from(path.file_name().is_some_and(|name| name.to_string_lossy().contains("-2")))
-    }
-
     /// The restored instance becomes the active one.
     fn go_on_there(&mut self, to: &Path, restored: &Restored, state: State, earlier: bool) {
         self.tally.cycles += 1;
         self.simulation.logs = to.to_path_buf();
         for number in 0..self.simulation.plan.databases {
-            let path = restored.databases.iter().find(|path| self.number_of(path) == number);
+            let path = restored.databases.iter().find(|path| number_of(path) == number);
             self.simulation.created[number] = path.is_some();
             self.simulation.databases[number] = path.cloned().unwrap_or_else(|| to.join("data-2.edb"));
         }

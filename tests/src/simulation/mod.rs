@@ -11,6 +11,7 @@ mod deep;
 mod disk;
 mod life;
 mod model;
+mod restored;
 mod work;
 
 use std::path::{Path, PathBuf};

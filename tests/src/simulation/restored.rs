@@ -1,0 +1,56 @@
+//! What a restore has made, read by an instance of its own.
+
+use std::path::Path;
+
+use ese_check::{CheckOptions, Severity, check_database};
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::{Error, Instance, InstanceOptions};
+use jetcell_backup::{Restored, StoredDatabase};
+
+use super::Simulation;
+use super::model::{State, check_indexes, read_all};
+
+/// Checks restored files, opens an instance on them, and returns what it finds.
+pub(super) fn content(
+    simulation: &Simulation,
+    to: &Path,
+    restored: &Restored,
+    stored: &[StoredDatabase],
+) -> State {
+    let fail =
+        |what: &str, error: Error| -> ! { panic!("{}: {to:?}: {what}: {error:?}", simulation.context) };
+    // The checks must not change what is restored.
+    let disk = simulation.disk.process_kill();
+    let files = disk.files();
+    for path in &restored.databases {
+        let report = check_database(&*files, path, &CheckOptions::default());
+        let report = report.unwrap_or_else(|error| panic!("{}: {to:?}: check: {error}", simulation.context));
+        // A log that ends before its engine removed a deleted node can leave that node.
+        let findings = report.findings.iter().filter(|finding| finding.severity != Severity::Info);
+        let findings: Vec<String> = findings.map(ToString::to_string).collect();
+        assert!(report.clean && findings.is_empty(), "{}: {to:?}: {findings:#?}", simulation.context);
+    }
+    let size = simulation.plan.size;
+    let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
+    let mut options = InstanceOptions::with_cache(files, to.to_path_buf(), cache);
+    (options.threads, options.seed) = (false, Some(7));
+    let instance = Instance::open(options).unwrap_or_else(|error| fail("opening", error));
+    let mut found = State::new();
+    for (path, stored) in restored.databases.iter().zip(stored) {
+        let number = simulation.databases.iter().position(|path| *path == stored.source);
+        let number = number.unwrap_or_else(|| number_of(path));
+        let db = instance.attach(path, 64).unwrap_or_else(|error| fail("attaching", error));
+        let mut session = instance.session();
+        let state = read_all(number, &db, &mut session).unwrap_or_else(|error| fail("reading", error));
+        for ((_, name), table) in &state {
+            check_indexes(&db, &mut session, name, table).unwrap_or_else(|error| fail(name, error));
+        }
+        found.extend(state);
+    }
+    found
+}
+
+/// The number of a restored database, whose original has moved since, by its name.
+pub(super) fn number_of(path: &Path) -> usize {
+    usize::from(path.file_name().is_some_and(|name| name.to_string_lossy().contains("-2")))
+}
