@@ -174,7 +174,7 @@ impl PageReader {
     pub fn next_extent(&mut self) -> Result<Option<PageExtent>> {
         let Some((first, done)) = self.next_completed()? else { return Ok(None) };
         let Completed { result, doubts, mut bytes } = done;
-        let doubts = self.judge(first, &mut bytes, result, doubts);
+        let doubts = self.judge(first, &mut bytes, result, doubts)?;
         self.read_again(first, &mut bytes, doubts)?;
         let pages = (bytes.len() / self.page_size().bytes()) as u64;
         self.reads.pages += pages;
@@ -190,16 +190,7 @@ impl PageReader {
     /// The next read in the order of the pages, when it has ended. `None`: all were returned.
     fn next_completed(&mut self) -> Result<Option<(PageNumber, Completed)>> {
         loop {
-            while let Ok(completion) = self.completions.try_recv() {
-                self.ended(completion);
-            }
-            let most = self.options.reads_in_flight.max(1);
-            while self.in_flight < most
-                && self.reads_begun.len() < most * EXTENTS_PER_READ
-                && self.next <= self.last
-            {
-                self.begin()?;
-            }
+            self.keep_reading()?;
             match self.reads_begun.front_mut() {
                 None => return Ok(None),
                 Some(Read { first, done, .. }) => {
@@ -215,6 +206,21 @@ impl PageReader {
             let failed = |e| Error::Internal(format!("a read was not completed: {e}"));
             self.ended(completion.map_err(failed)?);
         }
+    }
+
+    /// Takes what has ended, and begins further reads in its place.
+    fn keep_reading(&mut self) -> Result<()> {
+        while let Ok(completion) = self.completions.try_recv() {
+            self.ended(completion);
+        }
+        let most = self.options.reads_in_flight.max(1);
+        while self.in_flight < most
+            && self.reads_begun.len() < most * EXTENTS_PER_READ
+            && self.next <= self.last
+        {
+            self.begin()?;
+        }
+        Ok(())
     }
 
     fn ended(&mut self, (number, result, bytes): Completion) {
@@ -260,11 +266,13 @@ impl PageReader {
         bytes: &mut [u8],
         result: io::Result<()>,
         mut doubts: BTreeSet<PageNumber>,
-    ) -> BTreeSet<PageNumber> {
+    ) -> Result<BTreeSet<PageNumber>> {
         let size = self.page_size();
         let torn = self.source.replace_torn(first, bytes);
         self.reads.torn += torn.len() as u64;
         for (page, bytes) in (0..).map(|index| first.plus(index)).zip(bytes.chunks_exact_mut(size.bytes())) {
+            // The device must not wait while pages are verified.
+            self.keep_reading()?;
             // At least one page of an extent that cannot be read is unreadable, so each page is read by itself.
             if doubts.contains(&page) || (result.is_err() && !torn.contains(&page)) {
                 doubts.insert(page);
@@ -278,7 +286,7 @@ impl PageReader {
                 }
             }
         }
-        doubts
+        Ok(doubts)
     }
 
     /// Reads pages one by one, while they are not being written, until they are good or the attempts are used up.
