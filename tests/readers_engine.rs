@@ -1,4 +1,4 @@
-//! Three independent readers read databases that the engine wrote: new ones, after many changes, and after a killed
+//! Three independent readers read databases that the engine wrote: new ones, loaded ones, after many changes, and after a killed
 //! process and recovery. The databases have all four page sizes, long values, secondary indexes and several tables.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use ese_engine::Seek;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Session, Table,
-    TableDefinition,
+    BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
+    Session, Table, TableDefinition,
 };
 use ese_format::log::record::LogRecord;
 use ese_format::record::{CodePage, ColumnFlags, ColumnType, Value};
@@ -131,12 +131,10 @@ fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
     Instance::open(options).unwrap()
 }
 
-fn create(instance: &Instance) -> Arc<Database> {
-    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
-    let mut s = instance.session();
-    s.begin().unwrap();
-    let everything = TableDefinition {
-        name: "Everything".to_string(),
+/// A table with all types of columns.
+fn everything(name: &str) -> TableDefinition {
+    TableDefinition {
+        name: name.to_string(),
         columns: columns(),
         indexes: vec![
             IndexDefinition::new("ById", &["Id"]).primary(),
@@ -145,8 +143,14 @@ fn create(instance: &Instance) -> Arc<Database> {
         ],
         pages: 8,
         ..TableDefinition::default()
-    };
-    s.create_table(&db, &everything).unwrap();
+    }
+}
+
+fn create(instance: &Instance) -> Arc<Database> {
+    let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let mut s = instance.session();
+    s.begin().unwrap();
+    s.create_table(&db, &everything("Everything")).unwrap();
     let plain = TableDefinition {
         name: "Plain".to_string(),
         columns: vec![
@@ -160,6 +164,19 @@ fn create(instance: &Instance) -> Arc<Database> {
     s.create_table(&db, &plain).unwrap();
     s.commit(CommitMode::Durable).unwrap();
     db
+}
+
+/// A table with the same columns, from a bulk load. Returns its rows.
+fn load(s: &mut Session, db: &Arc<Database>, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Vec<Value>> {
+    let rows: Vec<_> = (1..=400).map(|id| row(id, rng, size)).collect();
+    let mut load = s.bulk_load(db, &everything("Loaded"), BulkLoadOptions::default()).unwrap();
+    let ids: Vec<_> = columns().iter().map(|column| load.column(&column.name).unwrap()).collect();
+    for values in &rows {
+        let row: Vec<_> = ids.iter().copied().zip(values.iter().cloned()).collect();
+        load.push(&row).unwrap();
+    }
+    load.finish().unwrap();
+    rows
 }
 
 fn insert(s: &mut Session, table: &mut Table, values: &[Value]) {
@@ -204,8 +221,10 @@ fn check(size: PageSize, churn: bool, kill: bool) {
     let mut s = instance.session();
     let mut rows = Rows::new();
     let mut plain_rows: Vec<Vec<Value>> = Vec::new();
+    let loaded_rows = load(&mut s, &db, &mut rng, size);
     let mut table = s.open_table(&db, "Everything").unwrap();
     let mut plain = s.open_table(&db, "Plain").unwrap();
+    let loaded = s.open_table(&db, "Loaded").unwrap();
     let [number, text] = ["Number", "Text"].map(|name| plain.column(name).unwrap());
     for round in 0..if churn { 40 } else { 4 } {
         s.begin().unwrap();
@@ -245,6 +264,7 @@ fn check(size: PageSize, churn: bool, kill: bool) {
         tables: vec![
             expected(&table, &mut rows.values(), &order),
             expected(&plain, &mut plain_rows.iter(), &["Number", "Text"]),
+            expected(&loaded, &mut loaded_rows.iter(), &order),
         ],
     };
     let mut disk = disk;
@@ -256,7 +276,7 @@ fn check(size: PageSize, churn: bool, kill: bool) {
         instance.flush().unwrap();
         let after = disk.process_kill();
         disk.stop_after(disk.operations());
-        drop((table, plain, s, db, instance));
+        drop((table, plain, loaded, s, db, instance));
         disk = after;
         assert!(check_log_files(&disk, size, &context) > 3, "{context}");
         assert_ne!(last_record(&disk, &context), "Term2", "{context}");
@@ -264,7 +284,7 @@ fn check(size: PageSize, churn: bool, kill: bool) {
         assert!(recovered.recovery().ran, "{context}");
         recovered.shutdown().unwrap();
     } else {
-        drop((table, plain, s, db));
+        drop((table, plain, loaded, s, db));
         instance.shutdown().unwrap();
     }
     let report = check_database(&disk, Path::new(DB), &CheckOptions::default()).unwrap();

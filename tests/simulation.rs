@@ -76,6 +76,7 @@ fn power_cuts_lose_no_durable_commit() {
         assert!(total.delta_evictions > 10 * CUTS, "the cache hardly evicts dirty pages unwritten");
         assert!(total.kept > 10 * CUTS, "recovery hardly keeps deltas of pages that it does not read");
         assert!(total.shared > 500, "full leaves hardly share nodes");
+        assert!(total.freed > 100, "defragmentation hardly frees pages: {}", total.freed);
         assert!(total.levels >= 4, "the deepest tree has {} levels", total.levels);
         assert!(total.internal_removed > 200, "range deletes hardly remove internal pages");
     }

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod array_files;
+pub mod copies;
 pub mod fuzz;
 pub mod killed;
 pub mod logged;

@@ -1,12 +1,13 @@
-//! Loads many records in the order of their keys, with many records in each transaction and with lazy commits.
+//! Loads many rows in the order of their keys into a new table, and shows the progress.
+
+use std::time::Instant;
 
 use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
-    Result, TableDefinition, Value,
+    BulkLoadOptions, ColumnDefinition, ColumnType, CreateOptions, Error, IndexDefinition, Instance,
+    InstanceOptions, Result, TableDefinition, Value,
 };
 
-const RECORDS: i32 = 100_000;
-const PER_TRANSACTION: usize = 1_000;
+const ROWS: i32 = 1_000_000;
 
 fn main() -> Result<()> {
     let directory = new_directory("bulk-load");
@@ -20,29 +21,28 @@ fn main() -> Result<()> {
             ColumnDefinition::new("Key", ColumnType::Long),
             ColumnDefinition::new("Text", ColumnType::Text),
         ],
-        indexes: vec![IndexDefinition::new("ByKey", &["Key"]).primary()],
+        indexes: vec![
+            IndexDefinition::new("ByKey", &["Key"]).primary(),
+            IndexDefinition::new("ByText", &["Text"]),
+        ],
         ..TableDefinition::default()
     };
-    session.begin()?;
-    session.create_table(&database, &definition)?;
-    session.commit(CommitMode::Durable)?;
-
-    let mut table = session.open_table(&database, "Numbers")?;
-    let [key, text] = ["Key", "Text"].map(|name| table.column(name).expect("the column was just created"));
-    let keys: Vec<i32> = (0..RECORDS).collect();
-    for chunk in keys.chunks(PER_TRANSACTION) {
-        session.begin()?;
-        for number in chunk {
-            let row = [(key, Value::Long(*number)), (text, Value::Text(format!("number {number}")))];
-            table.insert(&mut session, &row)?;
-        }
-        // A crash may undo the last of these commits, but never a commit without all later ones.
-        session.commit(CommitMode::Lazy)?;
+    let began = Instant::now();
+    let mut load = session.bulk_load(&database, &definition, BulkLoadOptions::default())?;
+    let [key, text] = ["Key", "Text"].map(|name| load.column(name).expect("the column was just defined"));
+    for number in 0..ROWS {
+        load.push(&[(key, Value::Long(number)), (text, Value::Text(format!("number {number}")))])?;
     }
-    // One flush at the end makes all commits durable.
-    instance.flush()?;
-    println!("loaded {RECORDS} records");
-    drop((table, session));
+    // A row out of order is refused, and the load goes on without it. It could be inserted after the load.
+    assert!(matches!(load.push(&[(key, Value::Long(7))]), Err(Error::OutOfOrder)));
+    let done = load.finish_with(|progress| {
+        if progress.pages % 500 == 0 {
+            eprintln!("{} pages", progress.pages);
+        }
+        true
+    })?;
+    println!("loaded {} rows in {} pages, durable after {:?}", done.rows, done.pages, began.elapsed());
+    drop(session);
     instance.shutdown()
 }
 

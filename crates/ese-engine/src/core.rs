@@ -7,7 +7,7 @@ use std::ops::Deref;
 use ese_format::attachment::Attachment;
 use ese_format::log::record::{DatabaseIdInLog, DetachDb, LogRecord, encode_path};
 use ese_format::{LogPosition, LogTime};
-use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Mutex, RwLock};
 use jetcell_vfs::{FreezableVfs, Vfs};
 
@@ -26,8 +26,6 @@ pub struct Core {
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
     /// Position of the last checkpoint. The lock is held while a checkpoint is made.
     pub(crate) checkpoint: Mutex<LogPosition>,
-    /// A backup is running, or the instance is frozen. Until it ends, no database is attached or detached.
-    pub(crate) backup_running: AtomicBool,
     /// The file system of the services.
     pub(crate) freezable: Arc<FreezableVfs>,
 }
@@ -54,7 +52,6 @@ impl Core {
             services: Arc::new(Services::new(freezable.clone(), cache, version_store_bytes, events)),
             databases: RwLock::default(),
             checkpoint: Mutex::new(LogPosition::MIN),
-            backup_running: AtomicBool::new(false),
             freezable,
         })
     }
@@ -63,11 +60,23 @@ impl Core {
     pub(crate) fn check_no_backup(&self) -> Result<()> {
         match self.backup_running.load(Ordering::Acquire) {
             false => Ok(()),
-            true => Err(Error::Backup {
-                fault: BackupFault::Running,
-                what: "a backup of the instance is running; end it first".to_string(),
-            }),
+            true => Err(running("a backup of the instance is running; end it first")),
         }
+    }
+
+    /// Sets [`Services::backup_running`], unless a backup or a bulk load is running.
+    pub(crate) fn begin_backup(&self) -> Result<()> {
+        if self.backup_running.swap(true, Ordering::SeqCst) {
+            return Err(running("a backup of the instance is running; end it first"));
+        }
+        // A load is counted before it looks for a backup, so one of the two sees the other.
+        if self.bulk_loads.load(Ordering::SeqCst) > 0 {
+            self.backup_running.store(false, Ordering::SeqCst);
+            return Err(running(
+                "a bulk load is running, whose pages are not logged; try again when it has ended",
+            ));
+        }
+        Ok(())
     }
 
     /// The services that the databases and sessions of the instance share.
@@ -120,7 +129,7 @@ impl Core {
         if self.database(file.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, database)) {
             return Err(Error::Usage(format!("{} is not attached", file.path.display())));
         }
-        database.scan.stop();
+        database.stop_maintenance();
         let _steady = self.checkpoint.lock();
         self.log().flush(self.log().tail())?;
         self.cache.flush_file(file.file_id)?;
@@ -154,4 +163,8 @@ impl Core {
             self.databases.write().remove(&database.file.file_id);
         }
     }
+}
+
+fn running(what: &str) -> Error {
+    Error::Backup { fault: BackupFault::Running, what: what.to_string() }
 }

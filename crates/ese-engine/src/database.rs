@@ -1,4 +1,4 @@
-//! An attached database: its file, the trees and tables that are open in it, and its scan.
+//! An attached database: its file, the trees and tables that are open in it, and its maintenance.
 
 use jetcell_sync::Arc;
 use std::path::Path;
@@ -9,6 +9,7 @@ use ese_format::{DbTime, PageSize};
 use crate::btree::OpenTrees;
 use crate::cache::FileId;
 use crate::catalog::SystemTables;
+use crate::defrag::{DefragProgress, Defragmentation};
 use crate::scan::{DatabaseScan, ScanProgress};
 use crate::storage::DatabaseFile;
 use crate::table::OpenTables;
@@ -22,13 +23,16 @@ pub struct Database {
     pub(crate) trees: Arc<OpenTrees>,
     pub(crate) tables: OpenTables,
     pub(crate) scan: DatabaseScan,
+    pub(crate) defragmentation: Defragmentation,
 }
 
 impl Database {
     pub(crate) fn new(file: Arc<DatabaseFile>, services: &Arc<Services>) -> Database {
         let trees = Arc::new(OpenTrees::new(file.clone(), services.versions.clone()));
+        let system = Arc::new(SystemTables::new(trees.clone()));
         Database {
-            tables: OpenTables::new(Arc::new(SystemTables::new(trees.clone()))),
+            defragmentation: Defragmentation::new(file.clone(), services.clone(), system.clone()),
+            tables: OpenTables::new(system),
             trees,
             scan: DatabaseScan::new(file.clone(), services.clone()),
             file,
@@ -63,6 +67,17 @@ impl Database {
     /// The highest database time assigned so far.
     pub fn db_time(&self) -> DbTime {
         self.file.db_time()
+    }
+
+    /// Stops scan and defragmentation, and stores their progress.
+    pub(crate) fn stop_maintenance(&self) {
+        self.scan.stop();
+        self.defragmentation.stop();
+    }
+
+    /// Progress of online defragmentation since the database was attached.
+    pub fn defrag_progress(&self) -> DefragProgress {
+        self.defragmentation.progress()
     }
 
     /// Progress of the scan since the database was attached.

@@ -19,6 +19,15 @@ pub enum Error {
     /// A unique index has this key already.
     #[error("duplicate key")]
     KeyDuplicate,
+    /// The key of a row of a bulk load is not above that of the row before. The row is not loaded; the load can go on
+    /// without it, and [`crate::Table::insert`] inserts it after the load.
+    #[error(
+        "the key of the row is below that of the row before; a bulk load needs rows in key order: insert this one later"
+    )]
+    OutOfOrder,
+    /// The program asked to stop. Nothing was changed.
+    #[error("stopped on request; nothing was changed")]
+    Cancelled,
     /// There is no such record.
     #[error("no record found")]
     RecordNotFound,
@@ -252,6 +261,8 @@ impl Error {
         match self {
             Error::WriteConflict => (-1102, "JET_errWriteConflict"),
             Error::KeyDuplicate => (-1605, "JET_errKeyDuplicate"),
+            Error::OutOfOrder => (-1003, "JET_errInvalidParameter"),
+            Error::Cancelled => (-2101, "JET_errCallbackFailed"),
             Error::RecordNotFound => (-1601, "JET_errRecordNotFound"),
             Error::Usage(_) => (-1003, "JET_errInvalidParameter"),
             Error::Internal(_) => (-107, "JET_errInternalError"),

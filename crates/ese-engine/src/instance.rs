@@ -6,10 +6,12 @@
 mod attaching;
 mod background;
 mod backing_up;
+mod defragmenting;
 mod freezing;
 mod listener;
 mod maintaining;
 mod replay_end;
+mod state_table;
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -145,8 +147,9 @@ impl Instance {
         self.core.cache.clean_step()?;
         self.checkpointer.step(&self.core, 256)?;
         for database in self.core.databases() {
-            // The scan reports a step that failed as an event, and in its progress.
+            // A task reports a step that failed as an event, and in its progress.
             let _ = database.scan.step();
+            let _ = database.defragmentation.step();
         }
         Ok(())
     }
@@ -166,8 +169,8 @@ impl Instance {
             return Ok(());
         }
         self.core.check_no_backup()?;
-        // A scan has transactions of its own. If shutdown is refused, all threads keep running except for scans.
-        self.core.databases().iter().for_each(|database| database.scan.stop());
+        // Maintenance has transactions of its own. If shutdown is refused, all threads keep running except for maintenance.
+        self.core.databases().iter().for_each(|database| database.stop_maintenance());
         self.clean_up_all()?;
         self.background.stop();
         self.clean_up_all()?;

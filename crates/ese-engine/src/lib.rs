@@ -47,16 +47,19 @@
 
 mod backup;
 mod btree;
+mod bulk;
 mod cache;
 mod catalog;
 mod core;
 mod database;
+mod defrag;
 mod error;
 mod events;
 mod instance;
 mod log;
 mod maintenance;
 mod options;
+mod pace;
 mod pages;
 mod recovery;
 mod scan;
@@ -69,6 +72,7 @@ mod splitmix;
 mod storage;
 mod table;
 mod transaction;
+mod window;
 
 pub use ese_format::PageSize;
 pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value};
@@ -79,21 +83,24 @@ pub use backup::{
 };
 pub use btree::Seek;
 pub use database::Database;
+pub use defrag::{DefragOptions, DefragProgress};
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
 pub use events::{
-    Event, EventCategory, EventDescription, EventKind, EventProfile, EventSeverity, EventSink, EventValue,
-    PageDamage, PageFault, PassReport,
+    DefragEvent, DefragReport, DefragTotals, Event, EventCategory, EventDescription, EventKind, EventProfile,
+    EventSeverity, EventSink, EventValue, PageDamage, PageFault, PassReport, WindowAdvice,
 };
 pub use instance::Instance;
-pub use log::{LogHold, LogNameForm};
+pub use log::{CopyRegistration, LogHold, LogNameForm};
 pub use options::{CreateOptions, InstanceOptions};
+pub use pace::Throttle;
 pub use recovery::{
-    FoundDatabase, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer, SET_ASIDE,
+    FoundDatabase, LogChanges, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer, SET_ASIDE,
 };
 pub use scan::{PageFlaw, ScanOptions, ScanProgress, ScanTurn};
-pub use session::{CommitId, CommitMode, Session, Table};
+pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};
 pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
+pub use window::MaintenanceWindow;
 
 /// Internal parts for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.
 pub mod internals {

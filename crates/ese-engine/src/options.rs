@@ -37,6 +37,9 @@ pub struct InstanceOptions {
     pub log_file_size: u32,
     /// Whether to delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
     pub circular: bool,
+    /// How many generations a copy may lack before its logs are removed although it needs them
+    /// ([`CopyRegistration`](crate::CopyRegistration)).
+    pub copy_lag_limit: u32,
     /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
     pub checkpoint_depth: u64,
     /// Limit of the version store in bytes. ESE: `JET_paramMaxVerPages`.
@@ -71,6 +74,9 @@ const SMALLEST_LOG_FILE: u32 = 64 << 10;
 const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 
 impl InstanceOptions {
+    /// The default of [`InstanceOptions::copy_lag_limit`].
+    pub const COPY_LAG_LIMIT: u32 = 10_000;
+
     /// Takes the lock on the log directory. No two instances or replayers can have it.
     pub(crate) fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         let path = self.log_directory.join(format!("{}.lock", self.base_name));
@@ -95,7 +101,7 @@ impl InstanceOptions {
     /// Options for an instance whose files are in `directory`, which must exist. The files are on the machine's file
     /// system, and the instance creates its own cache.
     ///
-    /// Defaults: 64 MiB of cache with pages of 8 KiB; 1 MiB log files named E00, which are kept; 20 MiB checkpoint
+    /// Defaults: 64 MiB of cache with pages of 8 KiB; 1 MiB log files named E00, which are kept; copies up to 10,000 generations behind; 20 MiB checkpoint
     /// depth; 64 MiB of versions; torn-page protection on; background work in threads. Each option is a field.
     ///
     /// # Errors
@@ -118,6 +124,7 @@ impl InstanceOptions {
             shared_cache: None,
             log_file_size: 1 << 20,
             circular: false,
+            copy_lag_limit: InstanceOptions::COPY_LAG_LIMIT,
             checkpoint_depth: 20 << 20,
             version_store_bytes: 64 << 20,
             torn_page_protection: TornPageProtection::DoubleWrite,

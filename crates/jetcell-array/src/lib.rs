@@ -10,6 +10,7 @@
 //! | `member` | the layout of a member: superblocks, journal, records, blocks |
 //! | `array` | an assembled array: reads with repair, commits through the journal, failing members, recovery after a crash |
 //! | `maintenance` | rebuild, copy, scrub, spares, growth, in steps |
+//! | `volume` | named files on an array, as a [`jetcell_vfs::Vfs`] |
 //!
 //! Members are files of a [`jetcell_vfs::Vfs`], so that tests can cut the power at every write and inject faults.
 
@@ -31,11 +32,14 @@ mod maintenance;
 mod member;
 #[cfg(test)]
 mod test_array;
+mod volume;
 
 pub use array::{
-    Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, SlotState, SlotStatus, Status,
+    Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, Examination, MemberState, SlotState,
+    SlotStatus, Status,
 };
 pub use error::{ArrayError, Refusal, Result};
 pub use geometry::{BLOCK, Layout, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use maintenance::{Disagreement, RebuildProgress, ScrubReport, Throttle};
+pub use volume::Volume;

@@ -153,6 +153,10 @@ impl Destination {
 
     /// Removes everything that this call created. For a backup that cannot be continued.
     pub fn discard(&self) {
+        // With a manifest, also with one that may not be durable, the files must stay.
+        if text_file::remove(&*self.vfs, &self.directory.join(MANIFEST)).is_err() {
+            return;
+        }
         for path in self.created.lock().drain(..) {
             let _ = self.vfs.remove(&path);
         }

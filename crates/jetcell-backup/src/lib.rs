@@ -31,7 +31,7 @@ mod snapshot;
 mod snapshot_method;
 mod snapshot_seal;
 mod stopped;
-mod text_file;
+pub mod text_file;
 mod verified;
 mod verify;
 

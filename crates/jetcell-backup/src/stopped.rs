@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{Error, FoundDatabase, LogCopies, PageReader, RecoverySet, mark_copy};
+use ese_engine::{
+    CopyRegistration, Error, FoundDatabase, InstanceOptions, LogCopies, PageReader, RecoverySet, mark_copy,
+};
 use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime};
 use jetcell_sync::Arc;
@@ -157,7 +159,7 @@ pub(crate) fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Re
     Ok(end)
 }
 
-/// Removes archived logs that are in the backup, if all databases were shut down cleanly. They are removed in ascending
+/// Removes archived logs that are in the backup and that no copy needs, if all databases were shut down cleanly. They are removed in ascending
 /// order, so that the rest never has a gap.
 fn remove_logs(
     vfs: &Arc<dyn Vfs>,
@@ -168,13 +170,20 @@ fn remove_logs(
     if !set.databases.iter().all(clean) || manifest.databases.iter().any(|database| !database.usable) {
         return Ok(None);
     }
-    let newest = Generation(manifest.generations.last);
+    let mut newest = Generation(manifest.generations.last);
+    let directory = set.logs.values().next().and_then(|path| path.parent());
+    if let Some(directory) = directory {
+        let (base, limit) = (&set.base_name, InstanceOptions::COPY_LAG_LIMIT);
+        let stream = set.signature;
+        let needed = CopyRegistration::oldest_needed(&**vfs, directory, base, stream, newest, limit)?;
+        newest = needed.map_or(newest, |needed| needed.min(newest));
+    }
     let mut removed: Option<(Generation, Generation)> = None;
     for (generation, path) in set.logs.range(..newest) {
         vfs.remove(path).map_err(|error| BackupError::io(path, &error))?;
         removed = Some((removed.map_or(*generation, |(first, _)| first), *generation));
     }
-    if let Some(directory) = set.logs.values().next().and_then(|path| path.parent()) {
+    if let Some(directory) = directory {
         vfs.sync_directory(directory).map_err(|error| BackupError::io(directory, &error))?;
     }
     Ok(removed)

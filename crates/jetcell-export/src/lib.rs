@@ -36,13 +36,14 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod active_directory;
 mod cell;
 mod error;
 mod format;
 mod issue;
 mod long_values;
+mod names;
 mod output;
+mod profile;
 mod rendering;
 mod rows;
 mod run;
@@ -51,7 +52,6 @@ mod source;
 mod table;
 mod target;
 mod time_filter;
-mod usage_monitor;
 mod value;
 mod value_files;
 mod walk;
@@ -61,12 +61,13 @@ pub use error::ExportError;
 pub use format::{Format, UnknownFormat};
 pub use issue::{Issue, Issues};
 pub use output::Destination;
-pub use rendering::{Currency, Profile, Rendering};
+pub use profile::Profile;
+pub use rendering::{Currency, Rendering};
 pub use rows::{ROW_LIMIT, ReadOptions, Row, read_rows};
 pub use run::{ExportSummary, Options, export};
 pub use selection::{Selection, Times};
 pub use source::Source;
-pub use table::{Form, Table, TableColumn};
+pub use table::{Form, Meaning, Table, TableColumn};
 pub use value_files::ValueFiles;
 
 /// Compiles the example of the README.

@@ -6,18 +6,17 @@ use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
 
-use crate::active_directory::{Attributes, is_directory};
 use crate::error::ExportError;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
-use crate::rendering::{Knowledge, Profile, Rendering};
+use crate::profile::Knowledge;
+use crate::rendering::Rendering;
 use crate::rows::{ReadOptions, Row, read_selected_rows};
 use crate::selection::{SelectedTable, Selection};
 use crate::source::Source;
 use crate::table::{Table, TableColumn, unique};
 use crate::target::check_free;
-use crate::usage_monitor::{ID_TABLE, read_ids};
 use crate::value_files::{ValueFiles, stem};
 
 /// Options of an export.
@@ -67,7 +66,7 @@ pub fn export(
 ) -> Result<ExportSummary, ExportError> {
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
-    let known = knowledge(&source, options.rendering.profile)?;
+    let known = Knowledge::read(&source, options.rendering.profile)?;
     let shown = source.tables().iter().map(|table| (table, options.rendering.of(table, &known)));
     let mut selected = options.selection.apply(shown)?;
     // A column of Parquet has one type, and some of these integers are no times.
@@ -136,26 +135,6 @@ pub fn export(
         file.finish(shared)?;
     }
     Ok(exported)
-}
-
-/// What the profile says about the database.
-fn knowledge(source: &Source, profile: Profile) -> Result<Knowledge, ExportError> {
-    let mut known = Knowledge { directory: is_directory(source.tables()), ..Knowledge::default() };
-    let monitor = source.table(ID_TABLE).is_some();
-    let (attributes, ids) = match profile {
-        Profile::None => (false, false),
-        Profile::BySchema => (known.directory, monitor),
-        Profile::Directory => (true, false),
-        Profile::UsageMonitor => (false, true),
-    };
-    known.attributes = attributes.then(|| Attributes::read(source));
-    known.ids = ids.then(|| read_ids(source));
-    let empty = known.attributes.as_ref().is_some_and(|found| found.len() == 0);
-    match profile {
-        Profile::Directory if empty => Err(ExportError::OtherProfile("Active Directory")),
-        Profile::UsageMonitor if !monitor => Err(ExportError::OtherProfile("the usage monitor")),
-        _ => Ok(known),
-    }
 }
 
 /// The files for the long values of the output `target`.

@@ -1,13 +1,16 @@
 //! A table to export: its columns, inherited ones first, with unique names.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use ese_format::catalog::TableSchema;
 use ese_format::record::{CodePage, Column, ColumnType};
 use ese_format::{PageNumber, PageSize, TreeId};
 
-use crate::value::{Time, Value, ValueError, sid_or_text, unpaired_surrogates, whole_units};
+use crate::names::Names;
+use crate::value::{
+    Time, Value, ValueError, address, sid_or_text, text_of_ascii, text_of_utf16, unpaired_surrogates,
+    whole_units,
+};
 
 /// One column of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,29 +21,89 @@ pub struct TableColumn {
     pub inherited: bool,
     /// How its values are written.
     pub form: Form,
-    /// Texts for the integers that are stored.
-    pub(crate) ids: Option<Ids>,
+    /// Texts for the values that are stored.
+    pub(crate) names: Option<Names>,
 }
 
 /// How the values of a column are written, beyond the type that the catalog gives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Form {
-    /// Binary values are security identifiers of Active Directory, whose last part is big-endian.
-    pub directory_sid: bool,
+    /// What the stored bytes mean.
+    pub meaning: Meaning,
     /// The catalog allows several values, but the schema of the application only one, which is written without a list.
     pub single_of_list: bool,
-    /// Binary values are security identifiers or UTF-16 text.
-    pub names: bool,
-    /// Integers are times in 100-nanosecond steps since 1601.
-    pub filetime: bool,
-    /// Integers are times in seconds since 1601.
-    pub seconds_since_1601: bool,
     /// JSON writes integers beyond 2^53 as strings, because most programs read numbers as doubles.
     pub wide_integers_as_text: bool,
 }
 
-/// Texts for integers.
-pub(crate) type Ids = Arc<BTreeMap<i64, String>>;
+/// What the stored bytes of a column mean to its application. Values that do not fit are written as the catalog types them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Meaning {
+    /// What the type of the catalog says.
+    #[default]
+    Stored,
+    /// Binary: a security identifier of Active Directory, whose last part is big-endian.
+    DirectorySid,
+    /// Binary: a security identifier or UTF-16 text.
+    SidOrText,
+    /// Binary, or text with another code page: UTF-16 text.
+    Utf16,
+    /// Binary: text of ASCII characters.
+    Ascii,
+    /// Binary: an IP address of 4 or 16 bytes.
+    Address,
+    /// Binary of eight bytes: an unsigned integer, little-endian.
+    Unsigned,
+    /// Integer: a time in 100-nanosecond steps since 1601.
+    Filetime,
+    /// Binary of eight bytes: the same, little-endian.
+    FiletimeBytes,
+    /// Binary of eight bytes: the same, big-endian.
+    FiletimeBigEndian,
+    /// Integer: a time in seconds since 1601.
+    SecondsSince1601,
+}
+
+impl Meaning {
+    /// Whether the values are times.
+    pub(crate) fn is_time(self) -> bool {
+        use Meaning::*;
+        matches!(self, Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601)
+    }
+
+    /// The value that the stored bytes mean. `None`: they do not fit.
+    fn value<'v>(self, bytes: &'v [u8], stored: &Value<'v>) -> Option<Value<'v>> {
+        let binary = match stored {
+            Value::Binary(bytes) => Some(*bytes),
+            _ => None,
+        };
+        let eight: Option<[u8; 8]> = binary.and_then(|bytes| bytes.try_into().ok());
+        let time_or_integer = |time: Option<Time>, value| Some(time.map_or(Value::Int(value), Value::Time));
+        let filetime = |value| time_or_integer(Time::of_filetime(value), value);
+        match self {
+            Meaning::Stored => None,
+            Meaning::DirectorySid => binary.map(Value::DirectorySid),
+            Meaning::SidOrText => binary.and_then(sid_or_text).map(|text| Value::Text(text.into())),
+            Meaning::Utf16 => text_of_utf16(bytes).map(|text| Value::Text(text.into())),
+            Meaning::Ascii => binary.and_then(text_of_ascii).map(|text| Value::Text(text.into())),
+            Meaning::Address => binary.and_then(address).map(|text| Value::Text(text.into())),
+            Meaning::Unsigned => eight.map(|bytes| Value::UInt(u64::from_le_bytes(bytes))),
+            Meaning::FiletimeBytes => eight.and_then(|bytes| filetime(i64::from_le_bytes(bytes))),
+            Meaning::FiletimeBigEndian => eight.and_then(|bytes| filetime(i64::from_be_bytes(bytes))),
+            Meaning::Filetime => integer(stored).and_then(filetime),
+            Meaning::SecondsSince1601 => {
+                integer(stored).and_then(|value| time_or_integer(Time::of_seconds(value), value))
+            }
+        }
+    }
+}
+
+fn integer(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::Int(value) | Value::Currency(value) => Some(*value),
+        _ => None,
+    }
+}
 
 /// One table.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,28 +121,22 @@ pub struct Table {
 impl TableColumn {
     /// Decodes the stored bytes of a value.
     pub(crate) fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
-        Ok(match Value::decode(&self.column, bytes)? {
-            Value::Binary(bytes) if self.form.directory_sid => Value::DirectorySid(bytes),
-            Value::Int(value) | Value::Currency(value) if self.form.filetime => {
-                Time::of_filetime(value).map_or(Value::Int(value), Value::Time)
-            }
-            Value::Int(value) | Value::Currency(value) if self.form.seconds_since_1601 => {
-                Time::of_seconds(value).map_or(Value::Int(value), Value::Time)
-            }
-            Value::Int(id) if let Some(name) = self.ids.as_ref().and_then(|ids| ids.get(&id)) => {
-                Value::Text(name.clone().into())
-            }
-            Value::Binary(bytes) if self.form.names => {
-                sid_or_text(bytes).map_or(Value::Binary(bytes), |name| Value::Text(name.into()))
-            }
-            value => value,
-        })
+        let stored = Value::decode(&self.column, bytes)?;
+        if let Some(name) = self.names.as_ref().and_then(|names| names.of(&stored)) {
+            return Ok(Value::Text(name.into()));
+        }
+        match self.form.meaning {
+            Meaning::Stored => Ok(stored),
+            meaning => Ok(meaning.value(bytes, &stored).unwrap_or(stored)),
+        }
     }
 
     /// Leaves what is stored as it is, for formats in which a column has one type.
     pub(crate) fn keep_types(&mut self) {
-        (self.form.filetime, self.form.seconds_since_1601, self.form.names) = (false, false, false);
-        self.ids = None;
+        if self.form.meaning != Meaning::DirectorySid {
+            self.form.meaning = Meaning::Stored;
+        }
+        self.names = None;
     }
 
     /// What is lost of a value whose bytes could be read.
@@ -109,7 +166,7 @@ impl Table {
         let mut take = |column: &Column, inherited| {
             let mut column = column.clone();
             column.name = unique(&column.name, &mut names);
-            TableColumn { column, inherited, form: Form::default(), ids: None }
+            TableColumn { column, inherited, form: Form::default(), names: None }
         };
         let mut columns: Vec<TableColumn> = inherited.iter().map(|column| take(column, true)).collect();
         columns.extend(schema.columns.iter().map(|column| take(column, false)));
@@ -127,6 +184,14 @@ impl Table {
     pub(crate) fn position(&self, inherited: bool, id: ese_format::record::ColumnId) -> Option<usize> {
         let key = (!inherited, id);
         self.columns.binary_search_by_key(&key, |column| (!column.inherited, column.column.id)).ok()
+    }
+}
+
+/// Gives columns whose names occur earlier in the table a number.
+pub(crate) fn unique_columns(table: &mut Table) {
+    let mut taken = HashSet::new();
+    for column in &mut table.columns {
+        column.column.name = unique(&column.column.name, &mut taken);
     }
 }
 

@@ -50,7 +50,7 @@ impl TimeFilter {
 
 /// Whether the values of a column are times.
 pub(crate) fn has_times(column: &TableColumn) -> bool {
-    column.column.kind == ColumnType::DateTime || column.form.filetime || column.form.seconds_since_1601
+    column.column.kind == ColumnType::DateTime || column.form.meaning.is_time()
 }
 
 /// The value of a row that does not store the column.

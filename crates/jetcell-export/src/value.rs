@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::net::IpAddr;
 
 use encoding_rs::Encoding;
 use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
@@ -328,6 +329,22 @@ pub(crate) fn sid_or_text(bytes: &[u8]) -> Option<String> {
         true => String::from_utf8(sid).ok(),
         false => text_of_utf16(bytes).filter(|text| !text.is_empty()),
     }
+}
+
+/// Text of printable ASCII characters and spaces, without terminating NULs; `None` if the bytes are none.
+pub(crate) fn text_of_ascii(bytes: &[u8]) -> Option<String> {
+    let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0');
+    let printable = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    (!text.is_empty() && text.bytes().all(printable)).then(|| text.to_owned())
+}
+
+/// An IP address of 4 or 16 bytes.
+pub(crate) fn address(bytes: &[u8]) -> Option<String> {
+    let address = match *bytes {
+        [a, b, c, d] => IpAddr::from([a, b, c, d]),
+        _ => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?),
+    };
+    Some(address.to_string())
 }
 
 /// Surrogates of UTF-16 text that have no partner.

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use jetcell_export::{
-    Currency, Destination, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, export,
-};
+use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, Selection, export};
 use jetcell_vfs::{RealOptions, RealVfs};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -17,10 +15,6 @@ const DATABASES: [&str; 4] =
     ["db/4k/multi.edb", "db/4k/text.edb", "db/4k/binary.edb", "db/8k/decompress_test.edb"];
 
 fn run(database: &Path, format: Format, output: &Path) {
-    run_as(database, format, output, Rendering::default());
-}
-
-fn run_as(database: &Path, format: Format, output: &Path, rendering: Rendering) {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
     let destination = Destination::Directory(output.to_owned());
     let options = Options {
@@ -30,7 +24,7 @@ fn run_as(database: &Path, format: Format, output: &Path, rendering: Rendering) 
         deleted: false,
         force: false,
         row_limit: ROW_LIMIT,
-        rendering,
+        rendering: Rendering::default(),
     };
     export(&vfs, database, &options, &mut |_, _| {}).unwrap();
 }
@@ -173,103 +167,4 @@ fn sqlite_equals_json_lines() {
         }
     }
     assert!(cells > 10_000 && values > 1_000, "{values} of {cells}");
-}
-
-/// The row of an attribute of the schema.
-fn schema_row<'r>(
-    rows: &'r [serde_json::Map<String, Json>],
-    name: &str,
-    wanted: &str,
-) -> &'r serde_json::Map<String, Json> {
-    let is = |value: &Json| {
-        *value == wanted || value.as_array().is_some_and(|list| list.iter().any(|one| one == wanted))
-    };
-    rows.iter().find(|row| row.get(name).is_some_and(is)).unwrap()
-}
-
-#[test]
-fn a_directory_has_the_names_of_its_schema_integers_and_times() {
-    let Some(corpus) = Corpus::locate() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let database = corpus.unpack("db/8k/ntds-initial.dit", directory.path());
-    let rows = |name: &str, rendering| {
-        let output = directory.path().join(name);
-        run_as(&database, Format::JsonLines, &output, rendering);
-        json_lines(&output).remove("datatable").unwrap()
-    };
-    let plain = rows("plain", Rendering::default());
-    let row = schema_row(&plain, "ATTm131532", "whenCreated");
-    assert_eq!(row["ATTc131102"], serde_json::json!([131_074]));
-    assert_eq!(row["ATTl131074"], serde_json::json!([13_013_628_276i64]), "an integer in Active Directory");
-    let decimal = rows("decimal", Rendering { currency: Currency::Decimal, ..Rendering::default() });
-    assert_eq!(
-        schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"],
-        serde_json::json!([1_301_362.827_6])
-    );
-    let named = rows("named", Rendering { profile: Profile::BySchema, ..Rendering::default() });
-    let row = schema_row(&named, "lDAPDisplayName", "whenCreated");
-    assert_eq!((&row["attributeID"], &row["isSingleValued"]), (&131_074.into(), &1.into()));
-    assert_eq!(row["whenCreated"], "2013-05-21T16:44:36Z");
-    assert_eq!(named.len(), plain.len());
-    let named_columns = row.keys().filter(|name| !name.starts_with("ATT")).count();
-    assert!(named_columns > 1000, "{named_columns}");
-
-    // The same columns in the other formats: Parquet keeps integers, SQLite has the times as text.
-    let rendering = Rendering { profile: Profile::Directory, ..Rendering::default() };
-    run_as(&database, Format::Parquet, &directory.path().join("parquet"), rendering);
-    let file = File::open(directory.path().join("parquet/datatable.parquet")).unwrap();
-    let columns = SerializedFileReader::new(file).unwrap();
-    let schema = columns.metadata().file_metadata().schema().get_fields();
-    let created = schema.iter().find(|field| field.name() == "whenCreated").unwrap();
-    assert!(created.is_primitive(), "a single value");
-
-    let other = corpus.unpack("db/4k/basic.edb", directory.path());
-    let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-    let options = Options {
-        selection: Selection::default(),
-        format: Format::Csv,
-        destination: Destination::Directory(directory.path().join("other")),
-        deleted: false,
-        force: false,
-        row_limit: ROW_LIMIT,
-        rendering,
-    };
-    let refused = export(&vfs, &other, &options, &mut |_, _| {}).unwrap_err().to_string();
-    assert!(refused.contains("has not the tables of Active Directory"), "{refused}");
-}
-
-#[test]
-fn the_usage_monitor_has_names_for_its_providers_applications_and_users() {
-    let Some(corpus) = Corpus::locate() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let database = corpus.unpack("logsets/srum-win11-dirty/SRUDB.dat", directory.path());
-    let tables = |name: &str, profile| {
-        let output = directory.path().join(name);
-        run_as(&database, Format::JsonLines, &output, Rendering { profile, ..Rendering::default() });
-        json_lines(&output)
-    };
-    let plain = tables("plain", Profile::None);
-    let named = tables("named", Profile::BySchema);
-    assert_eq!(plain.len(), named.len());
-    let stored = &plain["{D10CA2FE-6FCF-4F6D-848E-B2E99266FA89}"];
-    let usage = &named["ApplicationResourceUsage"];
-    assert!(stored.len() == usage.len() && !stored.is_empty());
-    let texts = |column: &str| usage.iter().filter(|row| row[column].is_string()).count();
-    assert!(texts("AppId") * 10 > usage.len() * 9, "{} of {}", texts("AppId"), usage.len());
-    assert!(usage.iter().any(|row| row["UserId"].as_str().is_some_and(|user| user.starts_with("S-1-5-"))));
-    // Each number is the text of its row in the table of numbers.
-    let ids: BTreeMap<i64, &Json> = named["SruDbIdMapTable"]
-        .iter()
-        .map(|row| (row["IdIndex"].as_i64().unwrap(), &row["IdBlob"]))
-        .collect();
-    for (before, after) in stored.iter().zip(usage) {
-        for column in ["AppId", "UserId"] {
-            let id = before[column].as_i64().unwrap();
-            assert!(after[column] == *ids[&id] || after[column] == id, "{column} {id}: {}", after[column]);
-        }
-    }
-    let times: Vec<&Json> = named["Vfuprov"].iter().map(|row| &row["StartTime"]).collect();
-    let good =
-        |time: &&Json| time.as_str().is_some_and(|text| text.ends_with('Z')) || time.as_i64() == Some(0);
-    assert!(times.iter().all(|time| good(time) || time.is_null()), "{times:?}");
 }

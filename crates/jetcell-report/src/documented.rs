@@ -2,8 +2,8 @@
 
 use jetcell_workload::Phase;
 use jetcell_workload::measurement::{
-    DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter, OpenLoop, Repetition, Repetitions,
-    ScanSummary, SteadyState, Trend, Verification,
+    DefragSummary, DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter, OpenLoop, Repetition,
+    Repetitions, ScanSummary, SteadyState, Trend, Verification,
 };
 use jetcell_workload::result::{
     Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase, RunResult,
@@ -92,6 +92,7 @@ fn everything() -> RunResult {
     analysis.open_loop = Some(OpenLoop::default());
     (analysis.host, analysis.host_samples) = (host.clone(), vec![host; 3]);
     result.scan = vec![ScanSummary::default()];
+    (result.configuration.defrag, result.defragmentation) = (true, vec![DefragSummary::default()]);
     result.instances.iter_mut().for_each(|row| {
         (row.maintenance_reads_per_second, row.replication_reads_per_second) = (1.0, 1.0);
     });

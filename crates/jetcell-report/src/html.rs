@@ -31,6 +31,8 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
         &html! {
             h1 { "Jetcell " (result.test.name()) " test: " span class=[class] { (verdict) } }
             p class="reason" { (result.reason) }
+            p class="subject" { @for line in tables::subject(result) { (line) br; } }
+            (figures(&tables::headline(result)))
             (table(&tables::rules(result)))
             @if !advice.is_empty() {
                 h2 { "What to look at" }
@@ -80,6 +82,19 @@ const fn class_of(tone: Tone) -> Option<&'static str> {
         Tone::Neutral => None,
         Tone::Good => Some("success"),
         Tone::Bad => Some("failure"),
+    }
+}
+
+/// The figures of the first screen.
+fn figures(table: &Table) -> Markup {
+    html! {
+        @if !table.rows.is_empty() {
+            dl class="figures" { @for row in &table.rows {
+                @if let [name, value] = &row[..] {
+                    div { dt { (name.text) } dd { (value.text) @if !value.remark.is_empty() { " " span class="note" { (value.remark) } } } }
+                }
+            } }
+        }
     }
 }
 
@@ -168,6 +183,8 @@ mod tests {
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         let order = [
             "FAIL</span>",
+            "one database, 1.01 GiB in all",
+            ">Transactional IOPS</dt><dd>286 <span class=\"note\">target 270, +5.9 %",
             ">Rules<",
             ">What to look at<",
             ">Over time<",
@@ -236,7 +253,7 @@ mod tests {
         result.machine.host = "<b>&".into();
         result.log = vec!["1 -- <b>&".into()];
         let page = html(&result, &[]);
-        assert_eq!(page.matches("&lt;b&gt;&amp;").count(), 2);
+        assert_eq!(page.matches("&lt;b&gt;&amp;").count(), 3, "the host twice, and the log");
     }
 
     #[test]

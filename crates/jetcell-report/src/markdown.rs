@@ -16,6 +16,9 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
         format!("# Jetcell {} test: {}\n\n", result.test.name(), tables::verdict_word(result.verdict));
     out += &escaped(&result.reason);
     out += "\n\n";
+    tables::subject(result).iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
+    out.push('\n');
+    out += &table(&tables::headline(result));
     out += &table(&tables::rules(result));
     let advice = advice(result, samples);
     if !advice.is_empty() {

@@ -22,6 +22,31 @@ pub(crate) fn plain(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// Three digits, or all of a larger number with thousands separated: `0.123`, `1.23`, `12.3`, `123`, `12,345`.
+pub(crate) fn significant(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 99.95 => return grouped(value),
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    let text = format!("{:.decimals$}", rounded(value, decimals));
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// A whole number with thousands separated: `12,345`.
+pub(crate) fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", rounded(value, 0).abs());
+    let sign = if rounded(value, 0) < 0.0 { "-" } else { "" };
+    let first = (digits.len() - 1) % 3 + 1;
+    let mut text = format!("{sign}{}", digits.get(..first).unwrap_or_default());
+    for at in (first..digits.len()).step_by(3) {
+        text.push(',');
+        text.push_str(digits.get(at..at + 3).unwrap_or_default());
+    }
+    text
+}
+
 /// Microseconds in milliseconds, with three decimals.
 pub(crate) fn latency_ms(us: f64) -> String {
     three(us / 1_000.0)
@@ -54,5 +79,8 @@ mod tests {
         assert_eq!((span(59.94), span(3_725.2)), ("59.9 s".into(), "1:02:05".into()));
         assert_eq!(bytes(1 << 30).line(), "1073741824 (1.00 GiB)");
         assert_eq!(bytes(7).line(), "7");
+        let values = [0.0, 0.012_34, 0.999_6, 1.234, 9.999, 12.34, 99.96, 999.5, 1_234.5, -1_234_567.0];
+        let texts = ["0", "0.012", "1", "1.23", "10", "12.3", "100", "1,000", "1,235", "-1,234,567"];
+        assert_eq!(values.map(significant), texts);
     }
 }

@@ -38,13 +38,15 @@ pub enum IoReason {
     Verify,
     /// Backup and restore.
     Backup,
+    /// New pages of a bulk load, and the runs of its sorts.
+    BulkLoad,
     /// Anything else.
     Other,
 }
 
 impl IoReason {
     /// All reasons, in declaration order; `reason as usize` indexes tables of this length.
-    pub const ALL: [IoReason; 14] = [
+    pub const ALL: [IoReason; 15] = [
         IoReason::DatabaseRead,
         IoReason::Preread,
         IoReason::CheckpointWrite,
@@ -58,6 +60,7 @@ impl IoReason {
         IoReason::Scan,
         IoReason::Verify,
         IoReason::Backup,
+        IoReason::BulkLoad,
         IoReason::Other,
     ];
 }

@@ -4,15 +4,16 @@
 //! Each database has `tables` tables of [`Row`]s with an ascending integer as primary key and a random,
 //! unordered secondary key, so that appends touch one end of the primary tree and any leaf of the other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ese_engine::{Error, EventSink};
 use ese_format::header::DatabaseHeader;
+use jetcell_vfs::Vfs;
 
 use crate::layout::{InstancePlan, Plan};
-use crate::measurement::{CacheState, InstanceIo, LogCopies, ScanSummary, Verification};
+use crate::measurement::{CacheState, DefragSummary, InstanceIo, LogCopies, ScanSummary, Verification};
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
@@ -63,7 +64,7 @@ pub enum Depth {
 /// How databases are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Databases that are missing are created with their tables.
+    /// Databases that are missing are created, without tables.
     Create,
     /// All databases exist.
     Attach,
@@ -78,10 +79,29 @@ pub struct ReplayStart {
     pub attached: DatabaseHeader,
 }
 
+/// What a load of a table does next.
+#[derive(Debug)]
+pub enum LoadStep {
+    /// Adds a record, whose key is above that of the record before.
+    Row(Row),
+    /// Completes the table.
+    End,
+    /// Ends, and leaves nothing of the table.
+    Stop,
+}
+
 /// Opens databases.
 pub trait Engine: Send + Sync {
     /// Reports the events of instances that are opened from now on.
     fn report_events(&self, _events: Arc<dyn EventSink>) {}
+
+    /// The file system of databases and logs.
+    fn files(&self) -> Arc<dyn Vfs>;
+
+    /// The directory of the array that has the databases and logs below a path; `None` if the machine's file system has them.
+    fn array_of(&self, _path: &Path) -> Option<PathBuf> {
+        None
+    }
 
     /// Examines an existing database without changing it. Refuses a file that is not a database, has an unknown version,
     /// is damaged or in use, or is dirty while its logs are missing.
@@ -120,6 +140,19 @@ pub trait Engine: Send + Sync {
 pub trait Store: Send + Sync {
     /// A session on database number `database` of the plan.
     fn session(&self, database: usize) -> Result<Box<dyn Session>>;
+    /// Whether a table exists. One that was loaded is complete.
+    fn has_table(&self, database: usize, table: u32) -> Result<bool>;
+    /// Loads a new table with what `next` gives; `next` gets the bytes that the table takes so far. Sorts indexes in
+    /// `sort_bytes` of memory. While indexes are built, `stopped` ends the load. Until the load is complete, nothing of the
+    /// table is there.
+    fn load_table(
+        &self,
+        database: usize,
+        table: u32,
+        sort_bytes: usize,
+        next: &mut dyn FnMut(u64) -> LoadStep,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<()>;
     /// I/O per instance, in the order of the plan.
     fn io(&self) -> Vec<InstanceIo>;
     /// Cache state.
@@ -129,6 +162,10 @@ pub trait Store: Send + Sync {
     fn start_scan(&self, pause: Duration, zero: bool) -> Result<()>;
     /// Ends the scans and gives their summaries in the order of the plan; none if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
+    /// Starts online defragmentation of every database, with a pause after each step. It runs until shutdown.
+    fn start_defragmentation(&self, pause: Duration) -> Result<()>;
+    /// Ends it and gives the summaries in the order of the plan; none if it was not started.
+    fn end_defragmentation(&self) -> Vec<DefragSummary>;
     /// Reads all pages of a database and verifies each, while sessions may go on. Writes them to a directory, if there is
     /// one, with the logs that they need. Ends early when the watch says so.
     fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()>;

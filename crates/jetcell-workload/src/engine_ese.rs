@@ -8,34 +8,41 @@
 //! ```
 
 mod backup;
+mod load;
 mod log_copies;
 mod replay;
 mod session;
 mod verify;
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-use std::{fs, io};
+use std::time::{Duration, Instant};
 
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Error, EventSink, IndexDefinition, Instance,
-    InstanceOptions, ScanOptions, TableDefinition, TornPageProtection,
+    ColumnDefinition, CreateOptions, DefragOptions, Error, EventSink, IndexDefinition, Instance,
+    InstanceOptions, ScanOptions, TableDefinition, Throttle, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
 pub use jetcell_vfs::Backend;
-use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{
+    CountedVfs, IoOperation, IoReason, IoSnapshot, MountedVfs, OpenMode, RealOptions, RealVfs, Vfs,
+};
 use parking_lot::Mutex;
 
 use self::log_copies::LogCopier;
 use self::session::EseSession;
-use crate::engine::{Depth, Engine, ExistingDatabase, Opening, ReplayStart, Result, Session, Store};
+use crate::engine::{
+    Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Session, Store,
+};
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::measurement::{CacheState, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary, Verification};
+use crate::measurement::{
+    CacheState, DefragSummary, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary, Verification,
+};
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
@@ -50,6 +57,8 @@ const START_CLEANING_PERMILLE: u32 = 30;
 /// The production engine on the machine's file system.
 pub struct EseEngine {
     files: Arc<dyn Vfs>,
+    /// Directories of arrays whose volumes have the files below.
+    arrays: Vec<PathBuf>,
     events: Mutex<Option<Arc<dyn EventSink>>>,
 }
 
@@ -59,8 +68,19 @@ impl EseEngine {
     /// # Errors
     /// The threads of the backend cannot start, or the kernel refuses the requested backend.
     pub fn new(backend: Backend) -> io::Result<EseEngine> {
-        let files = RealVfs::new(RealOptions { backend, ..RealOptions::default() })?;
-        Ok(EseEngine { files: Arc::new(files), events: Mutex::default() })
+        EseEngine::with_mounts(backend, vec![])
+    }
+
+    /// The same, with other file systems below directories of the machine's: volumes of arrays.
+    ///
+    /// # Errors
+    /// As [`EseEngine::new`].
+    pub fn with_mounts(backend: Backend, mounts: Vec<(PathBuf, Arc<dyn Vfs>)>) -> io::Result<EseEngine> {
+        let files = Arc::new(RealVfs::new(RealOptions { backend, ..RealOptions::default() })?);
+        let arrays = mounts.iter().map(|(directory, _)| directory.clone()).collect();
+        let files: Arc<dyn Vfs> =
+            if mounts.is_empty() { files } else { Arc::new(MountedVfs::new(files, mounts)) };
+        Ok(EseEngine { files, arrays, events: Mutex::default() })
     }
 
     fn is_locked(&self, path: &Path) -> bool {
@@ -75,8 +95,16 @@ impl Engine for EseEngine {
         *self.events.lock() = Some(events);
     }
 
+    fn files(&self) -> Arc<dyn Vfs> {
+        self.files.clone()
+    }
+
+    fn array_of(&self, path: &Path) -> Option<PathBuf> {
+        self.arrays.iter().find(|array| path.starts_with(array)).cloned()
+    }
+
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal> {
-        crate::plan::inspect(instance)
+        crate::plan::inspect(&*self.files, instance)
     }
 
     fn in_use(&self, instance: &InstancePlan) -> bool {
@@ -104,8 +132,8 @@ impl Engine for EseEngine {
             ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
         });
         cache.start_threads()?;
-        let (files, copiers) = (self.files.clone(), Mutex::default());
-        let mut store = EseStore { files, cache, units: Vec::new(), copiers };
+        let (files, defragmenting, copiers) = (self.files.clone(), Mutex::default(), Mutex::default());
+        let mut store = EseStore { files, cache, units: Vec::new(), defragmenting, copiers };
         for place in &plan.instances {
             let unit =
                 Unit::open(&self.files, &store.cache, plan, place, opening, self.events.lock().clone());
@@ -151,7 +179,7 @@ impl Unit {
         events: Option<Arc<dyn EventSink>>,
     ) -> Result<Unit> {
         let counted = Arc::new(CountedVfs::new(files.clone()));
-        let instance = Instance::open(InstanceOptions {
+        let options = InstanceOptions {
             base_name: LOG_BASE_NAME.to_string(),
             circular: plan.circular_log,
             events,
@@ -160,7 +188,14 @@ impl Unit {
                 false => TornPageProtection::Off,
             },
             ..InstanceOptions::with_cache(counted.clone(), place.log_dir.clone(), cache.clone())
-        })?;
+        };
+        let mut instance = Instance::open(options.clone())?;
+        if opening == Opening::Create && instance.recovery().ran {
+            // After a clean shutdown, loads can use the space that the recovery has freed.
+            instance.shutdown()?;
+            drop(instance);
+            instance = Instance::open(options)?;
+        }
         let extension_pages = EXTENSION_BYTES / plan.page_bytes;
         let attach = opening == Opening::Attach
             || files.exists(&place.database).map_err(|e| ese_engine::Error::io(&place.database, &e))?;
@@ -171,30 +206,9 @@ impl Unit {
                 instance.create_database(&place.database, &options)?
             }
         };
-        if opening == Opening::Create {
-            create_tables(&instance, &database, plan.tables)?;
-        }
         let log_names = LogNames::new(&place.log_dir, LOG_BASE_NAME);
         Ok(Unit { instance, database, counted, log_names, place: place.clone() })
     }
-}
-
-/// Creates all tables or none. An interrupted creation may have created them before.
-fn create_tables(instance: &Arc<Instance>, database: &Arc<Database>, tables: u32) -> Result<()> {
-    let mut session = instance.session();
-    session.begin()?;
-    let there = match session.open_table(database, &table_name(0)) {
-        Ok(_) => true,
-        Err(Error::Usage(_) | Error::RecordNotFound) => false,
-        Err(error) => return Err(error),
-    };
-    if !there {
-        for number in 0..tables {
-            session.create_table(database, &definition(number))?;
-        }
-    }
-    session.commit(CommitMode::Durable)?;
-    Ok(())
 }
 
 /// Name of a table of the load.
@@ -226,11 +240,31 @@ struct EseStore {
     files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
     units: Vec<Unit>,
+    /// When online defragmentation was started, if it is running.
+    defragmenting: Mutex<Option<Instant>>,
     /// One for each unit, while log reads of further copies are simulated.
     copiers: Mutex<Vec<LogCopier>>,
 }
 
 impl Store for EseStore {
+    fn has_table(&self, database: usize, table: u32) -> Result<bool> {
+        let unit = &self.units[database];
+        let name = table_name(table);
+        Ok(unit.instance.session().tables(&unit.database)?.contains(&name))
+    }
+
+    fn load_table(
+        &self,
+        database: usize,
+        table: u32,
+        sort_bytes: usize,
+        next: &mut dyn FnMut(u64) -> LoadStep,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let unit = &self.units[database];
+        load::table(unit, table, sort_bytes, next, stopped)
+    }
+
     fn session(&self, database: usize) -> Result<Box<dyn Session>> {
         let unit = &self.units[database];
         Ok(Box::new(EseSession::new(unit.instance.session(), unit.database.clone())))
@@ -255,7 +289,7 @@ impl Store for EseStore {
 
     fn start_scan(&self, pause: Duration, zero: bool) -> Result<()> {
         // The databases of a test are scanned together, as in Jetstress. No test continues the pass of another one.
-        let options = ScanOptions { pause, zero, ..ScanOptions::default() };
+        let options = ScanOptions { throttle: Throttle::pausing(pause), zero, ..ScanOptions::default() };
         self.units
             .iter()
             .try_for_each(|unit| unit.instance.start_maintenance(&unit.database, options.clone()).map(|_| ()))
@@ -269,6 +303,24 @@ impl Store for EseStore {
                 ScanSummary::new(unit.database.path().to_path_buf(), &unit.database.scan_progress())
             })
             .collect()
+    }
+
+    fn start_defragmentation(&self, pause: Duration) -> Result<()> {
+        let options = DefragOptions { throttle: Throttle::pausing(pause), ..DefragOptions::default() };
+        *self.defragmenting.lock() = Some(Instant::now());
+        self.units.iter().try_for_each(|unit| {
+            unit.instance.start_defragmentation(&unit.database, options.clone()).map(|_| ())
+        })
+    }
+
+    fn end_defragmentation(&self) -> Vec<DefragSummary> {
+        let Some(began) = self.defragmenting.lock().take() else { return Vec::new() };
+        let end = |unit: &Unit| {
+            unit.instance.stop_defragmentation(&unit.database);
+            let (path, seconds) = (unit.database.path().to_path_buf(), began.elapsed().as_secs_f64());
+            DefragSummary::new(path, seconds, &unit.database.defrag_progress())
+        };
+        self.units.iter().map(end).collect()
     }
 
     fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()> {
@@ -297,7 +349,7 @@ impl Store for EseStore {
     }
 
     fn database_bytes(&self, database: usize) -> u64 {
-        fs::metadata(self.units[database].database.path()).map_or(0, |metadata| metadata.len())
+        file_bytes(&*self.files, self.units[database].database.path())
     }
 
     fn replay_start(&self, database: usize) -> Result<ReplayStart> {
@@ -333,6 +385,11 @@ fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
         backup_read: sum(&[IoReason::Backup], Read),
         errors: snapshot.errors(),
     }
+}
+
+/// Length of a file in bytes; 0 if there is none.
+fn file_bytes(files: &dyn Vfs, path: &Path) -> u64 {
+    files.open(path, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0)
 }
 
 /// The transfers of these reasons.

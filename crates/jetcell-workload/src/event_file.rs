@@ -65,7 +65,7 @@ impl EventFile {
     }
 
     /// Adds a line. After a failure, further lines are dropped: events must not end what they report.
-    pub(crate) fn add(&self, line: &impl Serialize) {
+    pub fn add(&self, line: &impl Serialize) {
         let mut inner = self.0.lock();
         if inner.failed.is_some() {
             return;

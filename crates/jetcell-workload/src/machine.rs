@@ -2,7 +2,7 @@
 //! scheduler. All comes from `/proc` and `/sys`. A value that cannot be read is left out, never guessed.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -112,9 +112,13 @@ pub fn peak_resident_bytes() -> Option<u64> {
 }
 
 impl Storage {
-    /// Examines the storage under a directory.
+    /// Examines the storage under a directory, a file or a block device.
     pub fn under(directory: &Path) -> Storage {
-        let device = fs::metadata(directory).ok().and_then(|metadata| Device::numbered(metadata.dev()));
+        let number = |metadata: fs::Metadata| match metadata.file_type().is_block_device() {
+            true => metadata.rdev(),
+            false => metadata.dev(),
+        };
+        let device = fs::metadata(directory).ok().and_then(|metadata| Device::numbered(number(metadata)));
         Storage { directory: directory.to_path_buf(), mount: Mount::of(directory), device }
     }
 }

@@ -9,14 +9,16 @@ use std::time::Duration;
 use ese_engine::Error;
 use ese_format::header::DatabaseHeader;
 use ese_format::{LogTime, PageSize, Signature};
+use jetcell_vfs::{Backend, RealOptions, RealVfs, Vfs};
 use parking_lot::Mutex;
 
 use crate::engine::{
-    Commit, Depth, Engine, ExistingDatabase, Opening, ReplayStart, Result, Row, Session, Store,
+    Commit, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Row, Session, Store,
 };
 use crate::layout::{InstancePlan, Plan};
 use crate::measurement::{
-    CacheState, FileVerification, InstanceIo, LogCopies, ReplayCounters, ScanSummary, Verification,
+    CacheState, DefragSummary, FileVerification, InstanceIo, LogCopies, ReplayCounters, ScanSummary,
+    Verification,
 };
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
@@ -71,6 +73,11 @@ impl ModelEngine {
 }
 
 impl Engine for ModelEngine {
+    fn files(&self) -> Arc<dyn Vfs> {
+        let options = RealOptions { backend: Backend::Threads, ..RealOptions::default() };
+        Arc::new(RealVfs::new(options).unwrap())
+    }
+
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal> {
         match instance.database.metadata() {
             Ok(file) if file.len() >= 4096 => {
@@ -165,6 +172,28 @@ impl Store for ModelStore {
     fn session(&self, database: usize) -> Result<Box<dyn Session>> {
         Ok(Box::new(ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None }))
     }
+    fn has_table(&self, database: usize, table: u32) -> Result<bool> {
+        Ok(!self.0[database].tables[table as usize].lock().is_empty())
+    }
+    fn load_table(
+        &self,
+        database: usize,
+        table: u32,
+        _sort_bytes: usize,
+        next: &mut dyn FnMut(u64) -> LoadStep,
+        _stopped: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let mut session =
+            ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None };
+        for rows in 0.. {
+            match next(rows * 2300) {
+                LoadStep::Row(row) => session.change(table, row.id, Some(row))?,
+                LoadStep::End => break,
+                LoadStep::Stop => return session.rollback(),
+            }
+        }
+        Ok(())
+    }
     fn io(&self) -> Vec<InstanceIo> {
         self.0.iter().map(|database| database.io.lock().clone()).collect()
     }
@@ -185,6 +214,13 @@ impl Store for ModelStore {
                 ..ScanSummary::default()
             })
             .collect()
+    }
+    /// The model has no sparse pages.
+    fn start_defragmentation(&self, _pause: Duration) -> Result<()> {
+        Ok(())
+    }
+    fn end_defragmentation(&self) -> Vec<DefragSummary> {
+        Vec::new()
     }
     /// Each database has a hundred pages.
     fn back_up(&self, database: usize, _: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()> {
@@ -258,7 +294,10 @@ impl Session for ModelSession {
             let mut rows = self.database.tables[table as usize].lock();
             match before {
                 Some(row) => rows.insert(id, row),
-                None => rows.remove(&id),
+                None => {
+                    self.database.bytes.fetch_sub(2300, Relaxed);
+                    rows.remove(&id)
+                }
             };
         }
         Ok(())

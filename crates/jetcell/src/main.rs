@@ -25,19 +25,23 @@ use jetcell_vfs::report_file_size_limit;
 use rustix::process::{Resource, getrlimit};
 
 use crate::colour::Colour;
+use crate::commands::activate::Activate;
 use crate::commands::backup::Backup as MakeBackup;
 use crate::commands::check::Check;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
+use crate::commands::copies::Copies;
 use crate::commands::doctor::Doctor;
 use crate::commands::dump::Dump;
 use crate::commands::events::Events;
 use crate::commands::export::Export;
 use crate::commands::maintain::Maintain;
 use crate::commands::man::Manual;
-use crate::commands::raid_reliability::RaidReliability;
+use crate::commands::raid::Raid;
 use crate::commands::recover::Recover;
+use crate::commands::replicate::Replicate;
 use crate::commands::report::Report;
+use crate::commands::reseed::ReseedCommand;
 use crate::commands::restore::Restore;
 use crate::commands::size::Size;
 use crate::commands::storage_test::{Backup, Performance, Recovery, StorageTest, Stress};
@@ -84,15 +88,6 @@ Examples:
 
 jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped early, 2 could not run.";
 
-const RAID_EXAMPLES: &str = "\
-Examples:
-  jetcell raid reliability
-      RAID-DP with 7 data disks and the published parameters, over five years
-  jetcell raid reliability --compare
-      compares layouts of the same disks
-
-Exit code: 0 calculated, 2 could not run.";
-
 /// Tests storage with a real ESE database engine, and checks, dumps and exports ESE files
 #[derive(Parser)]
 #[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
@@ -118,6 +113,14 @@ enum Subcommands {
     Recover(Box<Recover>),
     /// Back up the databases and logs of a stopped instance
     Backup(Box<MakeBackup>),
+    /// Make a passive copy of an instance, and keep it up by the logs
+    Replicate(Box<Replicate>),
+    /// Show the state of copies: queues, lag and health
+    Copies(Copies),
+    /// Make a copy the active side
+    Activate(Activate),
+    /// Bring a copy, or a side that has diverged, back to the active side
+    Reseed(Box<ReseedCommand>),
     /// Verify the pages of a stopped instance, and overwrite what deleted data leave behind
     Maintain(Box<Maintain>),
     /// Restore databases from backups
@@ -133,8 +136,8 @@ enum Subcommands {
     Events(Events),
     /// Compare stored runs
     Compare(Compare),
-    /// Calculate the reliability of RAID arrays
-    #[command(subcommand, after_help = RAID_EXAMPLES)]
+    /// Make, watch, repair and end RAID arrays, and calculate their reliability
+    #[command(subcommand, after_help = commands::raid::EXAMPLES)]
     Raid(Raid),
     /// Show what a test will use of this machine, and what to change before it
     Doctor(Doctor),
@@ -142,12 +145,6 @@ enum Subcommands {
     Completions(Completions),
     /// Write manual pages
     Man(Manual),
-}
-
-#[derive(Subcommand)]
-enum Raid {
-    /// Calculate the probability of data loss of an array over its life
-    Reliability(Box<RaidReliability>),
 }
 
 #[derive(Subcommand)]
@@ -233,6 +230,10 @@ fn main() -> ExitCode {
         Subcommands::Size(command) => command.run(),
         Subcommands::Recover(command) => command.run(),
         Subcommands::Backup(command) => command.run(),
+        Subcommands::Replicate(command) => command.run(),
+        Subcommands::Copies(command) => command.run(),
+        Subcommands::Activate(command) => command.run(),
+        Subcommands::Reseed(command) => command.run(),
         Subcommands::Maintain(command) => command.run(),
         Subcommands::Restore(command) => command.run(),
         Subcommands::Export(command) => command.run(),
@@ -243,7 +244,7 @@ fn main() -> ExitCode {
         Subcommands::Report(command) => command.run(),
         Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),
-        Subcommands::Raid(Raid::Reliability(command)) => command.run(),
+        Subcommands::Raid(command) => command.run(),
         Subcommands::Doctor(command) => command.run(),
         Subcommands::Completions(command) => command.run(Arguments::command()),
         Subcommands::Man(command) => command.run(Arguments::command()),

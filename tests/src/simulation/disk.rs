@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jetcell_array::{Array, AssembleOptions, CreateOptions, Level};
+use jetcell_array::{Array, AssembleOptions, CreateOptions, Level, Volume};
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
-
-use crate::array_files::ArrayFiles;
 
 /// Bytes of a member.
 const MEMBER: u64 = 96 << 20;
@@ -22,7 +20,7 @@ struct ArrayDisk {
     members: Vec<PathBuf>,
     /// How many of them may still be lost.
     spare_losses: usize,
-    files: ArrayFiles,
+    files: Volume,
 }
 
 impl Disk {
@@ -91,9 +89,10 @@ impl Disk {
     }
 }
 
-fn mount(sim: &SimVfs, members: &[PathBuf]) -> ArrayFiles {
+fn mount(sim: &SimVfs, members: &[PathBuf]) -> Volume {
     let options = AssembleOptions { force: true, ..AssembleOptions::default() };
     let array = Array::assemble(Arc::new(sim.clone()), members, options);
     let array = array.unwrap_or_else(|error| panic!("the array cannot be assembled: {error}"));
-    ArrayFiles::mount(array, sim.clock()).unwrap_or_else(|error| panic!("the files cannot be read: {error}"))
+    let volume = Volume::mount(array, sim.clock(), Path::new("/"));
+    volume.unwrap_or_else(|error| panic!("the files cannot be read: {error}"))
 }

@@ -1,10 +1,9 @@
 //! One life of a simulated instance: recovery, comparison with the model, work until the power fails.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ese_engine::Database;
-use ese_engine::{CreateOptions, Error, Instance, Result, ScanOptions};
+use ese_engine::{CreateOptions, DefragOptions, Error, Instance, Result, ScanOptions, Throttle};
 use ese_format::LogPosition;
 use rand::Rng;
 
@@ -148,6 +147,15 @@ impl Simulation {
         }
     }
 
+    /// Counts what defragmentation has freed. It must not find damage.
+    fn count_freed(&mut self, databases: &Databases) {
+        for db in databases.iter().flatten() {
+            let progress = db.defrag_progress();
+            self.tally.freed += progress.pages_freed;
+            assert!(progress.skipped == 0 || !self.power(), "{}: {progress:?}", self.context);
+        }
+    }
+
     fn work(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
         for (number, slot) in databases.iter_mut().enumerate() {
             if slot.is_none() {
@@ -159,8 +167,19 @@ impl Simulation {
         let mut commits = Vec::new();
         // In half of the lives, deleted data is overwritten, and passes resume in the next life.
         let zero = self.rng.random_bool(0.5);
-        let maintenance =
-            ScanOptions { pause: Duration::ZERO, zero, keep_progress: zero, ..ScanOptions::default() };
+        let maintenance = ScanOptions {
+            throttle: Throttle::default(),
+            zero,
+            keep_progress: zero,
+            ..ScanOptions::default()
+        };
+        // In half of the lives, leaves are merged, too.
+        let defragment = self.rng.random_bool(0.5).then(|| DefragOptions {
+            partial_merges: self.rng.random_bool(0.5),
+            keep_progress: true,
+            single_pass: true,
+            ..DefragOptions::default()
+        });
         let done = (|| {
             for _ in 0..steps {
                 let worker = &mut workers[self.rng.random_range(0..3)];
@@ -173,6 +192,9 @@ impl Simulation {
                     3..12 => {
                         for db in databases.iter().flatten() {
                             instance.start_maintenance(db, maintenance.clone())?;
+                            if let Some(defragment) = &defragment {
+                                instance.start_defragmentation(db, defragment.clone())?;
+                            }
                         }
                         instance.step()?;
                         // Without power, no page can be read.
@@ -194,6 +216,7 @@ impl Simulation {
             }
             Ok(())
         })();
+        self.count_freed(databases);
         // The log reports which commits are durable. It must not report one that is not durable.
         let durable = instance.durable();
         for (id, state) in commits {

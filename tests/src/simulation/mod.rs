@@ -49,6 +49,8 @@ pub struct Tally {
     pub shared: u64,
     /// Internal pages that were removed because no records were left below them. Counted if all logs are kept.
     pub internal_removed: u64,
+    /// Pages that online defragmentation has freed.
+    pub freed: u64,
     /// Levels of the deepest tree that was seen after a clean shutdown.
     pub levels: u64,
     /// Dirty pages that the cache evicted without a write.
@@ -67,6 +69,7 @@ impl Tally {
         self.commits += other.commits;
         self.shared += other.shared;
         self.internal_removed += other.internal_removed;
+        self.freed += other.freed;
         self.levels = self.levels.max(other.levels);
         self.delta_evictions += other.delta_evictions;
         self.kept += other.kept;

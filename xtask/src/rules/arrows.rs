@@ -7,10 +7,11 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 16] = [
+const ARROWS: [(&str, &[&str], &[&str]); 18] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
+    ("jetcell-disk-simulation", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &[]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
@@ -20,6 +21,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 16] = [
     ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
     ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
+    ("jetcell-copies", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"], &[]),
     ("jetcell-workload", &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup"], &[]),
     ("jetcell-report", &["jetcell-workload"], &[]),
     (
@@ -27,14 +29,17 @@ const ARROWS: [(&str, &[&str], &[&str]); 16] = [
         &[
             "ese-format",
             "jetcell-vfs",
+            "jetcell-array",
             "ese-engine",
             "ese-check",
             "jetcell-backup",
+            "jetcell-copies",
             "jetcell-dump",
             "jetcell-export",
             "jetcell-workload",
             "jetcell-report",
             "jetcell-raid-models",
+            "jetcell-disk-simulation",
             "jetcell-sizing",
         ],
         &["testkit"],
@@ -48,6 +53,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 16] = [
             "ese-engine",
             "ese-check",
             "jetcell-backup",
+            "jetcell-copies",
             "jetcell-dump",
             "jetcell-export",
             "testkit",

@@ -105,9 +105,7 @@ impl Backup {
             return Err(Error::Usage("no database is attached, so there is nothing to back up".to_string()));
         }
         let (low, hold) = Backup::first_log(&core, kind, &databases)?;
-        if core.backup_running.swap(true, Ordering::AcqRel) {
-            return fault(BackupFault::Running, "a backup of the instance is running already");
-        }
+        core.begin_backup()?;
         let mut backup = Backup {
             mark: (LogPosition::MIN, LogTime::from_unix_ms(core.vfs.clock().unix_ms())),
             core,

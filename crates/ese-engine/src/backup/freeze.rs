@@ -56,7 +56,7 @@ impl Freeze {
     #[doc(alias = "JET_paramOSSnapshotTimeout")]
     pub const DEFAULT_LIMIT: Duration = Duration::from_secs(70);
 
-    /// Freezes the instance. [`Core::backup_running`] is set, and is reset at the end if `alone`. `mark` is the last record
+    /// Freezes the instance. `backup_running` is set, and is reset at the end if `alone`. `mark` is the last record
     /// in front of the freeze.
     pub(crate) fn begin(core: Arc<Core>, mark: &LogRecord, limit: Duration, alone: bool) -> Result<Freeze> {
         // From here on the drop resets what the caller has set.

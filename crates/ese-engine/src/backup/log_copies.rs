@@ -33,6 +33,45 @@ pub struct LogCopy {
     pub bytes: IoBuffer,
 }
 
+impl LogCopy {
+    /// Reads a log, and verifies every segment and record of it. `is_closed`: its engine has ended the generation, so that no
+    /// crash can have cut it off.
+    ///
+    /// Errors: it cannot be read, or is damaged ([`Error::Log`], [`Error::Corrupt`]).
+    pub fn read(vfs: &Arc<dyn Vfs>, path: &Path, is_closed: bool) -> Result<LogCopy> {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let reader = LogReader::received(vfs.clone(), LogNames::new(directory, ""));
+        let generation = reader.header_at(path)?.generation;
+        reader.add(generation, path);
+        LogCopy::next(&reader, generation, path.to_path_buf(), &LogChain::default(), is_closed)
+            .map(|(log, _)| log)
+    }
+
+    fn next(
+        reader: &LogReader,
+        generation: Generation,
+        path: PathBuf,
+        chain: &LogChain,
+        is_closed: bool,
+    ) -> Result<(LogCopy, LogChain)> {
+        let log = reader.receive(generation, chain, !is_closed)?;
+        let chain = reader.visit_received(&log, chain, |_| Ok(()))?;
+        let header: &LogHeader = log.header();
+        let copy = LogCopy {
+            generation,
+            signature: header.signature,
+            created: header.created,
+            previous_created: header.previous_created,
+            previous_checksum: header.previous_checksum,
+            checksum: log.accumulated(),
+            end: log.end(),
+            bytes: log.into_bytes(),
+            path,
+        };
+        Ok((copy, chain))
+    }
+}
+
 /// Logs in the order of their generations.
 pub struct LogCopies {
     reader: LogReader,
@@ -66,19 +105,9 @@ impl LogCopies {
             fault: BackupFault::LogUnreadable,
             what: format!("{}: the log cannot be backed up: {error}", path.display()),
         };
-        let log = self.reader.receive(generation, &self.chain, open).map_err(unreadable)?;
-        self.chain = self.reader.visit_received(&log, &self.chain, |_| Ok(())).map_err(unreadable)?;
-        let header: &LogHeader = log.header();
-        Ok(Some(LogCopy {
-            generation,
-            signature: header.signature,
-            created: header.created,
-            previous_created: header.previous_created,
-            previous_checksum: header.previous_checksum,
-            checksum: log.accumulated(),
-            end: log.end(),
-            bytes: log.into_bytes(),
-            path,
-        }))
+        let (log, chain) =
+            LogCopy::next(&self.reader, generation, path.clone(), &self.chain, !open).map_err(unreadable)?;
+        self.chain = chain;
+        Ok(Some(log))
     }
 }

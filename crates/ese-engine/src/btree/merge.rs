@@ -18,11 +18,11 @@ use crate::pages::apply;
 use crate::pages::merge::{self, LeafMerge, PathChange, merge_type};
 use crate::pages::split::capacity;
 use crate::pages::{AtomicGroup, Attempt, group};
-use crate::space::SpaceLock;
+use crate::space::{SpaceLock, SpaceTrees};
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
 /// The pages above a leaf when that leaves the tree.
-enum WithoutLeaf {
+pub(super) enum WithoutLeaf {
     /// They lead to no other leaf.
     Empty,
     Changed {
@@ -31,9 +31,21 @@ enum WithoutLeaf {
         separator: Vec<u8>,
         /// Internal pages that become the last of their levels.
         spine: Vec<PageNumber>,
+        /// The range of the leaf passes to its left neighbour.
+        to_left: bool,
     },
     /// The page of this level has no room for its new key.
     NoRoom(usize),
+}
+
+/// A leaf that is to leave its tree.
+pub(super) struct LeavingLeaf<'a> {
+    /// The pages above it, from the root down.
+    pub parents: &'a [PageNumber],
+    pub leaf: PageNumber,
+    pub above: &'a WithoutLeaf,
+    /// What becomes of its nodes: [`merge_type::EMPTY_PAGE`] or [`merge_type::FULL_RIGHT`].
+    pub kind: u8,
 }
 
 impl Tree {
@@ -124,48 +136,66 @@ impl Tree {
         if parents.is_empty() {
             return Ok(false);
         }
+        let above = self.without_leaf(parents, leaf)?;
+        if let WithoutLeaf::NoRoom(level) = above {
+            self.split_internal(&space, parents, level)?;
+            return Ok(false);
+        }
+        let leaving = LeavingLeaf { parents, leaf, above: &above, kind: merge_type::EMPTY_PAGE };
+        let freed = self.take_out(&space, &trees, &leaving, |group| {
+            let page = group.page(leaf)?;
+            Ok(page.node_count() == 1 && self.is_dead(&page, bytes, oldest))
+        })?;
+        Ok(freed > 0)
+    }
+
+    /// Takes a leaf out of the tree, in one group, if `is_due` says so when all pages that change are latched. Returns the
+    /// number of freed pages. The structure lock and the lock of the space trees are held.
+    pub(super) fn take_out(
+        &self,
+        space: &SpaceLock<'_>,
+        trees: &SpaceTrees,
+        what: &LeavingLeaf<'_>,
+        mut is_due: impl FnMut(&mut AtomicGroup) -> Attempt<bool>,
+    ) -> Result<u32> {
+        let &LeavingLeaf { parents, leaf, above, kind } = what;
+        let (path, separator, spine): (&[PathChange], &[u8], &[PageNumber]) = match above {
+            WithoutLeaf::Changed { path, separator, spine, .. } => (path, separator, spine),
+            WithoutLeaf::Empty => (&[], &[], &[]),
+            WithoutLeaf::NoRoom(_) => return Ok(0),
+        };
         let (left, right) = {
             let latch = self.pin(leaf)?.into_read();
             (self.view(&latch).prev(), self.view(&latch).next())
         };
-        // Internal pages change only under the structure lock, so they can be read one by one. Afterwards latches are
-        // taken from the top down.
-        let (changes, separator, spine) = match self.without_leaf(parents, leaf)? {
-            WithoutLeaf::Empty => (Vec::new(), Vec::new(), Vec::new()),
-            WithoutLeaf::Changed { path, separator, spine } => (path, separator, spine),
-            WithoutLeaf::NoRoom(level) => {
-                self.split_internal(&space, parents, level)?;
-                return Ok(false);
-            }
-        };
+        // Internal pages change only under the structure lock, so they could be read one by one. Now latches are taken from
+        // the top down.
         group::run(&self.file, true, |group| {
-            let internal = changes.iter().map(|change| change.page).chain(spine.iter().copied());
-            let empties_tree = changes.is_empty();
+            let internal = path.iter().map(|change| change.page).chain(spine.iter().copied());
+            let empties_tree = path.is_empty();
             for page in parents.iter().copied().filter(|_| empties_tree).chain(internal) {
                 group.page(page)?;
             }
             for page in [left, Some(leaf), right].into_iter().flatten() {
                 group.page(page)?;
             }
-            let page = group.page(leaf)?;
-            if page.node_count() != 1 || !self.is_dead(&page, bytes, oldest) {
-                return Ok(false);
+            if !is_due(group)? {
+                return Ok(0);
             }
             let emptied: Vec<PageNumber> = if empties_tree {
                 self.empty_tree(group, parents, leaf)?;
                 parents[1..].to_vec()
             } else {
-                self.unbound(group, &spine)?;
-                let (kind, path, separator) = (merge_type::EMPTY_PAGE, &changes[..], &separator[..]);
+                self.unbound(group, spine)?;
                 let merge = LeafMerge { kind, page: leaf, left, right, line: 0, separator, path };
                 merge::merge(group, &self.shape(), &merge)?;
-                let emptied = changes.iter().filter(|change| change.flags == MergeFlags::EMPTY_PAGE);
+                let emptied = path.iter().filter(|change| change.flags == MergeFlags::EMPTY_PAGE);
                 emptied.map(|change| change.page).collect()
             };
             for &page in [&leaf].into_iter().chain(emptied.iter().rev()) {
-                space.free(group, &trees, Extent { last: page, count: 1 })?;
+                space.free(group, trees, Extent { last: page, count: 1 })?;
             }
-            Ok(true)
+            Ok(1 + emptied.len() as u32)
         })
     }
 
@@ -174,9 +204,9 @@ impl Tree {
     /// A page that leads only to the leaf goes, too. The next page above loses an entry. If that was its last one, the key
     /// of the entry before it is the new upper limit, and the pages above get this key: the range of the leaf passes to
     /// its right neighbour. Only at the right edge of the tree, where keys have no limit, it passes to the left.
-    fn without_leaf(&self, parents: &[PageNumber], leaf: PageNumber) -> Result<WithoutLeaf> {
+    pub(super) fn without_leaf(&self, parents: &[PageNumber], leaf: PageNumber) -> Result<WithoutLeaf> {
         let (mut path, mut separator, mut spine) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut child, mut child_goes) = (leaf, true);
+        let (mut child, mut child_goes, mut to_left) = (leaf, true, false);
         for (level, &number) in parents.iter().enumerate().rev() {
             let latch = self.pin(number)?.into_read();
             let page = self.view(&latch);
@@ -191,6 +221,7 @@ impl Tree {
                 {
                     separator = before.key_to_vec();
                     unlimited = page.node(line).is_some_and(|node| node.key_len() == 0);
+                    to_left |= unlimited;
                     if let Some(before) = before.child().filter(|_| unlimited && child != leaf) {
                         spine.push(before);
                     }
@@ -214,7 +245,7 @@ impl Tree {
         }
         path.reverse();
         self.extend_spine(&mut spine)?;
-        Ok(WithoutLeaf::Changed { path, separator, spine })
+        Ok(WithoutLeaf::Changed { path, separator, spine, to_left })
     }
 
     /// Adds the last children of the last page, down to the leaves.
@@ -278,7 +309,7 @@ impl Tree {
     }
 
     /// Whether all nodes that are flagged deleted are dead. A merge drops them.
-    fn all_deleted_are_dead(&self, page: &Page<'_>, oldest: CommitNumber) -> bool {
+    pub(super) fn all_deleted_are_dead(&self, page: &Page<'_>, oldest: CommitNumber) -> bool {
         let mut deleted = page.nodes().filter(|node| node.flags.contains(NodeFlags::DELETED));
         deleted.all(|node| self.is_dead(page, self.bookmark_of(&node).bytes(), oldest))
     }

@@ -10,6 +10,9 @@
 
 pub(crate) mod before_image;
 pub(crate) mod change;
+mod compact;
+#[cfg(test)]
+mod compact_tests;
 mod cursor;
 mod descend;
 mod merge;
@@ -30,6 +33,7 @@ mod share_tests;
 pub(crate) mod tests;
 mod tree;
 
+pub(crate) use compact::CompactRules;
 pub use cursor::{Seek, TreeCursor};
 pub use descend::Target;
 pub use open_trees::OpenTrees;

@@ -96,6 +96,7 @@ impl OpenTrees {
     pub(crate) fn remove_tree(&self, root: PageNumber, procid: u16) -> Result<()> {
         // Held until the tree is no longer in the map: no other tree may be created on its pages before.
         let space = SpaceLock::new(&self.file);
+        space.clear_torn_pages(root)?;
         space.free_tree(procid, root)?;
         self.by_root.lock().remove(&root);
         drop(space);

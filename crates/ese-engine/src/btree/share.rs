@@ -46,19 +46,19 @@ pub(super) enum Shared {
 }
 
 /// One partial merge.
-struct Move<'a> {
-    source: PageNumber,
-    target: PageNumber,
-    parent: PageNumber,
-    kind: u8,
+pub(super) struct Move<'a> {
+    pub source: PageNumber,
+    pub target: PageNumber,
+    pub parent: PageNumber,
+    pub kind: u8,
     /// The nodes that move.
-    nodes: Range<usize>,
+    pub nodes: Range<usize>,
     /// New separator of the two pages.
-    separator: &'a [u8],
+    pub separator: &'a [u8],
 }
 
 /// Whether a partial merge can move these nodes.
-fn movable(page: &Page<'_>, nodes: Range<usize>) -> bool {
+pub(super) fn movable(page: &Page<'_>, nodes: Range<usize>) -> bool {
     nodes.filter_map(|line| page.node(line)).all(|node| !node.flags.contains(NodeFlags::DELETED))
 }
 
@@ -195,7 +195,7 @@ impl Tree {
     }
 
     /// Moves nodes to a neighbour.
-    fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
+    pub(super) fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
         let Move { source, target, parent, kind, nodes, separator } = what;
         let line = apply::entry_of(&group.page(parent)?, source);
         let line =

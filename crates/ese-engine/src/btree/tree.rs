@@ -111,9 +111,14 @@ impl Tree {
     /// come in key order, the share of the page that the density leaves for later inserts stays free.
     pub(crate) fn fits(&self, page: &Page<'_>, line: usize, need: usize) -> bool {
         let appends = line == page.node_count() && page.next().is_none();
-        let spared = 100 - usize::from(self.density.load(Ordering::Relaxed));
-        let kept = if appends && line > 0 { self.file.page_size.bytes() * spared / 100 } else { 0 };
+        let kept = if appends && line > 0 { self.spared_bytes() } else { 0 };
         page.free_bytes() >= need + kept && self.has_room(page, need)
+    }
+
+    /// The bytes that the density leaves free on a page.
+    pub(super) fn spared_bytes(&self) -> usize {
+        let spared = 100 - usize::from(self.density.load(Ordering::Relaxed));
+        self.file.page_size.bytes() * spared / 100
     }
 
     /// Identifies the tree in pages and log records.

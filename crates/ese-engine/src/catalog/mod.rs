@@ -17,6 +17,7 @@ use jetcell_sync::Mutex;
 #[cfg(test)]
 pub(crate) use self::initial::OBJIDS_ROOT;
 pub(crate) use self::initial::{SYSTEM_ROOT, initial_pages};
+pub(crate) use self::read::CatalogTree;
 use crate::btree::OpenTrees;
 
 /// The system tables of one database.

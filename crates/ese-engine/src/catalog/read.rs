@@ -9,6 +9,15 @@ use crate::Result;
 use crate::btree::{Seek, Tree, TreeCursor};
 use crate::transaction::View;
 
+/// A tree that the catalog names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CatalogTree {
+    pub id: TreeId,
+    pub root: PageNumber,
+    /// In percent.
+    pub density: u32,
+}
+
 impl SystemTables {
     /// The tree of the table with this name.
     pub fn find(&self, view: &View, name: &str) -> Result<Option<TreeId>> {
@@ -47,6 +56,27 @@ impl SystemTables {
     pub fn long_values(&self, view: &View, table: TreeId) -> Result<Option<PageNumber>> {
         let row = self.rows(view, table)?.into_iter().find(|row| row.kind == RowKind::LongValues);
         Ok(row.and_then(|row| PageNumber::new(row.root_or_type)))
+    }
+
+    /// The trees of all tables, those of the engine included, by id.
+    pub fn all_trees(&self, view: &View) -> Result<Vec<CatalogTree>> {
+        let catalog = self.trees.tree_at(CATALOG_ROOT)?;
+        let (mut cursor, mut trees) = (TreeCursor::new(catalog.clone()), Vec::new());
+        let mut found = cursor.first(view)?;
+        while found {
+            if let Some(row) = decode(&catalog, cursor.data())?
+                && matches!(row.kind, RowKind::Table | RowKind::Index | RowKind::LongValues)
+                && let Some(root) = PageNumber::new(row.root_or_type)
+            {
+                let id = if row.kind == RowKind::Table { row.table } else { TreeId(row.id) };
+                trees.push(CatalogTree { id, root, density: row.space });
+            }
+            found = cursor.next(view)?;
+        }
+        // The primary index of a table is the table's own tree.
+        trees.sort_unstable_by_key(|tree| tree.id);
+        trees.dedup_by_key(|tree| tree.id);
+        Ok(trees)
     }
 
     fn rows(&self, view: &View, table: TreeId) -> Result<Vec<CatalogRow>> {

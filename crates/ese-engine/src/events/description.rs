@@ -1,5 +1,7 @@
 //! Number, category, severity, parameters and text of events.
 
+mod defragmentation;
+
 use std::path::Path;
 
 use ese_format::LogTime;
@@ -95,6 +97,11 @@ impl EventKind {
             EventKind::DatabaseDiskFull { file } => full(424, file, "database"),
             EventKind::LogDiskFull { file } => full(429, file, "log"),
             EventKind::PageDamaged(damage) => damaged(damage),
+            EventKind::ZeroingPaused { database } => {
+                zeroing(729, database, "is paused for lack of clean pages in the cache")
+            }
+            EventKind::ZeroingContinued { database } => zeroing(730, database, "goes on after a pause"),
+            EventKind::Defragmentation { database, event } => event.describe(database),
             EventKind::ScanFoundPage { file, offset, page, what } => EventDescription {
                 severity: EventSeverity::Error,
                 ..informs(
@@ -354,6 +361,11 @@ fn date(unix_ms: i64) -> String {
     let time = LogTime::from_unix_ms(unix_ms);
     let [_, _, _, day, month, year, ..] = time.0;
     format!("{:04}-{month:02}-{day:02}", 1900 + u32::from(year))
+}
+
+fn zeroing(id: u16, database: &Path, what: &str) -> EventDescription {
+    let text = format!("Zeroing of deleted data of database '{}' {what}.", database.display());
+    informs(id, EventCategory::Maintenance, vec![("database", database.into())], text)
 }
 
 fn full(id: u16, file: &Path, what: &str) -> EventDescription {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use ese_format::{Generation, PageNumber};
 
+use super::DefragEvent;
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -144,6 +146,23 @@ pub enum EventKind {
         /// Whether deleted data is overwritten.
         zeroing: bool,
     },
+    /// 700 to 705, 715 and 716: what happened to a pass of online defragmentation.
+    Defragmentation {
+        /// The database.
+        database: PathBuf,
+        /// What happened.
+        event: DefragEvent,
+    },
+    /// 729: zeroing waits, because most of the cache is dirty.
+    ZeroingPaused {
+        /// The database.
+        database: PathBuf,
+    },
+    /// 730: zeroing goes on.
+    ZeroingContinued {
+        /// The database.
+        database: PathBuf,
+    },
     /// 727: the scan has found a bad page.
     ScanFoundPage {
         /// The database.
@@ -187,6 +206,9 @@ impl EventKind {
             EventKind::PassCompleted(_) => "pass_completed",
             EventKind::PassFailed { .. } => "pass_failed",
             EventKind::PassInterrupted { .. } => "pass_interrupted",
+            EventKind::Defragmentation { event, .. } => event.name(),
+            EventKind::ZeroingPaused { .. } => "zeroing_paused",
+            EventKind::ZeroingContinued { .. } => "zeroing_continued",
             EventKind::ScanFoundPage { .. } => "scan_found_page",
         }
     }

@@ -4,6 +4,7 @@
 //! category, severity, parameters and text follow from that, so that no caller formats a message. The texts are our own.
 
 mod category;
+mod defragmentation;
 mod description;
 mod kind;
 mod profile;
@@ -14,6 +15,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
 pub use self::category::{EventCategory, EventSeverity};
+pub use self::defragmentation::{DefragEvent, DefragReport, DefragTotals, WindowAdvice};
 pub use self::description::{EventDescription, EventValue};
 pub use self::kind::{EventKind, PageDamage, PageFault, PassReport};
 pub use self::profile::EventProfile;

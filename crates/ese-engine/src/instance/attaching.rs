@@ -217,8 +217,8 @@ impl Instance {
         }
         let _one = self.attaching.lock();
         self.core.check_no_backup()?;
-        // A scan has transactions of its own.
-        database.scan.stop();
+        // Maintenance has transactions of its own.
+        database.stop_maintenance();
         self.clean_up_all()?;
         self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use ese_format::LogTime;
 use ese_format::header::BackupInfo;
 use ese_format::log::record::{self, DatabaseIdInLog, LogRecord};
-use jetcell_sync::atomic::Ordering;
 
 use super::Instance;
 use crate::Result;
@@ -25,8 +24,7 @@ impl Instance {
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&self, limit: Duration) -> Result<Freeze> {
         let _one = self.attaching.lock();
-        self.core.check_no_backup()?;
-        self.core.backup_running.store(true, Ordering::Release);
+        self.core.begin_backup()?;
         let time = LogTime::from_unix_ms(self.core.vfs.clock().unix_ms());
         let mark = record::Backup {
             phase: record::Backup::PREPARE_LOGS,

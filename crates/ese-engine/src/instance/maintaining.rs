@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use ese_format::PageNumber;
 use ese_format::record::{ColumnType, Value};
-use jetcell_sync::{Arc, Weak};
+use jetcell_sync::Arc;
 
 use super::Instance;
-use crate::btree::Seek;
-use crate::core::Core;
+use super::state_table::StateTable;
+use crate::Result;
 use crate::database::Database;
 use crate::events::PassReport;
+use crate::pace::Throttle;
 use crate::scan::{ProgressKeeper, ScanOptions};
-use crate::session::{CommitMode, Session, SessionNumbers, Table};
 use crate::table::{ColumnDefinition, IndexDefinition, TableDefinition};
-use crate::{Error, Result};
 
 /// Minimum pause after a step of a scan that failed.
 const SCAN_RETRY: Duration = Duration::from_millis(100);
@@ -25,7 +24,11 @@ impl Instance {
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
         // Without stored progress, nothing can fail.
-        let _ = self.begin_scan(database, ScanOptions { pause, ..ScanOptions::default() }, None);
+        let _ = self.begin_scan(
+            database,
+            ScanOptions { throttle: Throttle::pausing(pause), ..ScanOptions::default() },
+            None,
+        );
     }
 
     /// Starts a scan of a database that verifies its pages, and overwrites what deleted data leave behind if the options
@@ -41,11 +44,7 @@ impl Instance {
             self.core.check_writable()?;
         }
         let keeper = options.keep_progress.then(|| -> Box<dyn ProgressKeeper> {
-            Box::new(ProgressTable {
-                core: Arc::downgrade(&self.core),
-                numbers: self.numbers.clone(),
-                database: Arc::downgrade(database),
-            })
+            Box::new(ProgressTable(StateTable::new(self, database, definition())))
         });
         self.begin_scan(database, options, keeper)
     }
@@ -56,7 +55,7 @@ impl Instance {
         options: ScanOptions,
         keeper: Option<Box<dyn ProgressKeeper>>,
     ) -> Result<bool> {
-        let pause = options.pause.max(SCAN_RETRY);
+        let pause = options.throttle.pause.max(SCAN_RETRY);
         if !database.scan.begin(options, keeper)? {
             return Ok(false);
         }
@@ -77,8 +76,7 @@ impl Instance {
     }
 }
 
-/// The table of the progress. ESE has one of this name.
-const TABLE: &str = "MSysDatabaseMaintenance";
+/// The key of the only record.
 const KEY: &str = "Id";
 
 /// The columns: `Page` is the next page, 0 when the pass is complete; times in milliseconds since 1970 UTC.
@@ -97,71 +95,26 @@ const COLUMNS: [&str; 12] = [
     "Zeroed",
 ];
 
-/// Stores the progress of a scan in a table of its database.
-struct ProgressTable {
-    core: Weak<Core>,
-    numbers: Arc<SessionNumbers>,
-    database: Weak<Database>,
-}
-
-impl ProgressTable {
-    /// Runs `work` in a transaction. `None`: the database is being closed.
-    fn run<T>(&self, work: impl FnOnce(&mut Session, &Arc<Database>) -> Result<T>) -> Result<Option<T>> {
-        let (Some(core), Some(database)) = (self.core.upgrade(), self.database.upgrade()) else {
-            return Ok(None);
-        };
-        let mut session = Session::new(core, self.numbers.take());
-        session.begin()?;
-        let done = work(&mut session, &database)?;
-        // Losing the newest progress in a crash costs reading some pages again.
-        session.commit(CommitMode::Lazy)?;
-        Ok(Some(done))
-    }
-
-    fn is_there(session: &Session, database: &Arc<Database>) -> Result<bool> {
-        Ok(session.tables(database)?.iter().any(|name| name == TABLE))
-    }
-
-    fn create(session: &mut Session, database: &Arc<Database>) -> Result<()> {
-        let mut columns = vec![ColumnDefinition::new(KEY, ColumnType::Long)];
-        columns.extend(COLUMNS.map(|name| ColumnDefinition::new(name, ColumnType::LongLong)));
-        let definition = TableDefinition {
-            name: TABLE.to_string(),
-            columns,
-            indexes: vec![IndexDefinition::new("ById", &[KEY]).primary()],
-            ..TableDefinition::default()
-        };
-        session.create_table(database, &definition)
-    }
-
-    fn column(table: &Table, name: &str) -> Result<ese_format::record::ColumnId> {
-        table.column(name).ok_or_else(|| {
-            Error::Usage(format!("{TABLE} has no column {name}: another engine made it; keep no progress"))
-        })
+fn definition() -> TableDefinition {
+    let mut columns = vec![ColumnDefinition::new(KEY, ColumnType::Long)];
+    columns.extend(COLUMNS.map(|name| ColumnDefinition::new(name, ColumnType::LongLong)));
+    TableDefinition {
+        name: "MSysDatabaseMaintenance".to_string(),
+        columns,
+        indexes: vec![IndexDefinition::new("ById", &[KEY]).primary()],
+        ..TableDefinition::default()
     }
 }
+
+/// Stores the progress of a scan in a table of its database. ESE has one of this name.
+#[doc(alias = "MSysDatabaseMaintenance")]
+struct ProgressTable(StateTable);
 
 impl ProgressKeeper for ProgressTable {
     fn load(&self) -> Result<Option<(PassReport, PageNumber)>> {
-        let loaded = self.run(|session, database| {
-            if !ProgressTable::is_there(session, database)? {
-                return Ok(None);
-            }
-            let mut table = session.open_table(database, TABLE)?;
-            if !table.seek(session, &[Value::Long(1)], Seek::Equal)? {
-                return Ok(None);
-            }
-            let mut values = [0; COLUMNS.len()];
-            for (value, name) in values.iter_mut().zip(COLUMNS) {
-                let column = ProgressTable::column(&table, name)?;
-                if let Value::LongLong(stored) = table.get(session, column)? {
-                    *value = stored.max(0);
-                }
-            }
-            Ok(Some(values))
-        })?;
-        let Some(values) = loaded.flatten() else { return Ok(None) };
-        let [page, zeroing, began, counts @ ..] = values;
+        let Some(values) = self.0.load(COLUMNS)? else { return Ok(None) };
+        let number = |value| if let Value::LongLong(stored) = value { stored.max(0) } else { 0 };
+        let [page, zeroing, began, counts @ ..] = values.map(number);
         let [seconds, invocations, pages, bad, uninitialized, unchanged, unused_zeroed, used, zeroed] =
             counts.map(|count| count as u64);
         let pass = PassReport {
@@ -197,28 +150,9 @@ impl ProgressKeeper for ProgressTable {
             pass.used,
             pass.chunks_zeroed << 32 | pass.records_zeroed & u64::from(u32::MAX),
         ];
-        let made = self.run(|session, database| match ProgressTable::is_there(session, database)? {
-            true => Ok(()),
-            false => ProgressTable::create(session, database),
-        })?;
-        if made.is_none() {
-            return Ok(());
-        }
-        self.run(|session, database| {
-            let mut table = session.open_table(database, TABLE)?;
-            let mut row = Vec::new();
-            for (value, name) in values.iter().zip(COLUMNS) {
-                let value = i64::try_from(*value).unwrap_or(i64::MAX);
-                row.push((ProgressTable::column(&table, name)?, Value::LongLong(value)));
-            }
-            match table.seek(session, &[Value::Long(1)], Seek::Equal)? {
-                true => table.replace(session, &row),
-                false => {
-                    row.push((ProgressTable::column(&table, KEY)?, Value::Long(1)));
-                    table.insert(session, &row)
-                }
-            }
-        })?;
-        Ok(())
+        let values = values.map(|value| Value::LongLong(i64::try_from(value).unwrap_or(i64::MAX)));
+        let mut row: Vec<(&str, Value)> = COLUMNS.into_iter().zip(values).collect();
+        row.push((KEY, Value::Long(1)));
+        self.0.save(&row)
     }
 }

@@ -17,7 +17,7 @@ impl Replayer {
     /// generations. Undo needs a log that can be appended to from the first change on.
     ///
     /// The second result says what was rolled back. It is empty if the log ended cleanly.
-    pub fn finish(mut self) -> Result<(Replayed, RecoverySummary)> {
+    pub fn finish(self) -> Result<(Replayed, RecoverySummary)> {
         self.check_complete()?;
         let options = InstanceOptions { shared_cache: None, ..self.options().clone() };
         let replayed = self.stop()?;

@@ -24,6 +24,8 @@ pub struct LogOptions {
     /// Number of archived files that the stream keeps before it removes obsolete ones. Until then it overwrites obsolete
     /// files: blocks that were written before are quicker to make durable.
     pub retained_files: usize,
+    /// A copy keeps no log if it needs one that is more generations behind the newest.
+    pub copy_lag_limit: u32,
     /// Nothing is appended to the newest existing file, even if it has room.
     pub begin_generation: bool,
 }

@@ -3,6 +3,7 @@
 //! Lock order: `files`, then `state`. No lock is held across a write of records, except for `files` by a freeze.
 
 mod checkpoint_file;
+mod copy_registration;
 mod group_commit;
 mod log_file;
 mod log_holds;
@@ -19,6 +20,7 @@ mod tests;
 mod transaction_numbers;
 
 pub use checkpoint_file::CheckpointFile;
+pub use copy_registration::CopyRegistration;
 pub use log_holds::LogHold;
 pub use log_names::{LogNameForm, LogNames};
 pub use log_options::{LogCounters, LogListener, LogOptions};

@@ -177,10 +177,20 @@ pub(crate) struct SplitInsert<'a> {
 
 /// Moves all nodes of a root to a new child, so that the root has room for separators.
 pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
+    let child = group.page(shape.root)?.flags();
+    raise_root(group, shape, new, child - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE)
+}
+
+/// The same, for a child that gets these flags. If the root has no nodes, they may be those of any page below a root.
+pub(crate) fn raise_root(
+    group: &mut AtomicGroup,
+    shape: &Shape,
+    new: PageNumber,
+    child_flags: PageFlags,
+) -> Attempt<()> {
     let page = group.page(shape.root)?;
-    let child_flags = page.flags() - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE;
     let mut root_flags = page.flags() - PageFlags::LEAF - PageFlags::PARENT_OF_LEAF;
-    root_flags.set(PageFlags::PARENT_OF_LEAF, page.is_leaf());
+    root_flags.set(PageFlags::PARENT_OF_LEAF, child_flags.contains(PageFlags::LEAF));
     let count = page.node_count();
     let cut = Cut { line: 0, incoming_right: false, separator: Vec::new(), append: false };
     let prefix = prefix_line(&page, 0..count);

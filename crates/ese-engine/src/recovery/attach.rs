@@ -19,6 +19,7 @@ use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
 use crate::cache::FileId;
 use crate::core::Core;
+use crate::database::Database;
 use crate::error::AttachmentFault;
 use crate::options::InstanceOptions;
 use crate::storage::{
@@ -170,13 +171,12 @@ impl Attacher {
         self.missing.clear();
     }
 
-    /// To be called at the end of the log. Fails if a database was not found that is still attached at the end of the
-    /// log.
-    pub fn check_none_missing(&mut self) -> Result<()> {
+    /// Fails if a database was not found that is still attached at this point of the log.
+    pub fn check_none_missing(&self) -> Result<()> {
         if self.options.ignore_missing_databases {
             return Ok(());
         }
-        self.missing.pop_first().map_or(Ok(()), |(_, error)| Err(error))
+        self.missing.first_key_value().map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
     /// `is_before` tells, for a header that names another log, whether it is the header with which the database was
@@ -277,7 +277,7 @@ impl Attacher {
         (header.flush_signature, header.flush_map_signature) = Default::default();
         let named = header.gen_max_required;
         let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages: 256, double_write };
-        let database = self.core.attach(opened, log_id);
+        let database = self.open_unsettled(opened, log_id)?;
         // A database that was shut down is consistent at each position from its attachment on.
         if !clean {
             self.needed.insert(database.file.file_id, named);
@@ -286,6 +286,13 @@ impl Attacher {
             database.file.set_ahead_until(named);
         }
         database.file.update_header(|_| {})
+    }
+
+    /// Opens a file of which redo can change any page.
+    fn open_unsettled(&self, opened: OpenedFile, log_id: u8) -> Result<Arc<Database>> {
+        let database = self.core.attach(opened, log_id);
+        database.file.unsettled.add_all_until(database.file.file_pages()?);
+        Ok(database)
     }
 
     fn restore_torn_pages(&mut self, path: &Path, file: &dyn File, header: &DatabaseHeader) -> Result<()> {

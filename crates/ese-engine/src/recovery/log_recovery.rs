@@ -205,7 +205,7 @@ impl<'a> LogRecovery<'a> {
             replay.replay(window)?;
         }
         replay.report_last();
-        let Replay { redo, mut attacher, clean_end, .. } = replay;
+        let Replay { redo, attacher, clean_end, .. } = replay;
         // Before undo, which needs all databases.
         attacher.check_none_missing()?;
         let summary = RecoverySummary {

@@ -11,6 +11,7 @@
 //! what this recovery logged.
 
 mod attach;
+mod log_changes;
 mod log_recovery;
 mod recovery_set;
 mod redo;
@@ -26,6 +27,7 @@ use ese_format::log::record::LogRecord;
 use ese_format::{LogPosition, Signature};
 use jetcell_sync::Arc;
 
+pub use self::log_changes::LogChanges;
 use self::log_recovery::LogRecovery;
 pub use self::recovery_set::{FoundDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};
 use self::replay_window::BufferedRecord;
@@ -114,6 +116,7 @@ fn open_log_with(
         page_size: options.page_size.get(),
         circular: options.circular,
         retained_files: generations_needed(options.checkpoint_depth, options.log_file_size),
+        copy_lag_limit: options.copy_lag_limit,
         begin_generation: options.begin_generation,
     };
     let checkpoint_file =

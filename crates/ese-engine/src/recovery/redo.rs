@@ -34,6 +34,7 @@ use self::counters::{CounterChange, CounterOperation, is_counter};
 use self::groups::OpenGroup;
 use self::macro_changes::{OpenMacro, Placed, place};
 use self::newest_version_id::NewestVersionId;
+pub(super) use self::page_redo::pages_changed;
 use self::page_redo::{PageRedo, PageRole, Undone, formats, versioned};
 use self::page_replay::{PageReplay, ReplayOutcome};
 use self::unfinished_transactions::{OpenTransaction, Operation, bookmark_of};

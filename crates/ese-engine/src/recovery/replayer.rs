@@ -152,6 +152,7 @@ impl Replayer {
             page_size: page_size.get(),
             circular: false,
             retained_files: 0,
+            copy_lag_limit: options.copy_lag_limit,
             begin_generation: false,
         };
         core.open_log(Arc::new(LogStream::received(log_options, &header, file)));
@@ -375,7 +376,7 @@ impl Replayer {
     ///
     /// Errors: [`Error::Attachment`] if a database was not found; [`Error::LogsMissing`] if a database needs further
     /// generations.
-    pub fn check_complete(&mut self) -> Result<()> {
+    pub fn check_complete(&self) -> Result<()> {
         self.replay.attacher.check_none_missing()?;
         self.replay.attacher.check_consistent(self.complete)
     }

@@ -10,12 +10,12 @@ use ese_format::page::{Page, PageFlags};
 use jetcell_sync::Mutex;
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use super::options::Pace;
 use super::progress::FINDINGS_KEPT;
 use super::zero::zero_page;
 use super::{PageFlaw, ScanOptions, ScanProgress};
 use crate::cache::OnDiskPage;
 use crate::events::{EventKind, PageDamage, PageFault, PassReport};
+use crate::pace::{CleanPageWait, Pace, WaitNews};
 use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 use crate::{Error, Result};
@@ -26,6 +26,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 /// How long a scan waits for the turn of its database before it asks again.
 const TURN_WAIT: Duration = Duration::from_millis(100);
+
+/// How long it waits for its window before it looks at the clock again.
+const WINDOW_WAIT: Duration = Duration::from_secs(60);
 
 /// How long, and how often, it waits for clean pages before one batch. A load that always has most of the cache dirty
 /// slows the pass, and does not stop it.
@@ -78,6 +81,9 @@ struct Work {
     saved: (u64, Duration),
     /// How often this batch has waited for clean pages.
     waits: u32,
+    clean_pages: CleanPageWait,
+    /// It has not begun to work in this window.
+    suspended: bool,
 }
 
 /// What one step has counted and found.
@@ -128,16 +134,18 @@ impl DatabaseScan {
             ran: Duration::ZERO,
             saved: (0, Duration::ZERO),
             waits: 0,
+            clean_pages: CleanPageWait::default(),
+            suspended: true,
         };
         if let Some((pass, next)) = stored.filter(|(pass, _)| pass.zeroing == begun.options.zero) {
             begun.ran = Duration::from_secs(pass.seconds);
             begun.saved = (pass.pages, begun.ran);
-            let invocations = pass.invocations + 1;
-            begun.pass = PassReport { database: self.file.path.clone(), invocations, ..pass };
+            begun.pass = PassReport { database: self.file.path.clone(), ..pass };
             begun.next = next;
-            self.describe(&mut begun);
-            let report = begun.pass.clone();
-            self.file.events.report(EventKind::PassResumed { report, page: next });
+        }
+        if begun.options.zero {
+            // Pages that are not in use are overwritten, too, and these changes are logged.
+            self.file.unsettled.add_all_until(self.file.file_pages()?);
         }
         *work = Some(begun);
         self.stop.store(false, Ordering::Release);
@@ -153,17 +161,15 @@ impl DatabaseScan {
         self.stop.store(true, Ordering::Release);
         let mut work = self.work.lock();
         let Some(mut stopped) = work.take() else { return };
-        self.release_turn(&stopped);
-        if stopped.pass.invocations > 0 {
-            self.describe(&mut stopped);
-            // Without it, the pass resumes from what was stored before.
-            let _ = self.save(&mut stopped, true);
-            let (database, zeroing) = (self.file.path.clone(), stopped.options.zero);
-            self.file.events.report(EventKind::PassInterrupted { database, zeroing });
-        }
+        self.suspend(&mut stopped);
         let mut progress = self.progress.lock();
         progress.pass = stopped.pass;
         progress.running = false;
+    }
+
+    /// Waits for the step that is running, if one is. Steps that begin later see what the caller did before.
+    pub fn wait_for_step(&self) {
+        drop(self.work.lock());
     }
 
     /// Makes one read of the scan if it is due. Returns the time until the next read; `None` if no scan is running.
@@ -179,17 +185,18 @@ impl DatabaseScan {
         if let Some(wait) = self.must_wait(work) {
             return Ok(Some(wait));
         }
+        self.resume(work);
         let outcome = self.scan_batch(work);
         let took = clock.monotonic().saturating_sub(began);
         work.ran = work.ran.saturating_add(took);
         let bytes = match outcome {
             Ok(bytes) => bytes,
             Err(error) => {
-                work.due = clock.monotonic().saturating_add(work.options.pause);
+                work.due = clock.monotonic().saturating_add(work.options.throttle.pause);
                 return Err(self.failed(work, error));
             }
         };
-        let pause = work.pace.pause(&work.options, bytes, took, self.file.cache.fault_times());
+        let pause = work.pace.pause(&work.options.throttle, bytes, took, self.file.cache.fault_times());
         work.ran = work.ran.saturating_add(pause);
         work.due = clock.monotonic().saturating_add(pause);
         let ended = work.pass.invocations == 0;
@@ -201,15 +208,40 @@ impl DatabaseScan {
         Ok(Some(pause))
     }
 
-    /// How long the pass must wait, because it is the turn of another database or too much of the cache is dirty.
+    /// How long the pass must wait: its window has not begun, it is the turn of another database, or, if it changes pages, a
+    /// backup runs or too much of the cache is dirty.
     fn must_wait(&self, work: &mut Work) -> Option<Duration> {
+        let clock = self.file.vfs.clock();
+        let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
+        if !closed.is_zero() {
+            self.suspend(work);
+            return Some(closed.min(WINDOW_WAIT));
+        }
+        // The pages of a load are not durable yet, and a page that is being written is not in the cache.
+        if self.services.bulk_loads.load(Ordering::SeqCst) > 0 {
+            return Some(TURN_WAIT);
+        }
         let turn = work.options.turn.as_ref();
         if turn.is_some_and(|turn| !turn.take(self.cache_id(), self.file.file_id)) {
             return Some(TURN_WAIT);
         }
+        if work.options.zero && self.services.backup_running.load(Ordering::Acquire) {
+            return Some(TURN_WAIT);
+        }
         let counters = work.options.zero.then(|| self.file.cache.counters());
+        let mostly_dirty = counters.is_some_and(|now| now.dirty * 2 > now.frames);
+        let database = || self.file.path.clone();
+        match work.clean_pages.note(mostly_dirty, clock.monotonic()) {
+            Some(WaitNews::Paused) => {
+                self.file.events.report(EventKind::ZeroingPaused { database: database() });
+            }
+            Some(WaitNews::Continued) => {
+                self.file.events.report(EventKind::ZeroingContinued { database: database() });
+            }
+            None => {}
+        }
         // The pass must not flood the cache with dirty pages: sessions would wait for them to be written.
-        if counters.is_some_and(|now| now.dirty * 2 > now.frames) && work.waits < CLEAN_WAITS {
+        if mostly_dirty && work.waits < CLEAN_WAITS {
             work.waits += 1;
             // A failed write is reported by the cache, to all that use it.
             let _ = self.file.cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
@@ -217,6 +249,33 @@ impl DatabaseScan {
         }
         work.waits = 0;
         None
+    }
+
+    /// Begins to work in a window. A pass that was interrupted goes on.
+    fn resume(&self, work: &mut Work) {
+        if !std::mem::take(&mut work.suspended) || work.pass.invocations == 0 {
+            return;
+        }
+        work.pass.invocations += 1;
+        self.describe(work);
+        let (report, page) = (work.pass.clone(), work.next);
+        self.file.events.report(EventKind::PassResumed { report, page });
+    }
+
+    /// Ends the work in a window.
+    fn suspend(&self, work: &mut Work) {
+        if std::mem::replace(&mut work.suspended, true) {
+            return;
+        }
+        self.release_turn(work);
+        if work.pass.invocations == 0 {
+            return;
+        }
+        self.describe(work);
+        // Without it, the pass resumes from what was stored before.
+        let _ = self.save(work, true);
+        let (database, zeroing) = (self.file.path.clone(), work.options.zero);
+        self.file.events.report(EventKind::PassInterrupted { database, zeroing });
     }
 
     fn release_turn(&self, work: &Work) {

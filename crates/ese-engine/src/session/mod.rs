@@ -1,5 +1,6 @@
 //! Sessions: the transactions of one thread of a program, and the tables that it has open.
 
+mod bulk_load;
 mod number;
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]
 mod session;
@@ -7,6 +8,7 @@ mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use bulk_load::{BulkLoad, BulkLoadOptions, BulkLoadProgress};
 pub(crate) use number::SessionNumbers;
 pub use session::{CommitId, CommitMode, Session};
 pub use table::Table;

@@ -39,17 +39,24 @@ impl<'a> SpaceLock<'a> {
 
     /// The space trees of the tree with this root, created if it has none. No latch may be held.
     pub fn trees(&self, root: PageNumber) -> Result<SpaceTrees> {
-        let (owner, header) = self.header(root)?;
-        if let (Some(owned), Some(available)) = (header.owned_root(), header.available_root()) {
-            return Ok(SpaceTrees {
-                owner,
-                owned: extents::shape(&owner, owned),
-                available: extents::shape(&owner, available),
-                parent: header.parent,
-            });
+        if let Some(trees) = self.existing_trees(root)? {
+            return Ok(trees);
         }
+        let (owner, header) = self.header(root)?;
         self.convert(owner, header)?;
         self.trees(root)
+    }
+
+    /// The space trees of the tree with this root; `None` if it has none. No latch may be held.
+    pub fn existing_trees(&self, root: PageNumber) -> Result<Option<SpaceTrees>> {
+        let (owner, header) = self.header(root)?;
+        let roots = header.owned_root().zip(header.available_root());
+        Ok(roots.map(|(owned, available)| SpaceTrees {
+            owner,
+            owned: extents::shape(&owner, owned),
+            available: extents::shape(&owner, available),
+            parent: header.parent,
+        }))
     }
 
     pub(super) fn header(&self, root: PageNumber) -> Result<(Shape, SpaceHeader)> {
@@ -92,9 +99,22 @@ impl<'a> SpaceLock<'a> {
         })
     }
 
-    /// Makes an extent of the tree available.
+    /// Makes an extent of the tree available, whose pages were in use.
     pub fn free(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<()> {
-        let mut extent = extent;
+        // Extents for writes past the cache come from the root of the database only.
+        if trees.parent.is_none() {
+            self.file.unsettled.add(extent);
+        }
+        self.free_new(group, trees, extent)
+    }
+
+    /// Makes an extent of the tree available, whose pages were not in use since they were added to the tree.
+    pub(super) fn free_new(
+        &self,
+        group: &mut AtomicGroup,
+        trees: &SpaceTrees,
+        mut extent: Extent,
+    ) -> Attempt<()> {
         let behind = extents::find(group, &trees.available, extent.last.plus(1), |_| true)?;
         if let Some(behind) = behind.filter(|behind| behind.extent.first() == extent.last.plus(1)) {
             let before = self.before(group, trees, extent)?;
@@ -233,7 +253,7 @@ impl<'a> SpaceLock<'a> {
     }
 
     /// Extends the file. The new pages become available to the system root.
-    fn grow_file(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
+    pub(super) fn grow_file(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
         let owned = self.owned_extents(trees)?.last().map_or(0, |extent| extent.last.get());
         let step = self.file.extension_pages();
         let count = need.max(step).div_ceil(step).saturating_mul(step);
@@ -245,12 +265,17 @@ impl<'a> SpaceLock<'a> {
             let database = DatabaseIdInLog(self.file.log_id);
             group.record_before(LogRecord::ExtendDb(ExtendDb { database, last }));
             let extent = self.own(group, trees, Extent { last, count })?;
-            self.free(group, trees, extent)
+            self.free_new(group, trees, extent)
         })
     }
 }
 
-fn take_from(group: &mut AtomicGroup, trees: &SpaceTrees, found: &Found, count: u32) -> Attempt<Extent> {
+pub(super) fn take_from(
+    group: &mut AtomicGroup,
+    trees: &SpaceTrees,
+    found: &Found,
+    count: u32,
+) -> Attempt<Extent> {
     let first = found.extent.first();
     if found.extent.count <= count {
         extents::remove(group, &trees.available, found)?;

@@ -1,4 +1,4 @@
-//! Creation of trees, conversion of trees that outgrow their first extent, and release of all pages of a tree.
+//! Creation of trees, and conversion of trees that outgrow their first extent.
 
 use ese_format::log::record::{
     ConvertFdp, CreateMultiExtentFdp, CreateSingleExtentFdp, LogRecord, PageChangeFlags,
@@ -9,7 +9,7 @@ use ese_format::{PageNumber, PageSize, TreeId};
 
 use super::allocate::SpaceLock;
 use crate::Result;
-use crate::pages::{AtomicGroup, Shape, group, new_page_flags};
+use crate::pages::{AtomicGroup, Shape, new_page_flags};
 use crate::transaction::SYSTEM_PROCID;
 
 /// Pages of a single extent, without its root, that the bitmap in its space header describes.
@@ -47,22 +47,6 @@ impl SpaceLock<'_> {
             }
             group.record(LogRecord::CreateMultiExtentFdp(record));
             Ok(root)
-        })
-    }
-
-    /// Returns all pages of a tree to its parent. No session may use the tree any more. The group belongs to the
-    /// session `procid`, and removes the space header from the root: so redo can detect that the tree has been removed.
-    pub fn free_tree(&self, procid: u16, root: PageNumber) -> Result<()> {
-        let trees = self.trees(root)?;
-        let Some(parent) = trees.parent else { return Ok(()) };
-        let parent = self.trees(parent)?;
-        let extents = self.owned_extents(&trees)?;
-        group::run_as(self.file, procid, true, |group| {
-            group.set_external_header(&trees.owner, root, &[])?;
-            for extent in &extents {
-                self.free(group, &parent, *extent)?;
-            }
-            Ok(())
         })
     }
 

@@ -10,6 +10,8 @@
 mod allocate;
 mod create;
 mod extents;
+mod remove;
+mod settled;
 
 pub(crate) use allocate::{SpaceLock, SpaceTrees};
 pub(crate) use create::{convert_root_pages, create_root_pages, create_single_root};

@@ -20,6 +20,7 @@ use jetcell_vfs::{DirectoryLock, File, Vfs};
 use super::CheckpointPins;
 use super::double_write::{self, DoubleWrite};
 use super::header::write_header;
+use super::unsettled_pages::UnsettledPages;
 use super::write_guard::{DoubleWriteGuard, HeaderMark, WriteGuard};
 use crate::cache::{Cache, FileId, PageKey, PinnedPage};
 use crate::events::{EventKind, Events};
@@ -73,6 +74,8 @@ pub struct DatabaseFile {
     mark: Arc<HeaderMark>,
     /// Serialises changes of space trees. Taken after `Tree::structure`.
     pub(crate) space: Mutex<()>,
+    /// Available pages that must not be written past the cache.
+    pub(crate) unsettled: UnsettledPages,
     db_time: CachePadded<AtomicU64>,
     last_tree: AtomicU32,
     /// While logs of another engine are replayed: pages can have changes up to this generation before their replay.
@@ -135,6 +138,7 @@ impl DatabaseFile {
             header_write: Mutex::new(()),
             mark,
             space: Mutex::new(()),
+            unsettled: UnsettledPages::default(),
             double_write,
             _lock: lock,
         })
@@ -252,6 +256,19 @@ impl DatabaseFile {
             return Ok(());
         }
         self.update_header(|header| note_backup(header, scope, details))
+    }
+
+    /// Forgets all backups, because a restore from them could not use the logs from here on. A later full backup is
+    /// recorded as usual.
+    pub(crate) fn forget_backups(&self) -> Result<()> {
+        if self.header.lock().full_backup.gen_high == Generation(0) {
+            return Ok(());
+        }
+        // With this position, redo does not record again what it finds in the log before.
+        let position = self.log.tail();
+        self.update_header(|header| {
+            note_backup(header, backup_scope::FULL, BackupInfo { position, ..BackupInfo::default() });
+        })
     }
 
     /// Says that the database no longer needs to be restored from the backup that it comes from.

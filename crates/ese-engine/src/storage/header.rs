@@ -76,3 +76,35 @@ pub(crate) fn check_format(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use ese_format::{LogTime, Signature};
+
+    use super::*;
+
+    #[test]
+    fn formats_that_cannot_be_written_or_redone_are_refused() {
+        let signature = Signature::new(1, LogTime::NONE);
+        let written = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature);
+        let refused = |change: fn(&mut DatabaseHeader), to_recover| {
+            let mut header = written.clone();
+            change(&mut header);
+            let checked = check_format(Path::new("a.edb"), &header, PageSize::KIB_4, to_recover);
+            checked.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(refused(|_| (), false), "");
+        assert_eq!(refused(|_| (), true), "");
+        assert!(refused(|header| header.update += 1, false).contains("cannot be written"));
+        assert!(refused(|header| header.update_minor = 1, false).contains("cannot be written"));
+        assert_eq!(refused(|header| header.update = NEWEST_UPDATE, true), "", "redo knows more than writing");
+        assert!(
+            refused(|header| header.update = NEWEST_UPDATE + 1, true)
+                .contains("newest that can be recovered")
+        );
+        let pages = |header: &mut DatabaseHeader| header.page_size = PageSize::KIB_8;
+        assert!(
+            refused(pages, true).contains("the cache has") && refused(pages, false).contains("the cache has")
+        );
+    }
+}

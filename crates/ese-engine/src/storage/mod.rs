@@ -9,6 +9,7 @@ mod database_paths;
 pub(crate) mod double_write;
 mod header;
 mod torn_page_protection;
+mod unsettled_pages;
 mod write_guard;
 
 pub(crate) use checkpoint_pins::{CheckpointPin, CheckpointPins};

@@ -31,14 +31,7 @@ pub(crate) fn insert(
     row: &[(ColumnId, Value)],
 ) -> Result<Bookmark> {
     session.check_begun()?;
-    let mut values = encode(state, row)?;
-    let chosen = chosen_increment(state, &values)?;
-    if let Some(column) = state.increment_column().filter(|_| chosen.is_none()) {
-        if values.iter().any(|(other, _)| other.id == column.id) {
-            return Err(usage(&RecordError::NullNotAllowed(column.id)));
-        }
-        values.push((column, Some(state.next_increment(column)?.into())));
-    }
+    let (values, chosen) = new_values(state, row)?;
     let size = state.tree.file.page_size;
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, size));
     let whole = build_whole(state, &builder, &values, std::mem::take(&mut session.row))?;
@@ -46,7 +39,7 @@ pub(crate) fn insert(
         .statement(!state.indexes.is_empty() || whole.is_none(), |session| {
             let bytes = match whole {
                 Some(bytes) => bytes,
-                None => build(session, state, builder, &values, None)?,
+                None => build(session, state, builder, &values, None, long_values::store)?,
             };
             let (record, view) = (Record::new(&bytes, size), session.view());
             let key = match state.schema.primary_index() {
@@ -67,6 +60,41 @@ pub(crate) fn insert(
         })
         // Only after success: a statement that failed has not used the value.
         .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
+}
+
+/// The values of a new record, with that of the auto-increment column, and the latter if the program chose it.
+fn new_values<'t>(
+    state: &'t TableState,
+    row: &'t [(ColumnId, Value)],
+) -> Result<(Vec<RawValue<'t>>, Option<i64>)> {
+    let mut values = encode(state, row)?;
+    let chosen = chosen_increment(state, &values)?;
+    if let Some(column) = state.increment_column().filter(|_| chosen.is_none()) {
+        if values.iter().any(|(other, _)| other.id == column.id) {
+            return Err(usage(&RecordError::NullNotAllowed(column.id)));
+        }
+        values.push((column, Some(state.next_increment(column)?.into())));
+    }
+    Ok((values, chosen))
+}
+
+/// A new record of a table that nothing else changes. Passes long values to `store`, which gives them numbers. Reuses the
+/// `memory` of an earlier record.
+pub(super) fn new_record<S>(
+    state: &TableState,
+    row: &[(ColumnId, Value)],
+    memory: Vec<u8>,
+    with: &mut S,
+    store: impl FnMut(&mut S, &TableState, &[u8]) -> Result<LongValueId>,
+) -> Result<Vec<u8>> {
+    let (values, chosen) = new_values(state, row)?;
+    let builder = builder(state, RecordBuilder::new(&state.schema.columns, state.tree.file.page_size));
+    let record = match build_whole(state, &builder, &values, memory)? {
+        Some(record) => record,
+        None => build(with, state, builder, &values, None, store)?,
+    };
+    chosen.into_iter().for_each(|value| state.increment_used(value));
+    Ok(record)
 }
 
 /// Changes columns of a record; `before` is what the session sees of it.
@@ -98,7 +126,7 @@ pub(crate) fn replace(
         .statement(!touched.is_empty() || whole.is_none() || !dropped.is_empty(), |session| {
             let bytes = match whole {
                 Some(bytes) => bytes,
-                None => build(session, state, builder, &values, Some(&before))?,
+                None => build(session, state, builder, &values, Some(&before), long_values::store)?,
             };
             let (after, view) = (Record::new(&bytes, size), session.view());
             if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
@@ -296,19 +324,21 @@ fn build_whole(
     }
 }
 
-/// The record with these values. Values that are long, or do not fit into the record, go into the long-value tree.
-fn build(
-    session: &mut ActiveTransaction,
+/// The record with these values. Values that are long, or do not fit into the record, go into the long-value tree: `store`
+/// gets them, and `with`.
+fn build<S>(
+    with: &mut S,
     state: &TableState,
     mut builder: RecordBuilder<'_>,
     values: &[RawValue<'_>],
     before: Option<&Record<'_>>,
+    mut store: impl FnMut(&mut S, &TableState, &[u8]) -> Result<LongValueId>,
 ) -> Result<Vec<u8>> {
     let intrinsic = intrinsic_most(state);
     for (column, value) in values {
         match value {
             Some(value) if column.kind.is_long() && value.len() > intrinsic => {
-                let id = long_values::store(session, state, value)?;
+                let id = store(with, state, value)?;
                 builder.set_separated(column.id, id)
             }
             value => builder.set(column.id, value.as_deref()),
@@ -328,7 +358,7 @@ fn build(
             Some(value) => value,
             None => intrinsic_value(state, before, column)?.ok_or_else(|| usage(&too_big))?.into(),
         };
-        let id = long_values::store(session, state, &value)?;
+        let id = store(with, state, &value)?;
         builder.set_separated(column, id).map_err(|e| usage(&e))?;
     }
 }
@@ -373,7 +403,7 @@ fn separated(value: &ColumnValue<'_>) -> Vec<LongValueId> {
     }
 }
 
-fn usage(error: &dyn std::error::Error) -> Error {
+pub(super) fn usage(error: &dyn std::error::Error) -> Error {
     Error::Usage(error.to_string())
 }
 

@@ -1,5 +1,6 @@
 //! The services that all databases and sessions of an instance share.
 
+use jetcell_sync::atomic::{AtomicBool, AtomicUsize};
 use jetcell_sync::{Arc, OnceLock};
 
 use ese_format::LogPosition;
@@ -30,6 +31,11 @@ pub struct Services {
     pub transactions: TransactionTable,
     /// Ended transactions whose history is not removed yet.
     pub ended: EndedTransactions,
+    /// A backup is running, or the instance is frozen. Until it ends, no database is attached or detached, and no bulk load
+    /// begins.
+    pub(crate) backup_running: AtomicBool,
+    /// Bulk loads that have not ended. No backup begins meanwhile: it would have some of the pages only.
+    pub(crate) bulk_loads: AtomicUsize,
     log: OnceLock<Arc<LogStream>>,
     /// Why the instance refuses changes, if it does.
     failed: OnceLock<String>,
@@ -50,6 +56,8 @@ impl Services {
             versions: Arc::new(VersionStore::new(version_store_bytes)),
             transactions: TransactionTable::default(),
             ended: EndedTransactions::default(),
+            backup_running: AtomicBool::new(false),
+            bulk_loads: AtomicUsize::new(0),
             log: OnceLock::new(),
             failed: OnceLock::new(),
         }

@@ -1,7 +1,9 @@
 //! Tests of the engine through its public API, on a simulated disk. Models and `ese-check` verify the results.
 
 mod attached;
+mod bulk_loaded;
 mod definitions;
+mod defragmented;
 mod ended;
 mod events;
 mod foreign;

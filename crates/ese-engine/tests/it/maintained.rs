@@ -10,7 +10,7 @@ use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
     CommitMode, Database, Error, Event, EventKind, EventSink, Instance, InstanceOptions, Replayer, Result,
-    ScanOptions, Seek,
+    ScanOptions, Seek, Throttle,
 };
 use ese_format::record::{ColumnId, Value};
 use ese_format::{LogPosition, PageNumber};
@@ -23,7 +23,7 @@ const COPY: &str = "/copy/one.edb";
 const ROWS: i32 = 400;
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<Event>>);
+pub(super) struct Heard(Mutex<Vec<Event>>);
 
 impl EventSink for Heard {
     fn event(&self, event: &Event) {
@@ -32,6 +32,12 @@ impl EventSink for Heard {
 }
 
 impl Heard {
+    pub(super) fn defragmentation(&self) -> Vec<EventKind> {
+        let events = std::mem::take(&mut *self.0.lock().unwrap());
+        let kinds = events.into_iter().map(|event| event.kind);
+        kinds.filter(|kind| matches!(kind, EventKind::Defragmentation { .. })).collect()
+    }
+
     fn passes(&self) -> Vec<EventKind> {
         let events = std::mem::take(&mut *self.0.lock().unwrap());
         let is_of_pass = |event: &Event| (717..=738).contains(&event.describe().id);
@@ -39,13 +45,13 @@ impl Heard {
     }
 }
 
-fn open(disk: &SimVfs, heard: &Arc<Heard>) -> Arc<Instance> {
+pub(super) fn open(disk: &SimVfs, heard: &Arc<Heard>) -> Arc<Instance> {
     let options = options(Arc::new(disk.clone()), 2048).0;
     Instance::open(InstanceOptions { events: Some(heard.clone()), ..options }).unwrap()
 }
 
 fn zeroing() -> ScanOptions {
-    ScanOptions { pause: Duration::ZERO, zero: true, single_pass: true, ..ScanOptions::default() }
+    ScanOptions { throttle: Throttle::default(), zero: true, single_pass: true, ..ScanOptions::default() }
 }
 
 /// Runs one pass to its end.
@@ -136,7 +142,7 @@ fn kept() -> Vec<i32> {
     (0..ROWS).filter(|row| row % 3 == 2).collect()
 }
 
-fn check(disk: &SimVfs) {
+pub(super) fn check(disk: &SimVfs) {
     let report = check_database(disk, Path::new(DATABASES[0]), &CheckOptions::default()).unwrap();
     assert!(report.clean && report.findings.is_empty(), "{:#?}", report.findings);
 }
@@ -309,8 +315,10 @@ fn exactly_the_damaged_pages_are_found_and_the_others_are_overwritten() -> Resul
     assert!(db.scan_progress().zeroed > 50);
 
     // Impossible settings start nothing.
-    let refused =
-        instance.start_maintenance(&db, ScanOptions { pause: Duration::from_secs(61), ..zeroing() });
+    let refused = instance.start_maintenance(
+        &db,
+        ScanOptions { throttle: Throttle::pausing(Duration::from_secs(61)), ..zeroing() },
+    );
     assert!(matches!(refused, Err(Error::Usage(_))));
     assert!(!db.scan_progress().running);
     Ok(())

@@ -83,8 +83,11 @@ impl Array {
             let level = self.config.layout.level.to_string();
             return Err(Refusal::TooManyMissing { level, missing: lost.len() }.into());
         }
-        if self.config.is_open && !lost.is_empty() && !options.force {
-            return Err(Refusal::DirtyDegraded { missing: lost.len() }.into());
+        // A slot whose member had failed before is no doubt about the last writes: they were journalled without it.
+        let known = |slot: &&usize| self.config.slots[**slot].member != 0;
+        let missing = lost.iter().filter(known).count();
+        if self.config.is_open && missing > 0 && !options.force {
+            return Err(Refusal::DirtyDegraded { missing }.into());
         }
         if self.config.is_open {
             self.replay_journal()?;

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jetcell_vfs::IoBuffer;
+use jetcell_vfs::{IoBuffer, IoReason};
 use zerocopy::little_endian::U64;
 
 use super::Array;
+use super::transfers::{Piece, joined};
 use crate::error::Result;
 use crate::geometry::{BLOCK, MAX_DATA_COLUMNS, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
@@ -31,6 +32,7 @@ impl Array {
     /// Writes columns of rows from the staged blocks, all or none of them.
     pub(super) fn commit(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<()> {
         self.records.trim();
+        self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
         let mut planned = Vec::with_capacity(rows.len());
         for (row, columns) in rows {
             planned.push((*row, self.plan(*row, columns)?));
@@ -47,6 +49,7 @@ impl Array {
         }
         let participants: Vec<MemberId> =
             by_device.keys().map(|device| self.devices[*device].member).collect();
+        let mut journal = vec![];
         for (&device, writes) in &by_device {
             let image = |(_, write, cells): &(u64, &'_ CellWrite, u64)| JournalEntry {
                 record: write.record,
@@ -55,9 +58,10 @@ impl Array {
             let images: Vec<Image<'_>> =
                 writes.iter().map(|write| Image { entry: image(write), block: &write.1.block }).collect();
             let (array, sequence) = (self.config.array, self.sequence);
-            let result = self.devices[device].write_journal(array, sequence, &participants, &images);
-            self.note_write(device, result)?;
+            let (offset, buffer) = self.devices[device].journal_of(array, sequence, &participants, &images);
+            journal.push(Piece { device, offset, buffer });
         }
+        self.write_pieces(journal, IoReason::LogWrite)?;
         // With this commit's journal, the blocks of the commit before become durable in place.
         self.sync_members()?;
         if self.is_config_changed {
@@ -65,12 +69,17 @@ impl Array {
             // crash would take the commit for one that never began.
             self.save_config()?;
         }
+        let mut pieces = vec![];
         for (&device, writes) in &by_device {
-            if !self.devices[device].failed {
-                let result = self.write_in_place(device, writes);
-                self.note_write(device, result)?;
+            if self.devices[device].failed {
+                continue;
+            }
+            match self.pieces_in_place(device, writes) {
+                Ok(of_device) => pieces.extend(of_device),
+                Err(error) => self.note_write(device, Err(error))?,
             }
         }
+        self.write_pieces(pieces, IoReason::Other)?;
         if self.is_config_changed {
             self.save_config()?;
         }
@@ -87,12 +96,20 @@ impl Array {
         Ok(())
     }
 
-    fn write_in_place(&mut self, device: usize, writes: &[(u64, &CellWrite, u64)]) -> Result<()> {
+    /// Blocks and records of a device as they are after the commit.
+    fn pieces_in_place(&mut self, device: usize, writes: &[(u64, &CellWrite, u64)]) -> Result<Vec<Piece>> {
         for (row, write, _) in writes {
-            self.write_cell(device, *row, RecordSlot::Written(write.record), &write.block)?;
+            self.put_record(device, *row, RecordSlot::Written(write.record))?;
         }
+        let layout = self.devices[device].layout;
         let zones: BTreeSet<u64> = writes.iter().map(|(row, ..)| row / ZONE_ROWS).collect();
-        zones.into_iter().try_for_each(|zone| self.write_records(device, zone))
+        let mut records = vec![];
+        for zone in zones {
+            records.push((layout.records(zone), copy_of(self.record_block(device, zone)?)));
+        }
+        let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
+        let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
+        Ok(joined(device, blocks.chain(records).collect()))
     }
 
     /// The new content of all cells that a write of some columns changes.

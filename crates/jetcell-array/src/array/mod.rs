@@ -3,6 +3,7 @@
 mod assemble;
 mod commit;
 mod create;
+mod examination;
 mod members;
 mod records;
 mod recovery;
@@ -10,6 +11,7 @@ mod rows;
 mod status;
 #[cfg(test)]
 mod tests;
+mod transfers;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -26,6 +28,7 @@ use crate::member::{Config, Device};
 
 pub use self::assemble::{Access, AssembleOptions};
 pub use self::create::CreateOptions;
+pub use self::examination::{Examination, MemberState};
 pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
 
 /// What happened to blocks since the array was assembled.
@@ -97,9 +100,6 @@ pub struct Array {
 /// Zones between two notes of a rebuild's progress in the superblocks, unless set otherwise.
 const ZONES_PER_NOTE: u64 = 64;
 
-/// Staged blocks at which a write commits by itself.
-const MOST_STAGED: usize = 1024;
-
 impl Array {
     /// Where the blocks of the array are.
     pub fn layout(&self) -> &Layout {
@@ -109,6 +109,11 @@ impl Array {
     /// Identity of the array.
     pub fn id(&self) -> u128 {
         self.config.array
+    }
+
+    /// Whether anything was ever committed.
+    pub(crate) fn was_written(&self) -> bool {
+        self.sequence > 1
     }
 
     /// What happened since the array was assembled.
@@ -166,16 +171,8 @@ impl Array {
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
         self.check_running()?;
         let count = self.check_range(first, buffer.len())?;
-        self.timed(|array| {
-            for (block, target) in (first..first + count).zip(buffer.chunks_exact_mut(BLOCK)) {
-                match array.staged.get(&block) {
-                    Some(staged) => target.copy_from_slice(staged),
-                    None => array.read_block(block, target)?,
-                }
-                array.counters.blocks_read += 1;
-            }
-            Ok(())
-        })
+        self.counters.blocks_read += count;
+        self.timed(|array| array.read_blocks(first, buffer))
     }
 
     /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or committed when much is staged.
@@ -186,11 +183,16 @@ impl Array {
             let mut staged = IoBuffer::zeroed(BLOCK);
             staged.copy_from_slice(data);
             self.staged.insert(block, staged);
-            if self.staged.len() >= MOST_STAGED {
+            if self.staged.len() >= self.most_staged() {
                 self.flush()?;
             }
         }
         Ok(())
+    }
+
+    /// Staged blocks at which a write commits by itself: whole rows fill the journal then.
+    fn most_staged(&self) -> usize {
+        self.config.journal_images as usize * self.config.layout.data_columns()
     }
 
     /// Commits all staged writes; they survive a crash when this returns. On an error, writes that are not committed stay staged.

@@ -22,7 +22,11 @@ pub(crate) struct RecordCache {
 }
 
 impl RecordCache {
-    fn insert(&mut self, key: (usize, u64), block: IoBuffer) {
+    pub fn has(&self, device: usize, zone: u64) -> bool {
+        self.blocks.contains_key(&(device, zone))
+    }
+
+    pub fn insert(&mut self, key: (usize, u64), block: IoBuffer) {
         if self.blocks.insert(key, block).is_none() {
             self.order.push_back(key);
         }
@@ -95,6 +99,12 @@ impl Array {
             RecordSlot::Written(record) => place.copy_from_slice(zerocopy::IntoBytes::as_bytes(&record)),
         }
         Ok(())
+    }
+
+    /// The records of a zone as they must be on a device.
+    pub(super) fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
+        self.load_records(device, zone)?;
+        Ok(&self.records.blocks[&(device, zone)])
     }
 
     /// Writes the records of a zone to a device.

@@ -107,15 +107,20 @@ impl Array {
         ArrayError::Unrecoverable { row, damaged: cells.iter().map(name).collect() }
     }
 
+    /// The cell that a data column is read from. Mirrors take turns, chunk by chunk.
+    pub(super) fn preferred_cell(&self, row: u64, column: usize) -> usize {
+        let copies = self.code.copies();
+        let turn = (row / u64::from(self.config.layout.chunk)) as usize;
+        column * copies + turn % copies
+    }
+
     /// Reads one block of the array from the members.
     pub(super) fn read_block(&mut self, block: u64, target: &mut [u8]) -> Result<()> {
         let (row, column) = self.config.layout.locate(block);
         self.records.trim();
         let state = self.row_state(row);
-        // Mirrors take turns, chunk by chunk.
         let copies = self.code.copies();
-        let turn = (row / u64::from(self.config.layout.chunk)) as usize;
-        let first = column * copies + turn % copies;
+        let first = self.preferred_cell(row, column);
         if let Some(content) = self.read_cell(row, first, &state) {
             target.copy_from_slice(&content);
             return Ok(());

@@ -30,6 +30,17 @@ pub enum SlotState {
     Missing,
 }
 
+impl SlotState {
+    pub(super) fn of(has_member: bool, has_replacement: bool) -> SlotState {
+        match (has_member, has_replacement) {
+            (true, false) => SlotState::Present,
+            (true, true) => SlotState::Copying,
+            (false, true) => SlotState::Rebuilding,
+            (false, false) => SlotState::Missing,
+        }
+    }
+}
+
 /// A slot of the array.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlotStatus {
@@ -69,12 +80,7 @@ impl Array {
         let zones = self.config.layout.zones();
         let slots = self.config.slots.iter().map(|slot| {
             let (member, replacement) = (path(slot.member), path(slot.replacement));
-            let state = match (&member, &replacement) {
-                (Some(_), None) => SlotState::Present,
-                (Some(_), Some(_)) => SlotState::Copying,
-                (None, Some(_)) => SlotState::Rebuilding,
-                (None, None) => SlotState::Missing,
-            };
+            let state = SlotState::of(member.is_some(), replacement.is_some());
             let progress = slot.rebuilt.len() as f64 / zones as f64;
             SlotStatus { state, member, replacement, progress }
         });

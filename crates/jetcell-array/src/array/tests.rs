@@ -251,7 +251,11 @@ fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays(
     assert_eq!(refusal(tested.assemble(false)), Refusal::DirtyDegraded { missing: 1 });
     tested.assemble(true).unwrap();
     tested.check();
-    // The fourth member has missed that start.
+    // After another crash, no member is missing that the array does not know of.
+    tested.array = None;
+    tested.assemble(false).unwrap();
+    tested.check();
+    // The fourth member has missed these starts.
     tested.array.take().unwrap().close().unwrap();
     tested.members = all.clone();
     assert_eq!(refusal(tested.assemble(false)), Refusal::Stale(all[3].clone()));
@@ -378,4 +382,39 @@ fn a_row_of_the_last_two_commits_is_completed_as_it_is_after_both() {
             tested.check();
         }
     }
+}
+
+#[test]
+fn an_examination_says_what_each_file_is_while_the_array_runs() {
+    use crate::{Examination, MemberState, SlotState};
+    let mut tested = TestArray::new(Level::Raid6, 5, 3);
+    tested.array().fail(1).unwrap();
+    let (spare, other) = (tested.new_file(), tested.new_file());
+    tested.array().add_spare(&spare, false).unwrap();
+    tested.array().set_zones_per_note(1);
+    tested.array().rebuild_step().unwrap();
+    let absent = PathBuf::from("/a/absent");
+    let paths = [tested.members.clone(), vec![spare, other, absent]].concat();
+    let found = Examination::new(&tested.disk, 77, &paths).unwrap();
+    let states: Vec<MemberState> = found.members.iter().map(|(_, state)| state.clone()).collect();
+    let slot = MemberState::Slot;
+    assert_eq!(states[..5], [slot(0), MemberState::Stale, slot(2), slot(3), slot(4)]);
+    assert_eq!(states[5..], [MemberState::Replacement(1), MemberState::NotAMember, MemberState::Absent]);
+    assert_eq!((found.state, found.is_open), (ArrayState::Degraded(1), true));
+    assert_eq!((found.slots[1].state, found.slots[1].progress), (SlotState::Rebuilding, 0.5));
+    let of_another = Examination::new(&tested.disk, 78, &paths);
+    assert!(matches!(refusal(of_another), Refusal::Parameter(_)));
+}
+
+#[test]
+fn an_erased_array_is_none_any_more_and_other_files_stay() {
+    let mut tested = TestArray::new(Level::Raid5, 3, 3);
+    tested.array.take().unwrap().close().unwrap();
+    let other = tested.new_file();
+    tested.disk.corrupt(&other, 0, &[7; 512]).unwrap();
+    let paths = [tested.members.clone(), vec![other.clone()]].concat();
+    assert_eq!(Array::erase(&tested.disk, 77, &paths).unwrap(), 3);
+    assert_eq!(Array::erase(&tested.disk, 77, &paths).unwrap(), 0);
+    assert!(matches!(refusal(tested.assemble(true)), Refusal::Parameter(_)));
+    assert_eq!(tested.disk.contents(&other).unwrap()[..512], [7; 512]);
 }

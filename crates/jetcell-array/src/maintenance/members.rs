@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::{OpenMode, Vfs};
+
 use crate::array::Array;
 use crate::error::{Refusal, Result};
 use crate::geometry::Level;
-use crate::member::{Config, Extents, SlotConfig};
+use crate::member::{Config, Device, Extents, MemberLayout, SlotConfig};
 
 impl Array {
     /// Adds an empty member that takes the place of the next member that fails. If one is missing already, it is rebuilt on the
@@ -83,6 +85,23 @@ impl Array {
             .slots
             .extend(added.into_iter().map(|member| SlotConfig { member, ..SlotConfig::default() }));
         self.save_config()
+    }
+
+    /// Ends the array `id`: those of the files that are its members are none any more, and what it held is lost. Returns how
+    /// many there were. Works also for an array that cannot start.
+    pub fn erase(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<usize> {
+        let mut members = vec![];
+        for path in paths {
+            let mut device = Device::open(vfs, path, OpenMode::Write)?;
+            let superblock =
+                device.superblocks().into_iter().find(|superblock| superblock.config.array == id);
+            if let Some(superblock) = superblock {
+                device.layout = MemberLayout::new(superblock.config.journal_images);
+                members.push(device);
+            }
+        }
+        members.iter_mut().try_for_each(Device::erase_superblocks)?;
+        Ok(members.len())
     }
 
     fn slot_config(&self, slot: usize) -> Result<SlotConfig> {

@@ -74,6 +74,11 @@ impl Array {
         Ok(is_last)
     }
 
+    /// The zone where the scrub goes on.
+    pub fn scrub_cursor(&self) -> u64 {
+        self.config.scrub_cursor
+    }
+
     /// Runs a pass from its beginning to its end.
     pub fn scrub(&mut self) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
 use super::{Config, Image, JournalHeader, MemberId, Superblock};
 use crate::error::{ArrayError, Refusal, Result};
@@ -55,6 +55,11 @@ impl MemberLayout {
         (self.metadata_blocks() + zone * (ZONE_ROWS + 1)) * BLOCK as u64
     }
 
+    /// The zone whose records are at this offset.
+    pub fn zone_of(&self, offset: u64) -> u64 {
+        (offset / BLOCK as u64 - self.metadata_blocks()) / (ZONE_ROWS + 1)
+    }
+
     pub fn block(&self, row: u64) -> u64 {
         self.records(row / ZONE_ROWS) + (1 + row % ZONE_ROWS) * BLOCK as u64
     }
@@ -65,7 +70,7 @@ pub(crate) struct Device {
     pub member: MemberId,
     pub layout: MemberLayout,
     file: Arc<dyn File>,
-    _lock: Box<dyn DirectoryLock>,
+    _lock: Option<Box<dyn DirectoryLock>>,
     /// Written since the last sync.
     unsynced: bool,
     /// A write or sync failed: nothing is written to it any more.
@@ -84,7 +89,14 @@ impl Device {
         })?;
         let file = vfs.open(path, mode).map_err(fail("opening the member"))?;
         let layout = MemberLayout::new(1);
-        Ok(Device { member: 0, layout, file, _lock: lock, unsynced: false, failed: false })
+        Ok(Device { member: 0, layout, file, _lock: Some(lock), unsynced: false, failed: false })
+    }
+
+    /// Opens a member to read its superblocks, also while it is in use.
+    pub fn look(vfs: &dyn Vfs, path: &Path) -> io::Result<Device> {
+        let file = vfs.open(path, OpenMode::Read)?;
+        let layout = MemberLayout::new(1);
+        Ok(Device { member: 0, layout, file, _lock: None, unsynced: false, failed: false })
     }
 
     pub fn path(&self) -> PathBuf {
@@ -106,6 +118,17 @@ impl Device {
     pub fn write(&mut self, offset: u64, from: &[u8], reason: IoReason) -> Result<()> {
         self.unsynced = true;
         self.file.write_at(offset, from, reason).map_err(|error| self.error("writing", offset, error))
+    }
+
+    /// Starts transfers; see [`File::submit`].
+    pub fn submit(&mut self, batch: Vec<Transfer>) {
+        self.unsynced |= batch.iter().any(|transfer| transfer.kind == TransferKind::Write);
+        self.file.submit(batch);
+    }
+
+    /// The error of a write that was submitted.
+    pub fn write_error(&self, offset: u64, error: io::Error) -> ArrayError {
+        self.error("writing", offset, error)
     }
 
     /// Makes all writes durable.
@@ -148,14 +171,25 @@ impl Device {
         Ok(())
     }
 
-    /// Writes a commit to its journal slot; durable after [`Device::sync`].
-    pub fn write_journal(
-        &mut self,
+    /// Overwrites both superblocks: the file is no member any more.
+    pub fn erase_superblocks(&mut self) -> Result<()> {
+        let zeros = IoBuffer::zeroed(BLOCK);
+        // The first one alone would leave a member that only its second superblock describes.
+        for offset in self.layout.superblocks().into_iter().rev() {
+            self.write(offset, &zeros, IoReason::Other)?;
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// What a commit writes to its journal slot, and where.
+    pub fn journal_of(
+        &self,
         array: u128,
         sequence: u64,
         participants: &[MemberId],
         images: &[Image<'_>],
-    ) -> Result<()> {
+    ) -> (u64, IoBuffer) {
         let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;
         let mut buffer = IoBuffer::zeroed(header_bytes + images.len() * BLOCK);
         let entries = images.iter().map(|image| image.entry).collect();
@@ -164,7 +198,19 @@ impl Device {
         for (place, image) in buffer[header_bytes..].chunks_exact_mut(BLOCK).zip(images) {
             place.copy_from_slice(image.block);
         }
-        self.write(self.layout.journal(sequence), &buffer, IoReason::LogWrite)
+        (self.layout.journal(sequence), buffer)
+    }
+
+    /// Writes a commit to its journal slot; durable after [`Device::sync`].
+    pub fn write_journal(
+        &mut self,
+        array: u128,
+        sequence: u64,
+        participants: &[MemberId],
+        images: &[Image<'_>],
+    ) -> Result<()> {
+        let (offset, buffer) = self.journal_of(array, sequence, participants, images);
+        self.write(offset, &buffer, IoReason::LogWrite)
     }
 
     /// The whole commits in the journal, with the images that are intact, by the order of their entries.

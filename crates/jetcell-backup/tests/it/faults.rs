@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ese_engine::CreateOptions;
 use jetcell_backup::{Kind, RestoreOptions, SetFault, restore, verify};
 use jetcell_sync::Arc;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, Vfs};
@@ -68,6 +69,27 @@ fn bad_pages_are_named_and_flipped_bits_are_corrected_in_the_copy() {
     assert!(refused.as_ref().unwrap_err().to_string().contains("bad pages: 1 "), "{refused:?}");
     assert_eq!(fault(refused), SetFault::BadPages);
     assert_eq!(listed(&files, "/bad"), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn one_bad_database_of_two_is_marked_and_the_other_is_restored() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 256);
+    site.insert(0..100);
+    let create = CreateOptions { initial_pages: 64, extension_pages: 32 };
+    drop(site.instance.create_database(Path::new("/one/other.edb"), &create).unwrap());
+    site.close();
+    let noise: Vec<u8> = (0..200u8).map(|number| number.wrapping_mul(37) | 1).collect();
+    let page = 6 * SIZE.bytes() as u64;
+    disk.corrupt(Path::new("/one/other.edb"), page + 500, &noise).unwrap();
+    let made = back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    let marks: Vec<_> = made.manifest.databases.iter().map(|one| (one.file.as_str(), one.usable)).collect();
+    assert_eq!(marks, [("data.edb", true), ("other.edb", false)]);
+    assert_eq!(made.manifest.databases[1].pages.bad, 1);
+    let restored = restore_to(&files, &["/backup"], "/restored", None).unwrap();
+    assert_eq!(restored.databases, [Path::new("/restored/data.edb")]);
+    assert!(restored.left_out[0].0.contains("other.edb"), "{:?}", restored.left_out);
+    assert!(!files.exists(Path::new("/restored/other.edb")).unwrap());
 }
 
 #[test]

@@ -77,12 +77,23 @@ pub(super) fn steady_state(result: &RunResult) -> Table {
         return table.or_say("Unknown: there are fewer than 5 samples, or none with I/O.");
     };
     let verdict = if state.steady { "reached" } else { "not reached: measure for longer" };
+    let longest = result.configuration.duration.0.as_secs_f64();
+    let early = result.configuration.stop_when_steady && result.measured_seconds < longest;
     let windows: Vec<String> = state.window_iops.iter().map(|iops| format!("{iops:.0}")).collect();
     table
         .fact("Steady state", Cell::judged(verdict, state.steady))
         .fact("Transactional I/O per second in 5 windows", windows.join(", "))
         .fact("Spread (% of mean, at most 20)", plain(state.spread * 100.0))
         .fact("Slope (% of mean, within ±10)", plain(state.slope * 100.0))
+        .fact_if(
+            "Measurement ended",
+            early.then(|| {
+                format!(
+                    "when the I/O rate was known within 5 %, {} before --duration",
+                    span(longest - result.measured_seconds)
+                )
+            }),
+        )
 }
 
 pub(super) fn repetitions(result: &RunResult) -> Table {
@@ -208,6 +219,28 @@ pub(super) fn scan(result: &RunResult) -> Table {
     } else {
         "Not run: the checksum scan was off."
     })
+}
+
+/// Only of runs with defragmentation: those of Jetstress have none.
+pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
+    let columns =
+        ["Pages Read/sec", "Pages Freed/sec", "Pages read", "Pages freed", "Complete passes", "Skipped"];
+    let rows = result.defragmentation.iter().map(|defragmentation| {
+        vec![
+            defragmentation.database.display().to_string().into(),
+            three(defragmentation.read_per_second()).into(),
+            three(defragmentation.freed_per_second()).into(),
+            defragmentation.pages_read.to_string().into(),
+            defragmentation.pages_freed.to_string().into(),
+            defragmentation.passes.to_string().into(),
+            defragmentation.skipped.to_string().into(),
+        ]
+    });
+    let mut table = Table::numbers("Online Defragmentation", "Database", columns).rows(rows);
+    for summary in result.defragmentation.iter().filter(|summary| summary.pages_read > 0) {
+        table = table.note(format!("{}: {}.", summary.database.display(), summary.advice()));
+    }
+    result.configuration.defrag.then(|| table.or_say("The run did not end."))
 }
 
 pub(super) fn verification(result: &RunResult) -> Table {

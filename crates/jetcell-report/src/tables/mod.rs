@@ -1,6 +1,7 @@
 //! The tables of a report, in their order.
 
 mod backup;
+mod headline;
 mod jetstress;
 mod machine;
 mod measured;
@@ -15,6 +16,7 @@ use jetcell_workload::{Bound, Rule, RuleState, Verdict};
 use crate::number::plain;
 use crate::table::{Cell, Column, Table};
 
+pub(crate) use headline::{headline, subject};
 pub(crate) use jetstress::INSTANCES;
 pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
@@ -139,6 +141,10 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         1..1,
         backup::all(result).into_iter().chain(recovery::all(result)).chain(stress::all(result)),
     );
+    if let Some(table) = measured::defragmentation(result) {
+        let scan = tables.iter().position(|table| table.title == "Background Checksum Scan");
+        tables.insert(scan.map_or(tables.len(), |scan| scan + 1), table);
+    }
     if result.backup.as_ref().is_some_and(|backup| backup.cost.is_none()) {
         // There was no load.
         tables.retain(|table| !OF_THE_LOAD.contains(&table.title.as_str()));

@@ -14,7 +14,7 @@ use crate::load::Load;
 use crate::machine::Storage;
 use crate::measurement::{
     CacheState, HostCounters, HostUse, Measurement, OpenLoop, Repetition, Sample, SampleFile, Saturation,
-    Snapshot, Tally,
+    Snapshot, SteadyState, Tally,
 };
 use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
 use crate::profile::Profile;
@@ -195,9 +195,10 @@ impl Drive<'_> {
         let mut view = Window::begin(self.snapshot(load, clock), HostCounters::read(&devices));
         let (mut repetition_start, mut repetition_samples) = (view.first.clone(), 0);
         let mut next = self.profile.sample_interval.0;
+        let mut settled = false;
         loop {
             let elapsed = started.elapsed();
-            let ended = self.reached(elapsed, duration);
+            let ended = settled || self.reached(elapsed, duration);
             let over = ended || self.over(load);
             if elapsed >= next || over {
                 let now = self.snapshot(load, clock);
@@ -209,6 +210,7 @@ impl Drive<'_> {
                     }
                     observer.sampled(&sample);
                     view.add(sample, HostCounters::read(&devices));
+                    settled = self.profile.stop_when_steady && SteadyState::is_settled(&view.samples);
                 }
                 view.last = now;
                 next += self.profile.sample_interval.0;
@@ -241,7 +243,7 @@ impl Drive<'_> {
             std::thread::sleep(TICK.min(nearest));
         }
         view.last_host = HostCounters::read(&devices);
-        let complete = self.reached(started.elapsed(), duration);
+        let complete = settled || self.reached(started.elapsed(), duration);
         let measured = view.measured(load, load.take_tally());
         Measurement { complete, open_loop: self.caught_up(load), ..measured }
     }

@@ -22,8 +22,9 @@ struct OpenTable {
     columns: Columns,
 }
 
+/// The columns of a table of the load.
 #[derive(Clone, Copy)]
-struct Columns {
+pub(super) struct Columns {
     id: ColumnId,
     thread: ColumnId,
     short: ColumnId,
@@ -49,6 +50,28 @@ impl EseSession {
     }
 }
 
+impl Columns {
+    /// The columns by their names; `None` if one is missing.
+    pub(super) fn of(column: impl Fn(&str) -> Option<ColumnId>) -> Option<Columns> {
+        Some(Columns {
+            id: column("Id")?,
+            thread: column("Thread")?,
+            short: column("Short")?,
+            long: column("Long")?,
+        })
+    }
+
+    /// The values of a new record.
+    pub(super) fn values(&self, row: Row) -> [(ColumnId, Value); 4] {
+        [
+            (self.id, Value::LongLong(row.id)),
+            (self.thread, Value::Binary(row.thread.to_vec())),
+            (self.short, Value::Binary(row.short)),
+            (self.long, row.long.map_or(Value::Null, Value::Binary)),
+        ]
+    }
+}
+
 impl OpenTable {
     fn open(session: &mut ese_engine::Session, database: &Arc<Database>, number: u32) -> Result<OpenTable> {
         let name = table_name(number);
@@ -62,13 +85,7 @@ impl OpenTable {
             Error::Usage(_) | Error::RecordNotFound => other(),
             error => error,
         })?;
-        let column = |name| table.column(name).ok_or_else(other);
-        let columns = Columns {
-            id: column("Id")?,
-            thread: column("Thread")?,
-            short: column("Short")?,
-            long: column("Long")?,
-        };
+        let columns = Columns::of(|name| table.column(name)).ok_or_else(other)?;
         Ok(OpenTable { table, columns })
     }
 }

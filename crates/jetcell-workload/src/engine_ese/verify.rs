@@ -1,6 +1,5 @@
 //! Verification of databases and logs. It shares only the byte formats with the engine.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,6 +8,7 @@ use std::time::Duration;
 use ese_check::{Cancel, CheckOptions, Finding, FindingKind, Phase, Severity, check_database, check_logs};
 use jetcell_vfs::Vfs;
 
+use super::file_bytes;
 use crate::engine::Depth;
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{FileVerification, Verification};
@@ -32,7 +32,8 @@ pub(super) fn verify(
     depth: Depth,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Option<Verification> {
-    let lengths: Vec<(u64, u64)> = plan.instances.iter().map(lengths).collect();
+    let lengths: Vec<(u64, u64)> =
+        plan.instances.iter().map(|instance| lengths(&**files, instance)).collect();
     let everything = depth == Depth::Everything;
     let size = |(database, logs): &(u64, u64)| if everything { 2 * database + logs } else { *database };
     let total = lengths.iter().map(size).sum();
@@ -78,11 +79,9 @@ pub(super) fn verify(
 }
 
 /// Bytes of the database and of its logs.
-fn lengths(instance: &InstancePlan) -> (u64, u64) {
-    let len = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let logs = fs::read_dir(&instance.log_dir)
-        .map_or(0, |entries| entries.flatten().map(|entry| len(&entry.path())).sum());
-    (len(&instance.database), logs)
+fn lengths(files: &dyn Vfs, instance: &InstancePlan) -> (u64, u64) {
+    let logs = files.list(&instance.log_dir).unwrap_or_default();
+    (file_bytes(files, &instance.database), logs.iter().map(|path| file_bytes(files, path)).sum())
 }
 
 /// Verifies pages, then trees. Each of the two passes counts as the length of the file.

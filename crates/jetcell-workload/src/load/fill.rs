@@ -1,13 +1,16 @@
-//! The create phase: fills all databases to their size in parallel. One thread fills each table in key order and begins
-//! after the last existing key. The records are those of [`filling`], no matter which thread adds them and when.
+//! The create phase: loads the tables of all databases in parallel, each by one thread, in key order. The records are those of
+//! [`filling`], no matter which thread adds them and when.
+//!
+//! A table is loaded completely or not at all, so a creation that was interrupted goes on with the tables that are missing.
+//! What is then missing to the size of a database is inserted, as by the load of a test.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 use parking_lot::Mutex;
 
-use crate::engine::{Commit, Result, Session, Store};
+use crate::engine::{Commit, LoadStep, Result, Session, Store};
 use crate::layout::Plan;
 use crate::load::record::{Place, filling, row};
 use crate::measurement::Snapshot;
@@ -16,8 +19,12 @@ use crate::profile::Profile;
 
 /// Records inserted in one transaction: few enough to keep the version store small.
 const RECORDS_PER_TRANSACTION: usize = 32;
+/// What a database without tables takes.
+const EMPTY_DATABASE_BYTES: u64 = 1 << 20;
+/// Limits of the memory that one load sorts its index in.
+const SORT_BYTES: std::ops::RangeInclusive<u64> = 2 << 20..=64 << 20;
 
-/// Fills the databases. A stop request ends it early; records that were added so far are committed.
+/// Fills the databases. A stop request ends it early; tables that are complete, and records that were inserted, stay.
 pub(crate) fn fill(
     store: &dyn Store,
     plan: &Plan,
@@ -26,33 +33,28 @@ pub(crate) fn fill(
     observer: &mut dyn Observer,
 ) -> Result<()> {
     let total = plan.initial_bytes();
-    let filled = || (0..plan.instances.len()).map(|database| store.database_bytes(database)).sum::<u64>();
     observer.begin(Phase::Create, total);
-    observer.advance(filled().min(total), "");
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = (processors / plan.instances.len()).clamp(1, plan.tables as usize);
-    let failure: Mutex<Option<Error>> = Mutex::new(None);
-    let quit = AtomicBool::new(false);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    // The cache is hardly used by loads, and its memory is.
+    let share = plan.cache_bytes / 2 / workers as u64;
+    let filling = Filling {
+        store,
+        plan,
+        profile,
+        sort_bytes: share.clamp(*SORT_BYTES.start(), *SORT_BYTES.end()) as usize,
+        next: AtomicUsize::new(0),
+        missing: plan.instances.iter().map(|_| AtomicU32::new(plan.tables)).collect(),
+        filled: AtomicU64::new(0),
+        failure: Mutex::default(),
+        quit: AtomicBool::new(false),
+    };
+    let done = || stop.is_set() || filling.quit.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
-        let mut running = Vec::new();
-        for (database, instance) in plan.instances.iter().enumerate() {
-            for worker in 0..workers {
-                let filler = Filler { store, profile, database, target: instance.initial_bytes };
-                let (stop, quit, failure) = (stop, &quit, &failure);
-                let tables: Vec<u32> = (worker as u32..plan.tables).step_by(workers).collect();
-                let done = move || stop.is_set() || quit.load(Ordering::Relaxed);
-                running.push(scope.spawn(move || {
-                    if let Err(error) = filler.run(&tables, &done) {
-                        failure.lock().get_or_insert(error);
-                        quit.store(true, Ordering::Relaxed);
-                    }
-                }));
-            }
-        }
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(|| filling.work(&done))).collect();
         let (began, mut heartbeat) = (Instant::now(), Heartbeat::new());
         while !running.iter().all(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
-            observer.advance(filled().min(total), "");
+            observer.advance(filling.filled.load(Ordering::Relaxed).min(total), "");
             heartbeat.beat(observer, || Snapshot {
                 at: began.elapsed().as_secs_f64(),
                 io: store.io(),
@@ -61,40 +63,106 @@ pub(crate) fn fill(
             });
         }
     });
-    failure.into_inner().map_or(Ok(()), Err)
+    filling.failure.into_inner().map_or(Ok(()), Err)
 }
 
-struct Filler<'a> {
+/// The work of all threads.
+struct Filling<'a> {
     store: &'a dyn Store,
+    plan: &'a Plan,
     profile: &'a Profile,
-    database: usize,
-    target: u64,
+    sort_bytes: usize,
+    /// The next table, in the order of [`Filling::work`].
+    next: AtomicUsize,
+    /// Tables of each database that are not loaded yet.
+    missing: Vec<AtomicU32>,
+    /// Bytes so far.
+    filled: AtomicU64,
+    failure: Mutex<Option<Error>>,
+    quit: AtomicBool,
 }
 
-impl Filler<'_> {
-    fn run(&self, tables: &[u32], done: &dyn Fn() -> bool) -> Result<()> {
-        let mut session = self.store.session(self.database)?;
+impl Filling<'_> {
+    /// Loads tables until none is left. The first tables of all databases come first, so that all volumes work.
+    fn work(&self, done: &(dyn Fn() -> bool + Sync)) {
+        let databases = self.plan.instances.len();
+        let tables = databases * self.plan.tables as usize;
+        loop {
+            let next = self.next.fetch_add(1, Ordering::Relaxed);
+            if next >= tables || done() {
+                return;
+            }
+            let place = Place { database: (next % databases) as u32, table: (next / databases) as u32 };
+            let loaded = self.load(place, done);
+            let is_last = self.missing[next % databases].fetch_sub(1, Ordering::AcqRel) == 1;
+            let filled = loaded.and_then(|()| match is_last && !done() {
+                true => self.top_up(place.database, done),
+                false => Ok(()),
+            });
+            if let Err(error) = filled {
+                self.failure.lock().get_or_insert(error);
+                self.quit.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Loads a table, unless it is there. Each table gets the same part of the size of its database.
+    fn load(&self, place: Place, done: &dyn Fn() -> bool) -> Result<()> {
+        let database = place.database as usize;
+        let target = self.plan.instances[database].initial_bytes.saturating_sub(EMPTY_DATABASE_BYTES);
+        let part = target / u64::from(self.plan.tables.max(1));
+        let mut before = 0;
+        let mut count = |bytes: u64| {
+            self.filled.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
+            before = before.max(bytes);
+        };
+        if self.store.has_table(database, place.table)? {
+            count(part);
+            return Ok(());
+        }
+        let mut id = 0;
+        let mut next = |bytes: u64| {
+            if done() {
+                return LoadStep::Stop;
+            }
+            if bytes >= part {
+                return LoadStep::End;
+            }
+            count(bytes);
+            id += 1;
+            LoadStep::Row(row(&self.profile.records, place, id, &filling(self.profile, place, id)))
+        };
+        self.store.load_table(database, place.table, self.sort_bytes, &mut next, done)
+    }
+
+    /// Inserts records until the database has its size.
+    fn top_up(&self, database: u32, done: &dyn Fn() -> bool) -> Result<()> {
+        let target = self.plan.instances[database as usize].initial_bytes;
+        let is_full = || done() || self.store.database_bytes(database as usize) >= target;
+        if is_full() {
+            return Ok(());
+        }
+        let mut session = self.store.session(database as usize)?;
         session.begin()?;
-        let ends = tables.iter().map(|table| Ok((*table, session.last(*table)?.unwrap_or(0) + 1)));
+        let ends = (0..self.plan.tables).map(|table| Ok((table, session.last(table)?.unwrap_or(0) + 1)));
         let mut ends: Vec<(u32, i64)> = ends.collect::<Result<_>>()?;
         session.commit(Commit::Lazy)?;
         loop {
             for (table, next_id) in &mut ends {
-                if done() || self.store.database_bytes(self.database) >= self.target {
+                if is_full() {
                     return Ok(());
                 }
-                self.insert_some(&mut *session, *table, *next_id)?;
+                self.insert_some(&mut *session, Place { database, table: *table }, *next_id)?;
                 *next_id += RECORDS_PER_TRANSACTION as i64;
             }
         }
     }
 
-    fn insert_some(&self, session: &mut dyn Session, table: u32, first: i64) -> Result<()> {
-        let place = Place { database: self.database as u32, table };
+    fn insert_some(&self, session: &mut dyn Session, place: Place, first: i64) -> Result<()> {
         session.begin()?;
         for id in first..first + RECORDS_PER_TRANSACTION as i64 {
             let row = row(&self.profile.records, place, id, &filling(self.profile, place, id));
-            if let Err(error) = session.insert(table, &row) {
+            if let Err(error) = session.insert(place.table, &row) {
                 // The first error says more than an error of the rollback after it.
                 let _ = session.rollback();
                 return Err(error);

@@ -4,6 +4,7 @@ mod fill;
 mod generator;
 mod pace;
 mod record;
+mod stream;
 mod threads;
 
 pub(crate) use fill::fill;

@@ -3,7 +3,7 @@
 //! ```text
 //! content of a short or long column
 //!  0        8        16                    len
-//!  | stamp  | id     | ChaCha8 stream ...  |     little-endian; the stream is keyed by place, id and stamp
+//!  | stamp  | id     | numbers ...         |     little-endian; the stream of numbers is keyed by place, id and stamp
 //! ```
 //!
 //! Content is incompressible and never repeats. Every byte can be verified from the content itself and the place that it
@@ -11,18 +11,16 @@
 
 use std::fmt;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-
 use crate::engine::Row;
 use crate::load::generator::{Operation, OperationKind};
+use crate::load::stream::Stream;
 use crate::profile::{Profile, Records};
 
 /// The operation that adds record `id` when databases are filled. It depends on the seed and the place only, so that a
 /// continued creation has the same records as an uninterrupted one.
 pub(crate) fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
     let mut random = stream(place, id, profile.seed, Column::Filling);
-    let long = random.next_u32() % 100 < u32::from(profile.records.long_percent);
+    let long = random.next_u64() % 100 < u64::from(profile.records.long_percent);
     let stamp = random.next_u64();
     Operation { kind: OperationKind::Insert, table: place.table, point: 0, durable: false, long, stamp }
 }
@@ -49,14 +47,9 @@ enum Column {
 /// Bytes of stamp and id in front of the stream.
 const PREFIX: usize = 16;
 
-fn stream(place: Place, id: i64, stamp: u64, column: Column) -> ChaCha8Rng {
-    let mut key = [0; 32];
-    key[..4].copy_from_slice(&place.database.to_le_bytes());
-    key[4..8].copy_from_slice(&place.table.to_le_bytes());
-    key[8..16].copy_from_slice(&id.to_le_bytes());
-    key[16..24].copy_from_slice(&stamp.to_le_bytes());
-    key[24] = column as u8;
-    ChaCha8Rng::from_seed(key)
+fn stream(place: Place, id: i64, stamp: u64, column: Column) -> Stream {
+    let place = u64::from(place.database) << 32 | u64::from(place.table);
+    Stream::new(&[place, id as u64, stamp, column as u64])
 }
 
 fn content(place: Place, id: i64, stamp: u64, column: Column, len: u32) -> Vec<u8> {

@@ -3,6 +3,7 @@
 
 mod backup_counters;
 mod counters;
+mod defragmentation;
 mod host;
 mod io;
 mod latency;
@@ -25,6 +26,7 @@ use ese_engine::Error;
 
 pub use backup_counters::BackupCounters;
 pub use counters::{CacheState, InstanceIo, Snapshot};
+pub use defragmentation::DefragSummary;
 pub(crate) use host::HostCounters;
 pub use host::{DiskUse, HostUse};
 pub use io::{IoRates, IoTotals};

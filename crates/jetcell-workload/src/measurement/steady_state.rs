@@ -6,11 +6,18 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::measurement::repetition::Interval;
 use crate::measurement::sample::Sample;
 
 const WINDOWS: usize = 5;
 const LARGEST_SPREAD: f64 = 0.20;
 const LARGEST_SLOPE: f64 = 0.10;
+/// A shorter measurement is never settled: cache and log repeat their rhythm only after some seconds.
+const SHORTEST: f64 = 30.0;
+/// Samples of each window of a settled measurement.
+const SAMPLES_OF_WINDOW: usize = 4;
+/// Half width of the confidence interval of a settled measurement, as a fraction of the mean. A wider one is a doubt about a run.
+const WIDEST: f64 = 0.05;
 
 /// Whether the load had settled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +62,18 @@ impl SteadyState {
         let steady = spread <= LARGEST_SPREAD && slope.abs() <= LARGEST_SLOPE;
         Some(SteadyState { steady, window_iops, spread, slope })
     }
+
+    /// Whether more measurement would say nothing new: the load is steady, and the five windows, taken as repetitions, give the
+    /// I/O per second within 5 % with a confidence of 95 %. Not before 30 s and 20 samples.
+    pub(crate) fn is_settled(samples: &[Sample]) -> bool {
+        let seconds: f64 = samples.iter().map(|sample| sample.seconds).sum();
+        let enough = seconds >= SHORTEST && samples.len() >= WINDOWS * SAMPLES_OF_WINDOW;
+        enough
+            && SteadyState::of(samples).is_some_and(|state| {
+                let interval = Interval::of(&state.window_iops);
+                state.steady && interval.is_some_and(|found| found.half_width <= WIDEST * found.mean)
+            })
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +99,24 @@ mod tests {
         assert!(level.steady && level.slope.abs() < 1e-9 && (level.spread - 0.1).abs() < 1e-9, "{level:?}");
         let wild = SteadyState::of(&samples(&[100.0, 60.0, 140.0, 60.0, 100.0])).unwrap();
         assert!(!wild.steady && wild.slope.abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_measurement_is_settled_when_more_of_it_would_say_nothing_new() {
+        let settled = |iops: &[f64], seconds: f64| {
+            let mut samples = samples(iops);
+            samples.iter_mut().for_each(|sample| sample.seconds = seconds);
+            SteadyState::is_settled(&samples)
+        };
+        assert!(settled(&[100.0; 20], 1.5));
+        assert!(!settled(&[100.0; 20], 1.4), "28 s");
+        assert!(!settled(&[100.0; 19], 10.0), "too few samples");
+        // A spread of 18 % is steady, but the interval is wider than 5 %: 2.776 * 8.2 / sqrt(5) is 10.2.
+        let wide: Vec<f64> = [91.0, 109.0, 91.0, 109.0, 100.0].iter().flat_map(|iops| [*iops; 4]).collect();
+        assert!(SteadyState::of(&samples(&wide)).unwrap().steady && !settled(&wide, 10.0));
+        let rising: Vec<f64> = (0..20).map(|n| 100.0 + f64::from(n)).collect();
+        assert!(!settled(&rising, 10.0));
+        assert!(!settled(&[0.0; 20], 10.0), "no I/O");
     }
 
     #[test]

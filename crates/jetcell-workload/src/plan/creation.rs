@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::{OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::kept_file::{KeptFile, absolute, with_absolute_paths};
@@ -21,7 +22,7 @@ use crate::refusal::{Refusal, refuse};
 pub(crate) const FILE: &str = "jetcell-creation.json";
 
 /// Version of the layout below.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The file of a thousand databases with long names is smaller than this.
 const KEPT: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
@@ -63,8 +64,10 @@ impl Creation {
     }
 
     /// Size of the databases so far, in percent of the requested size.
-    pub(crate) fn percent(&self) -> u64 {
-        let there = |one: &InstancePlan| fs::metadata(&one.database).map_or(0, |file| file.len());
+    pub(crate) fn percent(&self, files: &dyn Vfs) -> u64 {
+        let there = |one: &InstancePlan| {
+            files.open(&one.database, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0)
+        };
         let (mut done, mut wanted) = (0, 0);
         for instance in &self.instances {
             done += u128::from(there(instance).min(instance.initial_bytes));
@@ -74,11 +77,11 @@ impl Creation {
     }
 
     /// The refusal of any other use of the directory.
-    pub(crate) fn refusal(&self, dir: &Path) -> Refusal {
+    pub(crate) fn refusal(&self, files: &dyn Vfs, dir: &Path) -> Refusal {
         Refusal::new(format!(
             "{}: a creation of databases was interrupted at {} %: --resume continues it, --force starts over",
             dir.display(),
-            self.percent()
+            self.percent(files)
         ))
     }
 
@@ -170,13 +173,13 @@ pub fn remember(options: Options) -> Result<Options, Refusal> {
 }
 
 /// The interrupted creation that a run of this profile continues, if any. A profile that cannot continue it is refused.
-pub(crate) fn find(profile: &Profile) -> Result<Option<Creation>, Refusal> {
+pub(crate) fn find(profile: &Profile, files: &dyn Vfs) -> Result<Option<Creation>, Refusal> {
     let Some(first) = profile.dirs.first().filter(|_| profile.source != Source::Replace) else {
         return Ok(None);
     };
     match (Creation::read(first)?, profile.source) {
         (Some(creation), Source::Resume) => Ok(Some(creation)),
-        (Some(creation), _) => Err(creation.refusal(first)),
+        (Some(creation), _) => Err(creation.refusal(files, first)),
         (None, Source::Resume) => {
             refuse(format!("{}: no creation of databases was interrupted here", first.display()))
         }
@@ -238,22 +241,23 @@ mod tests {
 
     #[test]
     fn other_runs_are_refused_until_the_creation_has_ended() {
+        let files = &jetcell_vfs::RealVfs::new(jetcell_vfs::RealOptions::default()).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let (profile, instances) = asked(dir.path());
-        assert_eq!(find(&profile), Ok(None));
+        assert_eq!(find(&profile, files), Ok(None));
         Creation::new(&profile, &instances, Path::new("out")).write(dir.path()).unwrap();
         fs::write(&instances[0].database, vec![0; 1 << 19]).unwrap();
-        let text = find(&profile).unwrap_err().to_string();
+        let text = find(&profile, files).unwrap_err().to_string();
         assert!(
             text.ends_with("was interrupted at 50 %: --resume continues it, --force starts over"),
             "{text}"
         );
-        assert!(find(&Profile { source: Source::Open, ..profile.clone() }).is_err());
-        assert_eq!(find(&Profile { source: Source::Replace, ..profile.clone() }), Ok(None));
-        assert!(find(&Profile { source: Source::Resume, ..profile.clone() }).unwrap().is_some());
+        assert!(find(&Profile { source: Source::Open, ..profile.clone() }, files).is_err());
+        assert_eq!(find(&Profile { source: Source::Replace, ..profile.clone() }, files), Ok(None));
+        assert!(find(&Profile { source: Source::Resume, ..profile.clone() }, files).unwrap().is_some());
         end(dir.path()).unwrap();
-        assert_eq!(find(&profile), Ok(None));
-        assert!(find(&Profile { source: Source::Resume, ..profile }).is_err());
+        assert_eq!(find(&profile, files), Ok(None));
+        assert!(find(&Profile { source: Source::Resume, ..profile }, files).is_err());
     }
 
     #[test]

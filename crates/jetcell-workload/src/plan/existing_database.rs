@@ -1,11 +1,11 @@
 //! Examines a file that should be a database, without changing it: whether it is one, whether this program can use it, and
 //! whether the logs that it needs exist.
 
-use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::Path;
 
 use ese_format::header::{DatabaseHeader, DatabaseState, HeaderError};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::engine::ExistingDatabase;
 use crate::layout::{InstancePlan, LOG_BASE_NAME};
@@ -18,13 +18,10 @@ const START: u64 = 65536;
 const LARGEST_UNBORN: u64 = 16 << 20;
 
 /// Reads the header. Refuses a file that cannot be used, with one line that says why and what to do.
-pub(crate) fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
+pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
     let shown = instance.database.display();
     let unreadable = |error: std::io::Error| Refusal::new(format!("{shown} cannot be read: {error}"));
-    let file = File::open(&instance.database).map_err(unreadable)?;
-    let file_bytes = file.metadata().map_err(unreadable)?.len();
-    let mut start = Vec::new();
-    file.take(START).read_to_end(&mut start).map_err(unreadable)?;
+    let (start, file_bytes) = start_of(files, &instance.database).map_err(unreadable)?;
     let (header, _) = DatabaseHeader::read_from_start(&start).map_err(|error| {
         Refusal::new(match error {
             HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
@@ -44,7 +41,7 @@ pub(crate) fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, Refus
         DatabaseState::CleanShutdown => {}
         DatabaseState::DirtyShutdown => {
             let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
-            if let Some(missing) = missing_log(&instance.log_dir, first, last) {
+            if let Some(missing) = missing_log(files, &instance.log_dir, first, last) {
                 return refuse(format!(
                     "{shown} was not shut down and needs log {missing}, which is not in {}: give its --log-dir, or \
                      replace it with --force",
@@ -61,15 +58,21 @@ pub(crate) fn inspect(instance: &InstancePlan) -> Result<ExistingDatabase, Refus
     Ok(ExistingDatabase { page_bytes: header.page_size.get(), file_bytes })
 }
 
+/// The first bytes of a file, and its length.
+fn start_of(files: &dyn Vfs, path: &Path) -> io::Result<(Vec<u8>, u64)> {
+    let file = files.open(path, OpenMode::Read)?;
+    let length = file.len()?;
+    let mut start = IoBuffer::zeroed(length.min(START) as usize);
+    file.read_at(0, &mut start, IoReason::Verify)?;
+    Ok((start.to_vec(), length))
+}
+
 /// Whether an interrupted creation may create this database again without loss: the file is missing, or the creation ended
 /// before the header was written.
-pub(crate) fn is_unborn(database: &Path) -> bool {
-    let Ok(file) = File::open(database) else { return !database.exists() };
-    let Ok(file_bytes) = file.metadata().map(|metadata| metadata.len()) else { return false };
-    let mut start = Vec::new();
-    if file.take(START).read_to_end(&mut start).is_err() {
-        return false;
-    }
+pub(crate) fn is_unborn(files: &dyn Vfs, database: &Path) -> bool {
+    let Ok((start, file_bytes)) = start_of(files, database) else {
+        return !files.exists(database).unwrap_or(true);
+    };
     match DatabaseHeader::read_from_start(&start) {
         Ok((header, _)) => header.state == DatabaseState::JustCreated,
         Err(_) => file_bytes <= LARGEST_UNBORN,
@@ -78,9 +81,10 @@ pub(crate) fn is_unborn(database: &Path) -> bool {
 
 /// The first generation of the range whose log is not in the directory, in hexadecimal. The last generation may be the
 /// current log, which has no number in its name.
-fn missing_log(dir: &Path, first: u32, last: u32) -> Option<String> {
-    let current = dir.join(format!("{LOG_BASE_NAME}.log")).is_file();
-    let archived = |generation: &u32| dir.join(format!("{LOG_BASE_NAME}{generation:08X}.log")).is_file();
+fn missing_log(files: &dyn Vfs, dir: &Path, first: u32, last: u32) -> Option<String> {
+    let is_there = |name: String| files.exists(&dir.join(name)).unwrap_or(false);
+    let current = is_there(format!("{LOG_BASE_NAME}.log"));
+    let archived = |generation: &u32| is_there(format!("{LOG_BASE_NAME}{generation:08X}.log"));
     let missing =
         (first..=last).find(|generation| !(archived(generation) || current && *generation == last))?;
     Some(format!("{missing:X} (hexadecimal)"))
@@ -90,6 +94,10 @@ fn missing_log(dir: &Path, first: u32, last: u32) -> Option<String> {
 mod tests {
     use super::*;
     use ese_format::{Generation, LogTime, PageSize, Signature};
+
+    fn files() -> jetcell_vfs::RealVfs {
+        jetcell_vfs::RealVfs::new(jetcell_vfs::RealOptions::default()).unwrap()
+    }
 
     fn clean() -> DatabaseHeader {
         let signature = Signature::new(7, LogTime::from_unix_ms(1_700_000_000_000));
@@ -118,7 +126,7 @@ mod tests {
         for log in logs {
             std::fs::write(dir.path().join(log), "").unwrap();
         }
-        inspect(&instance)
+        inspect(&files(), &instance)
     }
 
     #[test]
@@ -146,20 +154,20 @@ mod tests {
     fn only_a_database_without_a_header_is_created_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("Jetstress001001.edb");
-        assert!(is_unborn(&path));
+        assert!(is_unborn(&files(), &path));
         let with = |header: &DatabaseHeader, bytes: u64| {
             std::fs::write(&path, header.encode().repeat(2)).unwrap();
-            File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
-            is_unborn(&path)
+            std::fs::File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+            is_unborn(&files(), &path)
         };
         let just = DatabaseHeader { state: DatabaseState::JustCreated, ..clean() };
         assert!(with(&just, 8 << 20) && !with(&clean(), 8 << 20));
         let (garbage, full) = (vec![0; 8 << 20], vec![0; 17 << 20]);
         std::fs::write(&path, garbage).unwrap();
-        assert!(is_unborn(&path));
+        assert!(is_unborn(&files(), &path));
         // A large file without a header was filled once: its header is damaged.
         std::fs::write(&path, full).unwrap();
-        assert!(!is_unborn(&path));
+        assert!(!is_unborn(&files(), &path));
     }
 
     #[test]

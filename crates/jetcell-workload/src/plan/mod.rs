@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::Vfs;
 use rustix::fs::{Access, AtFlags, CWD};
 
 use self::creation::Creation;
@@ -41,7 +42,8 @@ impl Plan {
             volume::check_directory(dir, &mut create)?;
         }
         backup_target::check(profile)?;
-        let interrupted = creation::find(profile)?;
+        let files = &*engine.files();
+        let interrupted = creation::find(profile, files)?;
         let output =
             profile.output.clone().unwrap_or_else(|| free_output(&profile.dirs[0], profile.test, stamp));
         let replaceable = continued
@@ -49,10 +51,12 @@ impl Plan {
             || interrupted.as_ref().is_some_and(|creation| creation.has_output(&output));
         check_output(&output, replaceable, &mut create)?;
 
-        let mut instances = name_instances(profile)?;
+        let mut instances = name_instances(profile, files)?;
         match &interrupted {
             Some(creation) => creation.continue_with(profile, &mut instances)?,
-            None if profile.source != Source::Open => volume::size_databases(profile, &mut instances)?,
+            None if profile.source != Source::Open => {
+                volume::size_databases(profile, engine, &mut instances)?
+            }
             None => {}
         }
         let mut remove = Vec::new();
@@ -61,7 +65,7 @@ impl Plan {
         }
         let mut page_bytes = profile.page_size.map(|size| size.0 as u32);
         for instance in &mut instances {
-            let found = files_of(instance)?;
+            let found = files_of(instance, files)?;
             match profile.source {
                 Source::New => refuse_existing(&found)?,
                 Source::Replace => {
@@ -73,7 +77,7 @@ impl Plan {
                 Source::Open => {
                     instance.initial_bytes = adopt(instance, engine, &mut page_bytes)?;
                 }
-                Source::Resume if existing_database::is_unborn(&instance.database) => {
+                Source::Resume if existing_database::is_unborn(files, &instance.database) => {
                     if !found.is_empty() && engine.in_use(instance) {
                         return in_use(instance);
                     }
@@ -84,12 +88,14 @@ impl Plan {
                 }
             }
             // A recovery test that was killed leaves a copy behind.
-            remove.extend(Some(instance.state_before_load()).filter(|copy| copy.is_file()));
-            if !instance.log_dir.is_dir() {
+            remove.extend(
+                Some(instance.state_before_load()).filter(|copy| files.exists(copy).unwrap_or(false)),
+            );
+            if engine.array_of(&instance.log_dir).is_none() && !instance.log_dir.is_dir() {
                 create.push(instance.log_dir.clone());
             }
         }
-        volume::check_space(profile, &instances, &remove)?;
+        volume::check_space(profile, engine, &instances, &remove)?;
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
         let cache_bytes = profile.cache.unwrap_or(default_cache(instances.len(), total)).0;
         memory::check_memory(profile, cache_bytes)?;
@@ -108,10 +114,12 @@ impl Plan {
     }
 
     /// Removes the files that are replaced, creates the directories, and writes the creation file.
-    pub(crate) fn prepare(&self, profile: &Profile) -> Result<(), Refusal> {
+    pub(crate) fn prepare(&self, profile: &Profile, engine: &dyn Engine) -> Result<(), Refusal> {
+        let files = engine.files();
         for file in &self.remove {
-            fs::remove_file(file)
-                .or_else(|error| refuse(format!("{}: cannot be removed: {error}", file.display())))?;
+            let is_creation = file.file_name() == Some(OsStr::new(creation::FILE));
+            let removed = if is_creation { fs::remove_file(file) } else { files.remove(file) };
+            removed.or_else(|error| refuse(format!("{}: cannot be removed: {error}", file.display())))?;
         }
         for dir in &self.create {
             fs::create_dir_all(dir)
@@ -126,7 +134,7 @@ impl Plan {
 }
 
 /// Names the files as Jetstress does: number of the instance, then number of the database in the instance.
-fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
+fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan>, Refusal> {
     let instance = |number: usize| InstancePlan {
         number,
         database: profile.dirs[(number - 1) % profile.dirs.len()]
@@ -138,7 +146,7 @@ fn name_instances(profile: &Profile) -> Result<Vec<InstancePlan>, Refusal> {
         Some(count) => Ok((1..=count).map(instance).collect()),
         None => {
             let there: Vec<_> =
-                (1..=999).map(instance).take_while(|instance| instance.database.exists()).collect();
+                (1..=999).map(instance).take_while(|instance| is_there(files, &instance.database)).collect();
             if there.is_empty() {
                 let first = instance(1).database;
                 return refuse(format!(
@@ -188,21 +196,23 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
 }
 
 /// The existing database, logs and checkpoint of the instance.
-fn files_of(instance: &InstancePlan) -> Result<Vec<PathBuf>, Refusal> {
+fn files_of(instance: &InstancePlan, files: &dyn Vfs) -> Result<Vec<PathBuf>, Refusal> {
     let mut found = Vec::new();
-    if instance.database.symlink_metadata().is_ok() {
+    // A link that leads nowhere counts, too.
+    if is_there(files, &instance.database) || instance.database.symlink_metadata().is_ok() {
         found.push(instance.database.clone());
     }
-    let entries = match fs::read_dir(&instance.log_dir) {
+    let entries = match files.list(&instance.log_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
         Err(error) => return refuse(format!("{}: cannot be listed: {error}", instance.log_dir.display())),
     };
-    let mut logs: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|p| is_log(p)).collect();
-    logs.sort();
-    found.extend(logs);
+    found.extend(entries.into_iter().filter(|path| is_log(path)));
     Ok(found)
+}
+
+fn is_there(files: &dyn Vfs, path: &Path) -> bool {
+    files.exists(path).unwrap_or(false)
 }
 
 /// Whether a file belongs to a log stream: a log, a reserve log or the checkpoint.
@@ -224,7 +234,7 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
 /// Checks an existing database and returns its size. All databases must have the same page size.
 fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
     let shown = instance.database.display().to_string();
-    if !instance.database.exists() {
+    if !is_there(&*engine.files(), &instance.database) {
         return refuse(format!("{shown} does not exist: to create databases, leave out --open"));
     }
     if engine.in_use(instance) {

@@ -52,7 +52,7 @@ fn files_have_the_names_of_jetstress() {
     assert_eq!(names, [1, 2, 3].map(|n| workspace.dir().join(format!("Jetstress00{n}001.edb"))));
     assert_eq!(plan.instances[2].log_dir, log_dir.join("log003"));
     assert_eq!((plan.page_bytes, plan.cache_bytes), (32768, 192 << 20));
-    plan.prepare(&options.resolve().unwrap()).unwrap();
+    plan.prepare(&options.resolve().unwrap(), &ModelEngine::default()).unwrap();
     assert!(log_dir.join("log002").is_dir() && workspace.dir().join("out").is_dir());
 }
 
@@ -87,7 +87,7 @@ fn existing_files_are_kept_unless_forced() {
     let forced = workspace.plan(force()).unwrap();
     assert_eq!(forced.remove, std::slice::from_ref(&database));
     assert!(database.exists());
-    forced.prepare(&force().resolve().unwrap()).unwrap();
+    forced.prepare(&force().resolve().unwrap(), &ModelEngine::default()).unwrap();
     assert!(!database.exists());
     creation::end(workspace.dir()).unwrap();
 
@@ -132,8 +132,9 @@ fn a_share_of_the_volume_is_split_among_its_databases() {
             ..workspace.options()
         };
         let profile = options.resolve().unwrap();
-        let mut instances = name_instances(&profile).unwrap();
-        volume::size_databases(&profile, &mut instances).map(|()| instances[0].initial_bytes)
+        let engine = ModelEngine::default();
+        let mut instances = name_instances(&profile, &*engine.files()).unwrap();
+        volume::size_databases(&profile, &engine, &mut instances).map(|()| instances[0].initial_bytes)
     };
     let near = |measured: u64, expected: u64| assert!(expected - measured < 2 << 20, "{measured} {expected}");
     near(size(80, 1, 25).unwrap(), volume / 100 * 64);
@@ -179,7 +180,7 @@ fn a_directory_is_created_if_its_parent_exists() {
     let options = Options { dirs: vec![dir.clone()], ..workspace.options() };
     let plan = workspace.plan(options.clone()).unwrap();
     assert!(plan.create.contains(&dir), "{:?}", plan.create);
-    plan.prepare(&options.resolve().unwrap()).unwrap();
+    plan.prepare(&options.resolve().unwrap(), &ModelEngine::default()).unwrap();
     assert!(dir.is_dir());
     let deep = Options { dirs: vec![workspace.dir().join("missing/deep")], ..workspace.options() };
     assert!(workspace.refusal(deep).contains("does not exist: create it (mkdir -p "));

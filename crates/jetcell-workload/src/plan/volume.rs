@@ -6,8 +6,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::OpenMode;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
+use crate::engine::Engine;
 use crate::layout::InstancePlan;
 use crate::machine::Mount;
 use crate::profile::{Profile, RecoveryMode, Source, TestKind};
@@ -77,24 +79,44 @@ fn probe_direct_io(dir: &Path) -> io::Result<()> {
 struct Space {
     /// The nearest existing directory.
     there: PathBuf,
-    /// Device number, equal for all paths on the volume.
-    device: u64,
+    /// Equal for all paths on the volume.
+    volume: VolumeId,
     total: u64,
     free: u64,
 }
 
-fn space_at(path: &Path) -> Result<Space, Refusal> {
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum VolumeId {
+    Device(u64),
+    /// Directory of the array.
+    Array(PathBuf),
+}
+
+fn space_at(engine: &dyn Engine, path: &Path) -> Result<Space, Refusal> {
     let cannot =
         |error: io::Error| Refusal::new(format!("{}: free space is unknown: {error}", path.display()));
+    if let Some(array) = engine.array_of(path) {
+        let free = engine.files().free_space(path).map_err(cannot)?;
+        return Ok(Space { there: array.clone(), volume: VolumeId::Array(array), total: free, free });
+    }
     let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     let device = fs::metadata(there).map_err(cannot)?.dev();
     let stat = rustix::fs::statvfs(there).map_err(|errno| cannot(errno.into()))?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Ok(Space { there: there.to_path_buf(), device, total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
+    Ok(Space {
+        there: there.to_path_buf(),
+        volume: VolumeId::Device(device),
+        total: bytes(stat.f_blocks),
+        free: bytes(stat.f_bavail),
+    })
 }
 
 /// Sets the size of every database. A share of a volume is for all databases on it with their space for growth.
-pub(crate) fn size_databases(profile: &Profile, instances: &mut [InstancePlan]) -> Result<(), Refusal> {
+pub(crate) fn size_databases(
+    profile: &Profile,
+    engine: &dyn Engine,
+    instances: &mut [InstancePlan],
+) -> Result<(), Refusal> {
     let percent = match profile.size {
         DatabaseSize::Absolute(size) => {
             instances.iter_mut().for_each(|instance| instance.initial_bytes = size.0);
@@ -103,9 +125,9 @@ pub(crate) fn size_databases(profile: &Profile, instances: &mut [InstancePlan]) 
         DatabaseSize::VolumePercent(percent) => u64::from(percent),
     };
     let spaces: Vec<Space> =
-        instances.iter().map(|instance| space_at(&instance.database)).collect::<Result<_, _>>()?;
+        instances.iter().map(|instance| space_at(engine, &instance.database)).collect::<Result<_, _>>()?;
     for (instance, space) in instances.iter_mut().zip(&spaces) {
-        let sharing = spaces.iter().filter(|other| other.device == space.device).count() as u64;
+        let sharing = spaces.iter().filter(|other| other.volume == space.volume).count() as u64;
         let with_growth = space.total / 100 * percent / sharing;
         let bytes = with_growth / (100 + u64::from(profile.growth_percent)) * 100;
         instance.initial_bytes = bytes >> 20 << 20;
@@ -119,9 +141,18 @@ pub(crate) fn size_databases(profile: &Profile, instances: &mut [InstancePlan]) 
     Ok(())
 }
 
+/// Bytes that a file occupies; 0 if there is none.
+fn allocated(engine: &dyn Engine, file: &Path) -> u64 {
+    if engine.array_of(file).is_some() {
+        return engine.files().open(file, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);
+    }
+    file.metadata().map_or(0, |file| file.blocks().saturating_mul(512))
+}
+
 /// Refuses a plan that needs more space than is free. Files that the run removes count as free.
 pub(crate) fn check_space(
     profile: &Profile,
+    engine: &dyn Engine,
     instances: &[InstancePlan],
     remove: &[PathBuf],
 ) -> Result<(), Refusal> {
@@ -130,11 +161,11 @@ pub(crate) fn check_space(
         needed: u64,
         free: u64,
     }
-    let mut volumes: BTreeMap<u64, Volume> = BTreeMap::new();
+    let mut volumes: BTreeMap<VolumeId, Volume> = BTreeMap::new();
     let mut need = |path: &Path, bytes: u64| -> Result<(), Refusal> {
-        let space = space_at(path)?;
+        let space = space_at(engine, path)?;
         let new = || Volume { shown: space.there, needed: 0, free: space.free };
-        let volume = volumes.entry(space.device).or_insert_with(new);
+        let volume = volumes.entry(space.volume).or_insert_with(new);
         volume.needed = volume.needed.saturating_add(bytes);
         Ok(())
     };
@@ -148,7 +179,7 @@ pub(crate) fn check_space(
             (TestKind::Recovery, RecoveryMode::True) => instance.initial_bytes,
             _ => 0,
         };
-        let there = instance.database.metadata().map_or(0, |file| file.blocks().saturating_mul(512));
+        let there = allocated(engine, &instance.database);
         let created = match profile.source {
             Source::Open => 0,
             Source::Resume => instance.initial_bytes.saturating_sub(there),
@@ -169,10 +200,13 @@ pub(crate) fn check_space(
         need(to, databases.saturating_add(instances.len() as u64 * CIRCULAR_LOG_BYTES))?;
     }
     for file in remove {
-        if let Ok(metadata) = file.metadata()
-            && let Some(volume) = volumes.get_mut(&metadata.dev())
-        {
-            volume.free += metadata.blocks() * 512;
+        let volume = match (engine.array_of(file), file.metadata()) {
+            (Some(array), _) => VolumeId::Array(array),
+            (None, Ok(metadata)) => VolumeId::Device(metadata.dev()),
+            (None, Err(_)) => continue,
+        };
+        if let Some(volume) = volumes.get_mut(&volume) {
+            volume.free += allocated(engine, file);
         }
     }
     match volumes.values().find(|volume| volume.needed > volume.free) {

@@ -7,14 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// The tasks of the maintenance scan, which one pass does together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The tasks of maintenance. One pass scans and zeroes; defragmentation is a task of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Maintenance {
     /// Pages are verified.
     pub scan: bool,
     /// What deleted data leave behind is overwritten.
     pub zero: bool,
+    /// Sparse pages are merged.
+    pub defrag: bool,
 }
 
 impl TryFrom<String> for Maintenance {
@@ -35,24 +37,52 @@ impl FromStr for Maintenance {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Maintenance, ParseError> {
-        let mut tasks: Vec<&str> = text.split(',').map(str::trim).collect();
-        tasks.sort_unstable();
-        match tasks[..] {
-            ["none"] => Ok(Maintenance { scan: false, zero: false }),
-            ["scan"] => Ok(Maintenance { scan: true, zero: false }),
-            ["scan", "zero"] => Ok(Maintenance { scan: true, zero: true }),
-            ["zero"] => Err(ParseError::new("zero needs scan, because one pass does both: write scan,zero")),
-            _ => Err(ParseError::new("it is none of: none; scan; scan,zero")),
+        if text.trim() == "none" {
+            return Ok(Maintenance::default());
         }
+        let mut tasks = Maintenance::default();
+        for task in text.split(',').map(str::trim) {
+            let wanted = match task {
+                "scan" => &mut tasks.scan,
+                "zero" => &mut tasks.zero,
+                "defrag" => &mut tasks.defrag,
+                _ => return Err(ParseError::new("it is neither none nor some of scan,zero,defrag")),
+            };
+            *wanted = true;
+        }
+        if tasks.zero && !tasks.scan {
+            return Err(ParseError::new("zero needs scan, because one pass does both: write scan,zero"));
+        }
+        Ok(tasks)
     }
 }
 
 impl fmt::Display for Maintenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.scan, self.zero) {
-            (false, _) => "none",
-            (true, false) => "scan",
-            (true, true) => "scan,zero",
-        })
+        let tasks = [(self.scan, "scan"), (self.zero, "zero"), (self.defrag, "defrag")];
+        let tasks: Vec<&str> = tasks.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect();
+        f.write_str(if tasks.is_empty() { "none" } else { "" })?;
+        f.write_str(&tasks.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_read_in_any_order_and_written_in_one() {
+        for (text, written) in [
+            ("none", "none"),
+            ("scan", "scan"),
+            ("zero, scan", "scan,zero"),
+            ("defrag", "defrag"),
+            ("defrag,zero,scan", "scan,zero,defrag"),
+        ] {
+            assert_eq!(text.parse::<Maintenance>().unwrap().to_string(), written);
+        }
+        for wrong in ["", "zero", "zero,defrag", "none,scan", "scan;zero"] {
+            assert!(wrong.parse::<Maintenance>().is_err(), "{wrong}");
+        }
     }
 }

@@ -67,6 +67,9 @@ pub struct Profile {
     /// Number of measurements in a row on the same open databases.
     #[serde(default = "once")]
     pub repeat: u32,
+    /// Whether the measurement ends as soon as the load is steady; then `duration` is the longest time.
+    #[serde(default)]
+    pub stop_when_steady: bool,
     /// Cache shared by all databases; `None` leaves it to [`default_cache`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<ByteSize>,
@@ -106,6 +109,9 @@ pub struct Profile {
     /// Whether the scan also overwrites what deleted data leave behind.
     #[serde(default)]
     pub zero: bool,
+    /// Whether sparse pages are merged beside the load.
+    #[serde(default)]
+    pub defrag: bool,
     /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
     #[serde(default = "jetstress_pause")]
     pub scan_pause: TimeSpan,

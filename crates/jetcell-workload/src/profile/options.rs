@@ -178,6 +178,8 @@ options! {
         "duration" "TIME" "Load" duration: TimeSpan, or "60s, or 15s with --find-max; 24h for a stress test";
         /// Number of measurements in a row; from 2 on, the report has 95 % confidence intervals
         "repeat" "N" "Load" repeat: u32 = 1;
+        /// End the measurement before --duration, as soon as the I/O rate is steady and known within 5 %
+        "stop-when-steady" "BOOL" "Load" stop_when_steady: bool = false;
         /// Shares of insert/delete/replace/read operations in percent
         "mix" "I/D/R/R" "Load" mix: Mix = Mix::default();
         /// Share of commits that do not wait for the log (lazy commits), in percent
@@ -192,7 +194,7 @@ options! {
         "skew" "SKEW" "Load" skew: Skew = Skew::Uniform;
         /// Read and check all pages of the databases in the background, beside the load
         "scan" "BOOL" "Load" scan: bool = true;
-        /// Maintenance beside the load: none; scan; or scan,zero, which also overwrites what deleted data leave behind
+        /// Maintenance beside the load: none, or some of scan,zero,defrag; zero overwrites deleted data, defrag merges pages
         "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
         /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
         "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();

@@ -28,12 +28,14 @@ impl Options {
             TestKind::Stress => Options {
                 repeat: None,
                 find_max: None,
+                stop_when_steady: None,
                 duration: self.duration.or(Some(TimeSpan(STRESS_DURATION))),
                 ..self
             },
             TestKind::Backup => Options {
                 repeat: None,
                 find_max: None,
+                stop_when_steady: None,
                 target_iops: None,
                 thresholds: ThresholdOptions::default(),
                 sample_interval: self.sample_interval.or(Some(TimeSpan(REPLAY_INTERVAL))),
@@ -43,6 +45,7 @@ impl Options {
                 duration: None,
                 repeat: None,
                 find_max: None,
+                stop_when_steady: None,
                 target_iops: None,
                 thresholds: ThresholdOptions::default(),
                 // Circular logging would remove the logs that are to be replayed.
@@ -97,9 +100,11 @@ impl Options {
             margin: self.margin.unwrap_or_else(default::margin),
             rate: self.rate,
             find_max,
+            stop_when_steady: self.stop_when_steady.unwrap_or_else(default::stop_when_steady),
             skew: self.skew.unwrap_or_else(default::skew),
             scan: self.maintenance.map_or(self.scan.unwrap_or_else(default::scan), |tasks| tasks.scan),
             zero: self.maintenance.is_some_and(|tasks| tasks.zero),
+            defrag: self.maintenance.is_some_and(|tasks| tasks.defrag),
             scan_pause: self.scan_pause.unwrap_or_else(default::scan_pause),
             copies: self.copies.unwrap_or_else(default::copies),
             seed: self.seed.unwrap_or_else(default::seed),

@@ -33,6 +33,7 @@ const ONLY: &[(&str, &[TestKind])] = &[
     ("circular-log", &[Performance, Stress, Backup]),
     ("repeat", &[Performance]),
     ("find-max", &[Performance]),
+    ("stop-when-steady", &[Performance]),
 ];
 
 impl TestKind {

@@ -151,6 +151,11 @@ impl Profile {
                 format!("--find-max chooses the rates and repeats the best one: leave out {option}")
             });
         }
+        for (given, option) in [(self.repeat > 1, "--repeat"), (self.find_max, "--find-max")] {
+            checks.check(!(self.stop_when_steady && given), || {
+                format!("--stop-when-steady ends one measurement: leave out it or {option}")
+            });
+        }
         if let Some(rate) = self.rate {
             checks.check((0.001..=1e8).contains(&rate), || {
                 format!("--rate {rate} must be from 0.001 to 100000000")

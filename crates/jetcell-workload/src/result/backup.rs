@@ -29,7 +29,7 @@ pub struct Backup {
 /// Backup of one database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DatabaseBackup {
-    /// `Instance<pid>.<number>`.
+    /// Name of the database, without its extension.
     pub instance: String,
     /// Database file.
     pub database: PathBuf,

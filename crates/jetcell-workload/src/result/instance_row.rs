@@ -9,7 +9,7 @@ use crate::measurement::IoRates;
 /// One instance with the rows of Jetstress's table "Transactional I/O Performance", under their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceRow {
-    /// `Instance<pid>.<number>`.
+    /// Name of the database, without its extension.
     #[serde(rename = "MSExchange Database ==> Instances")]
     pub instance: String,
     /// Database file.

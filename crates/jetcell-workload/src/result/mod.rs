@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
-    HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Repetitions, Saturation, ScanSummary,
-    SteadyState, Trend, Verification,
+    DefragSummary, HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Repetitions, Saturation,
+    ScanSummary, SteadyState, Trend, Verification,
 };
 use crate::observer::Phase;
 use crate::profile::{Profile, TestKind};
@@ -154,6 +154,9 @@ pub struct RunResult {
     /// The background checksum scan of each database; empty without a scan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scan: Vec<ScanSummary>,
+    /// The online defragmentation of each database beside the load; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defragmentation: Vec<DefragSummary>,
     /// Simulated log reads of further copies of each database; empty without copies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<LogCopies>,

@@ -27,7 +27,7 @@ pub struct Recovery {
 /// Replay of one database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplayedDatabase {
-    /// `Instance<pid>.<number>`.
+    /// Name of the database, without its extension.
     pub instance: String,
     /// Database file.
     pub database: PathBuf,

@@ -10,8 +10,8 @@ use crate::layout::{InstancePlan, Plan};
 use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measurement::{
-    InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Repetitions, ScanSummary,
-    SteadyState, Trend, Verification, trends,
+    DefragSummary, InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Repetitions,
+    ScanSummary, SteadyState, Trend, Verification, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
@@ -25,8 +25,11 @@ use crate::verdict::{MEASURED_ENOUGH, Verdict};
 pub(crate) struct Loaded {
     pub(crate) measured: Measurement,
     pub(crate) initial_bytes: u64,
+    /// Size of the databases at the end of the load, as the engine sees it.
+    pub(crate) final_bytes: u64,
     pub(crate) io_errors: u64,
     pub(crate) scan: Vec<ScanSummary>,
+    pub(crate) defragmentation: Vec<DefragSummary>,
     pub(crate) failure: Option<Error>,
     /// The simulated log reads of further copies.
     pub(crate) copies: Vec<LogCopies>,
@@ -70,8 +73,9 @@ pub(crate) fn assemble(
     let instances: Vec<InstanceRow> =
         (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
     let iops = achieved_iops(&instances);
-    let final_database_bytes =
-        plan.instances.iter().filter_map(|i| Some(i.database.metadata().ok()?.len())).sum();
+    let on_machine = plan.instances.iter().filter_map(|i| Some(i.database.metadata().ok()?.len())).sum();
+    // The machine's file system does not know files on an array.
+    let final_database_bytes = if on_machine == 0 { loaded.final_bytes } else { on_machine };
     let analysis = analysis(measured, profile.threads);
     let trends = trends_of(profile, measured);
     let doubts = doubts(&Grounds {
@@ -133,6 +137,7 @@ pub(crate) fn assemble(
         io_errors: evidence.io_errors,
         instances,
         scan: loaded.scan.clone(),
+        defragmentation: loaded.defragmentation.clone(),
         copies: loaded.copies.clone(),
         parts: loaded.parts.clone(),
         trends,
@@ -166,9 +171,11 @@ fn is_device_failure(error: &Error) -> bool {
     )
 }
 
-/// The row of an instance, without figures. Jetstress's name for it has the number of the process.
+/// The row of an instance, without figures. It has the name of its database; Jetstress's has the number of the process, which says
+/// nothing to a reader.
 pub(crate) fn named_row(instance: &InstancePlan) -> InstanceRow {
-    let name = format!("Instance{}.{}", std::process::id(), instance.number);
+    let stem = instance.database.file_stem().unwrap_or_default();
+    let name = stem.to_string_lossy().into_owned();
     InstanceRow::named(name, instance.database.clone(), instance.log_dir.clone())
 }
 

@@ -58,7 +58,8 @@ impl Test<'_> {
     ) -> Result<Loaded, RunError> {
         watch.begin(Phase::Attach, 1);
         let store = self.engine.open(self.plan, Opening::Attach).map_err(|error| watch.failed(error))?;
-        let mut loaded = Loaded { initial_bytes: database_bytes(&*store, self.plan), ..Loaded::default() };
+        let bytes = database_bytes(&*store, self.plan);
+        let mut loaded = Loaded { initial_bytes: bytes, final_bytes: bytes, ..Loaded::default() };
         let host = HostCounters::read(&[]);
         let began = Instant::now();
         let reading = self.reading(&*store);

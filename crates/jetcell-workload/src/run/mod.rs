@@ -22,7 +22,9 @@ use crate::engine::{Depth, Engine, Opening, ReplayStart, Store};
 use crate::event_file::{EventFile, rfc3339};
 use crate::layout::Plan;
 use crate::load::fill;
-use crate::measurement::{FileVerification, Sample, SampleFile, ScanSummary, Verification, read_samples};
+use crate::measurement::{
+    DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, Verification, read_samples,
+};
 use crate::observer::{Observer, Phase, StopSignal};
 use crate::plan::end_creation;
 use crate::profile::{Profile, Source, TestKind};
@@ -79,7 +81,7 @@ pub fn run(
     if profile.source == Source::Open && !profile_is_read_only(profile) {
         test.examine(watch)?;
     }
-    plan.prepare(profile)?;
+    plan.prepare(profile, engine)?;
     let unwritable = |error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display()));
     let mut samples = begin_files(&plan, endurance, profile, engine, watch).map_err(unwritable)?;
 
@@ -241,6 +243,10 @@ impl Test<'_> {
             let started = store.start_scan(profile.scan_pause.0, profile.zero);
             started.map_err(|error| watch.failed(error))?;
         }
+        if profile.defrag {
+            let started = store.start_defragmentation(profile.scan_pause.0);
+            started.map_err(|error| watch.failed(error))?;
+        }
         if profile.copies > 1 {
             store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;
         }
@@ -249,6 +255,8 @@ impl Test<'_> {
         let io_errors = store.io().iter().map(|io| io.errors).sum();
         watch.begin(Phase::Shutdown, 1);
         let (scan, copies) = (store.end_scan(), store.end_copies());
+        let defragmentation = store.end_defragmentation();
+        let final_bytes = database_bytes(&*store, plan);
         let closed = store.shutdown();
         let measured = driven.map_err(|error| watch.failed(error))?;
         for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
@@ -264,12 +272,27 @@ impl Test<'_> {
                 "{database}: {pages} pages scanned, {passes} complete passes, {bad} bad pages"
             ));
         }
+        for DefragSummary { database, pages_read, pages_freed, .. } in &defragmentation {
+            let database = database.display();
+            watch
+                .log(&format!("{database}: defragmentation read {pages_read} pages and freed {pages_freed}"));
+        }
         let failure = measured.failure.clone().or(closed.err());
         if let Some(error) = &failure {
             watch.log(&format!("The load ended with an error: {error}"));
         }
-        let loaded =
-            Loaded { measured, initial_bytes, io_errors, scan, copies, parts, failure, ..Loaded::default() };
+        let loaded = Loaded {
+            measured,
+            initial_bytes,
+            final_bytes,
+            io_errors,
+            scan,
+            defragmentation,
+            copies,
+            parts,
+            failure,
+            ..Loaded::default()
+        };
         // The phases after the load may take longer, so the interim result is stored before them.
         watch.publish(loaded.clone());
         Ok((loaded, starts))

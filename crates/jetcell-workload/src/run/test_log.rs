@@ -27,6 +27,9 @@ pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observ
         ),
         false => "Background database maintenance: off".to_string(),
     });
+    if profile.defrag {
+        observer.log(&format!("Online defragmentation: on (pause: {})", profile.scan_pause));
+    }
     observer.log(&format!(
         "Operation mix: Sessions {}, Inserts {}%, Deletes {}%, Replaces {}%, Reads {}%, Lazy Commits {}%",
         profile.threads, mix.insert, mix.delete, mix.replace, mix.read, profile.lazy_percent

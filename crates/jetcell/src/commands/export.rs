@@ -90,10 +90,17 @@ pub struct Export {
 enum ProfileName {
     /// The profile that fits the tables, if there is one
     Auto,
-    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), single values without lists, times
+    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), distinguished names of objects, single
+    /// values without lists, times
     Ntds,
     /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, times
     Srum,
+    /// User Access Logging (Current.mdb, SystemIdentity.mdb): names of roles, addresses
+    Ual,
+    /// Windows Search (Windows.edb): names of properties, paths of folders, times, sizes
+    Search,
+    /// Web cache (WebCacheV01.dat): names of containers, times, headers
+    Webcache,
     /// Columns as the catalog names and types them
     None,
 }
@@ -104,6 +111,9 @@ impl From<ProfileName> for Profile {
             ProfileName::Auto => Profile::BySchema,
             ProfileName::Ntds => Profile::Directory,
             ProfileName::Srum => Profile::UsageMonitor,
+            ProfileName::Ual => Profile::AccessLogging,
+            ProfileName::Search => Profile::Search,
+            ProfileName::Webcache => Profile::WebCache,
             ProfileName::None => Profile::None,
         }
     }

@@ -1,5 +1,7 @@
-//! `jetcell maintain`: verifies the pages of the databases of a stopped instance, and overwrites what deleted data leave
-//! behind.
+//! `jetcell maintain`: verifies the pages of the databases of a stopped instance, overwrites what deleted data leave behind,
+//! and merges sparse pages.
+
+mod shown;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use ese_engine::{
-    Database, DatabasePaths, EventProfile, EventSink, Instance, InstanceOptions, RecoverySet, ScanOptions,
-    ScanProgress, ScanTurn,
+    Database, DatabasePaths, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions, RecoverySet,
+    ScanOptions, ScanTurn, Throttle,
 };
 use ese_format::LogPosition;
 use jetcell_vfs::{Vfs, parent_directory};
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
-use serde_json::json;
 
+use self::shown::Maintained;
 use crate::commands::backup::vfs;
 use crate::commands::recover::{explained, files, log_directory};
 use crate::commands::transfer_progress::rate;
@@ -27,6 +29,7 @@ use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. Ctrl-C stops the pass; the same command resumes it.
+Defragmentation comes first, then one pass that scans and zeroes.
 What happens is written to events.jsonl beside the logs; jetcell events shows it.
 
 Examples:
@@ -34,6 +37,8 @@ Examples:
       verifies every page of all databases
   jetcell maintain /var/lib/app --tasks scan,zero
       also overwrites what deleted records and freed pages leave behind
+  jetcell maintain /var/lib/app --tasks defrag
+      merges sparse pages and frees those that become empty; says how many pages were read for each one freed
   jetcell maintain jetcell-run/log001 jetcell-run/Jetstress001001.edb --pause 100ms
       one database of a test, as slowly as Jetstress scans
   jetcell maintain /var/lib/app --rate 50MB/s --batch 320KiB --json
@@ -45,17 +50,17 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Time between two lines of progress on a terminal.
 const LINE: Duration = Duration::from_secs(2);
 
-/// Verifies the pages of a stopped instance, and overwrites what deleted data leave behind
+/// Verifies, zeroes and defragments the databases of a stopped instance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Maintain {
     /// Logs and databases of the instance, or directories with them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// What is done in the pass: scan verifies pages, zero overwrites deleted data and needs scan
+    /// What is done: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages
     #[arg(long, value_enum, value_delimiter = ',', default_value = "scan", value_name = "TASKS")]
     tasks: Vec<Task>,
-    /// Pause after each read, up to 60s
+    /// Pause after each read, or each 32 pages that defrag looks at; up to 60s
     #[arg(long, default_value = "0ms", value_name = "TIME")]
     pause: TimeSpan,
     /// Bytes of one read, 64KiB to 16MiB [Exchange 2007 SP1: 320KiB, 2013: 256KiB]
@@ -64,6 +69,12 @@ pub struct Maintain {
     /// Limit the load on the disks, for each database
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
+    /// Back off while reads take longer on average, as other programs use the disk
+    #[arg(long, value_name = "TIME")]
+    latency_target: Option<TimeSpan>,
+    /// Defragmentation also moves records if not all of a page fit the next one: frees more, changes far more pages
+    #[arg(long)]
+    partial_merges: bool,
     /// Work on all databases at the same time, also if they are on one disk
     #[arg(long)]
     parallel: bool,
@@ -81,6 +92,8 @@ enum Task {
     Scan,
     /// Overwrite what deleted data leave behind
     Zero,
+    /// Merge sparse pages
+    Defrag,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -102,25 +115,51 @@ impl Maintain {
         })
     }
 
-    fn options(&self) -> Result<ScanOptions, Failure> {
-        if !self.tasks.contains(&Task::Scan) {
+    fn throttle(&self) -> Throttle {
+        Throttle {
+            pause: self.pause.0,
+            bytes_per_second: self.rate.map(|rate| rate.0),
+            read_latency_target: self.latency_target.map(|target| target.0),
+        }
+    }
+
+    /// The settings of the scan, if there is to be one.
+    fn scan(&self) -> Result<Option<ScanOptions>, Failure> {
+        let [scan, zero] = [Task::Scan, Task::Zero].map(|task| self.tasks.contains(&task));
+        if zero && !scan {
             return Err("--tasks zero needs scan: one pass does both; write --tasks scan,zero".into());
         }
         let options = ScanOptions {
-            pause: self.pause.0,
+            throttle: self.throttle(),
             batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
-            bytes_per_second: self.rate.map(|rate| rate.0),
-            zero: self.tasks.contains(&Task::Zero),
+            zero,
             keep_progress: true,
             single_pass: true,
             ..ScanOptions::default()
         };
         options.check().map_err(|error| Failure::from(error.to_string()))?;
-        Ok(options)
+        Ok(scan.then_some(options))
+    }
+
+    /// The settings of defragmentation, if there is to be one.
+    fn defragmentation(&self) -> Result<Option<DefragOptions>, Failure> {
+        let wanted = self.tasks.contains(&Task::Defrag);
+        if self.partial_merges && !wanted {
+            return Err("--partial-merges is for defragmentation: write --tasks defrag".into());
+        }
+        let options = DefragOptions {
+            throttle: self.throttle(),
+            partial_merges: self.partial_merges,
+            keep_progress: true,
+            single_pass: true,
+            ..DefragOptions::default()
+        };
+        options.check().map_err(|error| Failure::from(error.to_string()))?;
+        Ok(wanted.then_some(options))
     }
 
     fn maintain(&self) -> Result<Outcome, Failure> {
-        let options = self.options()?;
+        let (scan, defragmentation) = (self.scan()?, self.defragmentation()?);
         let vfs = vfs()?;
         let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explained)?;
         let Some(first) = set.databases.first() else {
@@ -155,23 +194,30 @@ impl Maintain {
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         of_instance.database_paths = paths;
         let instance = Instance::open(of_instance).map_err(explained)?;
-        let done = self.work(&vfs, &instance, &set, options, &stop);
+        let done = self.attach(&vfs, &instance, &set).and_then(|attached| {
+            if let Some(options) = &defragmentation {
+                defragment(&instance, &attached, options, &stop)?;
+            }
+            if let Some(options) = &scan {
+                run_scan(&instance, &attached, options, &stop)?;
+            }
+            Ok(attached.iter().map(|(database, _)| Maintained::of(database)).collect::<Vec<_>>())
+        });
         let closed = instance.shutdown().map_err(explained);
         let results = done?;
         closed?;
-        Ok(self.show(&results))
+        let tasks = (scan.is_some(), defragmentation.is_some());
+        Ok(shown::show(&results, tasks, self.json))
     }
 
-    /// Runs one pass over each database.
-    fn work(
+    /// Attaches the databases, each with the turn that it shares with the others on its disk.
+    fn attach(
         &self,
         vfs: &Arc<dyn Vfs>,
         instance: &Arc<Instance>,
         set: &RecoverySet,
-        options: ScanOptions,
-        stop: &AtomicBool,
-    ) -> Result<Vec<(PathBuf, ScanProgress)>, Failure> {
-        let mut attached: Vec<Arc<Database>> = Vec::new();
+    ) -> Result<Vec<Attached>, Failure> {
+        let mut attached: Vec<Attached> = Vec::new();
         // Databases in one directory are on one disk.
         let mut turns: Vec<(PathBuf, Arc<ScanTurn>)> = Vec::new();
         for found in &set.databases {
@@ -185,84 +231,90 @@ impl Maintain {
                     turns.last().map(|(_, turn)| turn.clone()).unwrap_or_default()
                 }
             };
-            let turn = (!self.parallel).then_some(turn);
-            instance
-                .start_maintenance(&database, ScanOptions { turn, ..options.clone() })
-                .map_err(explained)?;
-            attached.push(database);
+            attached.push((database, (!self.parallel).then_some(turn)));
         }
-        let mut told = Instant::now();
-        while attached.iter().any(|database| database.scan_progress().running) {
-            if stop.load(Ordering::SeqCst) {
-                break;
-            }
-            let failed = attached.iter().find_map(|database| {
-                database.scan_progress().failure.map(|what| format!("{}: {what}", database.path().display()))
-            });
-            if let Some(what) = failed {
-                return Err(format!("{what}; the same command resumes the pass").into());
-            }
-            if std::io::stderr().is_terminal() && told.elapsed() > LINE {
-                told = Instant::now();
-                attached.iter().for_each(|database| tell(database));
-            }
-            std::thread::sleep(LOOK);
-        }
-        attached.iter().for_each(|database| instance.stop_scan(database));
-        Ok(attached
-            .iter()
-            .map(|database| (database.path().to_path_buf(), database.scan_progress()))
-            .collect())
-    }
-
-    fn show(&self, results: &[(PathBuf, ScanProgress)]) -> Outcome {
-        let whole = results.iter().all(|(_, progress)| progress.passes > 0);
-        let bad: u64 = results.iter().map(|(_, progress)| progress.pass.bad).sum();
-        match self.json {
-            true => {
-                let databases: Vec<_> =
-                    results.iter().map(|(path, progress)| as_json(path, progress)).collect();
-                console::print(&format!("{}\n", json!({ "complete": whole, "databases": databases })));
-            }
-            false => results.iter().for_each(|(path, progress)| print_text(path, progress)),
-        }
-        if whole && bad == 0 { Outcome::Good } else { Outcome::Findings }
+        Ok(attached)
     }
 }
 
-fn tell(database: &Database) {
-    let progress = database.scan_progress();
-    let pages = progress.position.map_or(0, |page| page.get());
-    console::note(&format!("{}: page {pages}, {} bad", database.path().display(), progress.pass.bad));
+/// An attached database, and the turn that it waits for.
+type Attached = (Arc<Database>, Option<Arc<ScanTurn>>);
+
+/// What a task is doing.
+struct TaskState {
+    running: bool,
+    failure: Option<String>,
+    line: String,
 }
 
-fn as_json(path: &std::path::Path, progress: &ScanProgress) -> serde_json::Value {
-    let pass = &progress.pass;
-    let findings: Vec<_> = progress
-        .findings
-        .iter()
-        .map(|(page, flaw)| json!({ "page": page.get(), "flaw": flaw.to_string() }))
-        .collect();
-    json!({
-        "path": path, "complete": progress.passes > 0, "zeroing": pass.zeroing, "seconds": pass.seconds,
-        "invocations": pass.invocations, "days": pass.days, "pages": pass.pages, "bad": pass.bad,
-        "uninitialized": pass.uninitialized, "unchanged": pass.unchanged, "unused_zeroed": pass.unused_zeroed,
-        "used": pass.used, "records_zeroed": pass.records_zeroed, "chunks_zeroed": pass.chunks_zeroed,
-        "remainder": pass.zeroing.then(|| pass.remainder()), "next_page": (progress.passes == 0).then(|| {
-            progress.position.map_or(1, |page| page.get() + 1)
-        }),
-        "findings": findings,
-    })
+/// Defragments each database once.
+fn defragment(
+    instance: &Arc<Instance>,
+    attached: &[Attached],
+    options: &DefragOptions,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    for (database, turn) in attached {
+        let options = DefragOptions { turn: turn.clone(), ..options.clone() };
+        instance.start_defragmentation(database, options).map_err(explained)?;
+    }
+    let ended = wait(attached, stop, |database| {
+        let progress = database.defrag_progress();
+        let line = format!("{} pages visited, {} freed", progress.pages_visited, progress.pages_freed);
+        TaskState { running: progress.running, failure: progress.failure, line }
+    });
+    attached.iter().for_each(|(database, _)| instance.stop_defragmentation(database));
+    ended
 }
 
-fn print_text(path: &std::path::Path, progress: &ScanProgress) {
-    let state = match progress.passes {
-        0 => "interrupted; the same command resumes it",
-        _ => "complete",
-    };
-    let mut lines = vec![format!("{}: pass {state}", path.display())];
-    let counters = progress.pass.counters();
-    lines.extend(counters.iter().map(|(name, count)| format!("  {count:>12} {name}")));
-    lines.extend(progress.findings.iter().map(|(page, flaw)| format!("  page {page}: {flaw}")));
-    console::print(&format!("{}\n", jetcell_report::printable_lines(&lines.join("\n"))));
+/// Scans each database once.
+fn run_scan(
+    instance: &Arc<Instance>,
+    attached: &[Attached],
+    options: &ScanOptions,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    if stop.load(Ordering::SeqCst) {
+        return Ok(());
+    }
+    for (database, turn) in attached {
+        let options = ScanOptions { turn: turn.clone(), ..options.clone() };
+        instance.start_maintenance(database, options).map_err(explained)?;
+    }
+    let ended = wait(attached, stop, |database| {
+        let progress = database.scan_progress();
+        let page = progress.position.map_or(0, |page| page.get());
+        let line = format!("page {page}, {} bad", progress.pass.bad);
+        TaskState { running: progress.running, failure: progress.failure, line }
+    });
+    attached.iter().for_each(|(database, _)| instance.stop_scan(database));
+    ended
+}
+
+/// Waits until no task is running, or until it is to stop.
+fn wait(
+    attached: &[Attached],
+    stop: &AtomicBool,
+    state: impl Fn(&Database) -> TaskState,
+) -> Result<(), Failure> {
+    let mut told = Instant::now();
+    loop {
+        let states = attached.iter().map(|(database, _)| (database.path(), state(database)));
+        let states: Vec<_> = states.collect();
+        if let Some((path, what)) =
+            states.iter().find_map(|(path, state)| Some((path, state.failure.as_ref()?)))
+        {
+            return Err(format!("{}: {what}; the same command resumes the pass", path.display()).into());
+        }
+        if stop.load(Ordering::SeqCst) || !states.iter().any(|(_, state)| state.running) {
+            return Ok(());
+        }
+        if std::io::stderr().is_terminal() && told.elapsed() > LINE {
+            told = Instant::now();
+            for (path, state) in states.iter().filter(|(_, state)| state.running) {
+                console::note(&format!("{}: {}", path.display(), state.line));
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
 }

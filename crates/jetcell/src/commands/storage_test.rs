@@ -1,5 +1,6 @@
 //! `jetcell test`: makes a profile from the options, runs it and reports. One type for all tests.
 
+mod array_volumes;
 mod kind;
 mod workload_options;
 
@@ -15,6 +16,7 @@ use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal
 
 pub use self::kind::{Backup, Performance, Recovery, Stress};
 
+use self::array_volumes::ArrayVolumes;
 use self::kind::TestCommand;
 use self::workload_options::WorkloadOptions;
 use crate::colour;
@@ -76,8 +78,8 @@ impl<T: TestCommand> StorageTest<T> {
             (false, true) => Shown::Verdict,
             (false, false) => Shown::Summary,
         };
-        let profile = match self.profile() {
-            Ok(profile) => profile,
+        let (profile, arrays) = match self.profile() {
+            Ok(found) => found,
             Err(lines) => {
                 lines.iter().for_each(print_error);
                 return Outcome::CouldNotRun;
@@ -98,7 +100,14 @@ impl<T: TestCommand> StorageTest<T> {
             Io::Uring => Backend::Uring,
             Io::Threads => Backend::Threads,
         };
-        let engine = match EseEngine::new(backend) {
+        let volumes = match ArrayVolumes::mount(arrays) {
+            Ok(volumes) => volumes,
+            Err(failure) => {
+                print_error(failure);
+                return Outcome::CouldNotRun;
+            }
+        };
+        let engine = match EseEngine::with_mounts(backend, volumes.mounts()) {
             Ok(engine) => engine,
             Err(error) => {
                 print_error(format!("the I/O backend cannot start: {error}; try --io threads"));
@@ -109,6 +118,10 @@ impl<T: TestCommand> StorageTest<T> {
             Ok(mut observers) => {
                 let finished = run(&profile, &engine, &mut observers.watcher, &stop);
                 observers.watcher.finish();
+                if let Err(failure) = volumes.close() {
+                    print_error(failure);
+                    return Outcome::CouldNotRun;
+                }
                 finished
             }
             Err(refusal) => {
@@ -125,7 +138,8 @@ impl<T: TestCommand> StorageTest<T> {
         }
     }
 
-    fn profile(self) -> Result<Profile, Vec<Mistake>> {
+    /// The profile, and the arrays that its directories are.
+    fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<Mistake>> {
         let file = match &self.config {
             Some(path) => Configuration::read(path, T::KIND, &self.options.given)?,
             None => Configuration::default(),
@@ -134,11 +148,14 @@ impl<T: TestCommand> StorageTest<T> {
         if options.dirs.is_empty() {
             options.dirs = vec![DEFAULT_DIRECTORY.into()];
         }
+        let mut arrays = array_volumes::of_directories(&mut options.dirs)?;
+        arrays.extend(array_volumes::of_directories(&mut options.log_dirs)?);
+        array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays)?;
         let options =
             remember(options, T::KIND).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
         let profile = options.resolve_for(T::KIND)?;
         file.notes.iter().for_each(|note| console::note(note));
-        Ok(profile)
+        Ok((profile, arrays))
     }
 }
 

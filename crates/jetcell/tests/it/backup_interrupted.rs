@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rustix::process::{Pid, Signal, kill_process};
@@ -66,6 +67,36 @@ fn partial_is_refused_and_continued(cell: &Cell) {
     let output = cell.program(&["restore", "backup", "--to", "restored"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     checked(cell, "restored");
+}
+
+/// The bytes that a check of `backup` verified.
+#[track_caller]
+fn verified(cell: &Cell, words: &[&str]) -> u64 {
+    let output = cell.program(&[&["check", "--json", "backup"], words].concat()).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    report["bytes"].as_u64().unwrap()
+}
+
+#[test]
+fn parts_of_a_backup_are_verified_in_turn_until_nothing_is_new() {
+    let Some(cell) = large_set() else { return };
+    let began = Instant::now();
+    let words = ["backup", "--from", "dirty", "--to", "backup", "--rate", "12MB/s", "--json"];
+    let output = cell.program(&words).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let bytes = report["bytes"].as_u64().unwrap();
+    assert!(bytes >= BYTES, "{report}");
+    assert!(began.elapsed() > Duration::from_secs(1), "24 MiB at 12 MB/s in {:?}", began.elapsed());
+
+    let parts = ["1/3", "2/3", "3/3"].map(|part| verified(&cell, &["--subset", part]));
+    assert_eq!(parts.iter().sum::<u64>(), bytes, "{parts:?}");
+    assert!(parts.iter().all(|part| *part > bytes / 6), "{parts:?}");
+    assert_eq!(verified(&cell, &["--new"]), 0, "all of it was verified");
+
+    // A size takes what was verified least recently; a range that begins within it is verified whole.
+    let size = verified(&cell, &["--subset", "5MiB"]);
+    assert!((5 << 20..bytes / 2).contains(&size), "{size}");
 }
 
 #[test]

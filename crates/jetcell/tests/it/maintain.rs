@@ -52,6 +52,32 @@ fn a_stopped_store_is_scanned_and_zeroed_and_a_damaged_page_is_named() {
 }
 
 #[test]
+fn a_stopped_store_is_defragmented() {
+    let cell = store();
+    let result = maintained(&cell, 0, &["--tasks", "scan,zero,defrag", "--partial-merges"]);
+    let database = &result["databases"][0];
+    let defragmentation = &database["defragmentation"];
+    assert!(result["complete"] == true && defragmentation["complete"] == true, "{result}");
+    assert!(defragmentation["pages_visited"].as_u64().unwrap() > 100, "{result}");
+    assert_eq!(
+        (defragmentation["passes_since_creation"].as_u64(), &database["bad"]),
+        (Some(1), &Value::from(0))
+    );
+    // Without the scan, there are no figures of one.
+    let again = maintained(&cell, 0, &["--tasks", "defrag", "--latency-target", "50ms"]);
+    let database = &again["databases"][0];
+    assert_eq!(database["defragmentation"]["passes_since_creation"], 2, "{again}");
+    assert!(database["pages"].is_null(), "{again}");
+    let checked = cell.program(&["check", "--structure", STORE[1]]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    let events = cell.program(&["events", STORE[0], "--id", "701"]).output().unwrap();
+    assert_eq!(String::from_utf8(events.stdout).unwrap().lines().count(), 2);
+    let text = cell.program(&[&["maintain"], &STORE[..], &["--tasks", "defrag"]].concat()).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("pages freed") && text.contains("the window"), "{text}");
+}
+
+#[test]
 fn a_pass_that_was_killed_resumes() {
     let cell = store();
     let mut slow =
@@ -82,6 +108,9 @@ fn impossible_requests_change_nothing() {
     cell.make_dir("empty");
     for (options, said) in [
         (&["empty", "--tasks", "zero"][..], "needs scan"),
+        (&["empty", "--tasks", "zero,defrag"], "needs scan"),
+        (&["empty", "--partial-merges"], "--tasks defrag"),
+        (&["empty", "--latency-target", "0ms"], "latency"),
         (&["empty", "--pause", "61s"], "from 0 to 60 s"),
         (&["empty", "--batch", "4KiB"], "64 KiB"),
         (&["empty", "--rate", "0"], "rate"),

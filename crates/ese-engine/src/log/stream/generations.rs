@@ -19,6 +19,7 @@ use jetcell_sync::{Arc, MutexGuard};
 use jetcell_vfs::{File, IoReason, OpenMode};
 
 use super::LogStream;
+use crate::log::CopyRegistration;
 pub(super) use crate::log::log_file::NameState;
 use crate::log::log_file::{archive_current, create, header, write_zeros};
 use crate::{Error, Result};
@@ -278,7 +279,7 @@ impl LogStream {
     /// [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The others stay to be
     /// overwritten.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
-        let generation = self.holds.oldest().map_or(generation, |held| held.min(generation));
+        let generation = self.needed_from(generation)?;
         let mut files = self.files()?;
         self.rename_files(&mut files)?;
         self.state.lock().obsolete_below = generation;
@@ -291,13 +292,23 @@ impl LogStream {
         self.remove_oldest(&mut files, surplus)
     }
 
+    /// The oldest generation that redo from `redo_from`, a backup or a copy needs.
+    fn needed_from(&self, redo_from: Generation) -> Result<Generation> {
+        let (names, newest) = (&self.options.names, self.state.lock().generation);
+        let (directory, limit) = (names.directory(), self.options.copy_lag_limit);
+        let vfs = &*self.options.vfs;
+        let copies =
+            CopyRegistration::oldest_needed(vfs, directory, names.base(), self.signature, newest, limit)?;
+        let others = self.holds.oldest().into_iter().chain(copies);
+        Ok(others.fold(redo_from, Generation::min))
+    }
+
     /// Removes archived generations below `generation`, all of them, except for those that are held. Returns the first and
     /// the last one that were removed.
     pub(crate) fn remove_below(&self, generation: Generation) -> Result<Option<(Generation, Generation)>> {
         let mut files = self.files()?;
         self.rename_files(&mut files)?;
-        let below = self.holds.oldest().map_or(generation, |held| held.min(generation));
-        let below = below.min(self.state.lock().generation);
+        let below = self.needed_from(generation)?.min(self.state.lock().generation);
         let archived = match &files.archived {
             Some(archived) => archived,
             None => files.archived.insert(self.list_archived()?),

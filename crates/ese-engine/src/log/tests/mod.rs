@@ -36,6 +36,7 @@ pub(super) fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
         circular: false,
         begin_generation: false,
         retained_files: 8,
+        copy_lag_limit: 1000,
     }
 }
 

@@ -61,6 +61,11 @@ pub(super) enum Undone {
     Counter(Option<CounterChange>),
 }
 
+/// The pages that a record changes.
+pub(in crate::recovery) fn pages_changed(record: &LogRecord) -> impl Iterator<Item = PageNumber> + use<> {
+    pages_of(record).0.into_iter().map(|(page, _)| page)
+}
+
 /// The pages that a record changes, each with its role, and the time of change that all of them get.
 pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTime) {
     let some = |page: Option<PageNumber>, role| page.map(|page| (page, role));

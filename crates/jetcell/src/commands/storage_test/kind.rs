@@ -37,6 +37,8 @@ Examples:
       two databases with their logs on a volume of their own, two hours, judged against a target
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --open --duration 24h
       the same databases again, for a day
+  jetcell test performance --dir array:arr1 --size 10GiB --duration 1h
+      database and logs on an array of jetcell raid create, which is rebuilt beside the load if it has lost members
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
       continues a creation that was killed: the first command with --resume
   jetcell test performance --dir /db1 --open --find-max --threads 16

@@ -32,6 +32,7 @@ fn argument(option: &'static OptionInfo) -> Arg {
         option.set(&mut Options::default(), text.as_ref())?;
         Ok::<_, jetcell_workload::ParseError>(text.to_string())
     };
+    let argument = if option.name == "description" { argument.visible_alias("title") } else { argument };
     match option.kind {
         // A negative size gets a better error from its parser than from clap, which would take it for an option.
         OptionKind::Value => argument.allow_hyphen_values(true).value_parser(check),

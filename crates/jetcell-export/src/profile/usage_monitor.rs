@@ -6,15 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cell::{Cell, Item};
-use crate::issue::Issues;
-use crate::rows::{ReadOptions, read_rows};
+use super::fields::{integer, visit_fields};
+use crate::names::Names;
 use crate::source::Source;
-use crate::table::{Ids, Table, TableColumn};
+use crate::table::{Meaning, Table, TableColumn};
 use crate::value::{Value, sid_or_text};
 
 /// The table of the numbers.
-pub(crate) const ID_TABLE: &str = "SruDbIdMapTable";
+const ID_TABLE: &str = "SruDbIdMapTable";
 /// Columns with these numbers.
 const ID_COLUMNS: [&str; 2] = ["AppId", "UserId"];
 /// Columns with times in 100-nanosecond steps since 1601.
@@ -37,35 +36,32 @@ const PROVIDERS: [(&str, &str); 14] = [
     ("{FEE4E14F-02A9-4550-B5CE-5FA2DA202E37}LT", "EnergyUsageLongTerm"),
 ];
 
-/// Reads the numbers. Rows that cannot be read name nothing; the export of the table reports them.
-pub(crate) fn read_ids(source: &Source) -> Ids {
+/// Whether the database is that of the monitor.
+pub(super) fn fits(source: &Source) -> bool {
+    source.table(ID_TABLE).is_some()
+}
+
+/// Reads the numbers.
+pub(super) fn read(source: &Source) -> Names {
     let mut found = BTreeMap::new();
-    let Some(table) = source.table(ID_TABLE) else { return Ids::default() };
-    let at = |name: &str| table.columns.iter().position(|column| column.column.name == name);
-    let (Some(number), Some(blob)) = (at("IdIndex"), at("IdBlob")) else { return Ids::default() };
-    let mut unreported = Issues::default();
-    // No error is possible: the closure has none, and nothing is written.
-    let _ = read_rows(source, table, ReadOptions::default(), &mut unreported, |row| {
-        let bytes = |at: usize| match row.cells.get(at)? {
-            Cell::One(Item::Inline(bytes)) => Some(bytes),
+    visit_fields(source, ID_TABLE, ["IdIndex", "IdBlob"], |[id, blob]| {
+        let text = match blob {
+            Some(Value::Binary(bytes)) => sid_or_text(bytes),
             _ => None,
         };
-        let id =
-            bytes(number).and_then(|bytes| Value::decode(&table.columns.get(number)?.column, bytes).ok());
-        if let (Some(Value::Int(id)), Some(text)) = (id, bytes(blob).and_then(|bytes| sid_or_text(bytes))) {
+        if let (Some(id), Some(text)) = (integer(&id), text) {
             found.insert(id, text);
         }
-        Ok(())
     });
-    Arc::new(found)
+    Names::Numbers(Arc::new(found))
 }
 
 /// Names the table after its provider, and gives its columns the form that the monitor gives them.
-pub(crate) fn apply(table: &mut Table, ids: &Ids) {
+pub(super) fn apply(table: &mut Table, ids: &Names) {
     let provider = PROVIDERS.iter().find(|(guid, _)| table.name.eq_ignore_ascii_case(guid));
     let Some((_, provider)) = provider else {
         let blobs = table.columns.iter_mut().filter(|column| column.column.name == "IdBlob");
-        blobs.for_each(|column| column.form.names = true);
+        blobs.for_each(|column| column.form.meaning = Meaning::SidOrText);
         return;
     };
     table.name = (*provider).to_owned();
@@ -74,10 +70,12 @@ pub(crate) fn apply(table: &mut Table, ids: &Ids) {
     }
 }
 
-fn form(column: &mut TableColumn, ids: &Ids) {
+fn form(column: &mut TableColumn, ids: &Names) {
     let name = column.column.name.as_str();
     if ID_COLUMNS.contains(&name) {
-        column.ids = Some(ids.clone());
+        column.names = Some(ids.clone());
     }
-    column.form.filetime = TIME_COLUMNS.contains(&name);
+    if TIME_COLUMNS.contains(&name) {
+        column.form.meaning = Meaning::Filetime;
+    }
 }

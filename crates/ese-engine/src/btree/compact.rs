@@ -1,0 +1,220 @@
+//! Online defragmentation of one tree: leaves are merged with their right neighbours, from the last pair of neighbours to
+//! the first one. ESE: `OLD`.
+//!
+//! The separator between two neighbours names the pair. All pairs from a position on are done; the position is a key, so it
+//! stays valid when pages are split, merged or freed.
+//!
+//! Invariants: all nodes of a leaf move to its right neighbour, together with its range of keys, and all pages on the path
+//! to the leaf that change are latched, so that a descent arrives where its key is. A page keeps the bytes that the
+//! density leaves free, and those that undo can need.
+
+use std::cmp::Ordering;
+
+use ese_format::PageNumber;
+use ese_format::page::{Page, node_space};
+
+use super::Tree;
+use super::descend::MAX_DEPTH;
+use super::merge::{LeavingLeaf, WithoutLeaf};
+use super::share::{Move, movable};
+use crate::pages::merge::merge_type;
+use crate::pages::split::{packed_size, separator_at};
+use crate::pages::{Attempt, group};
+use crate::space::SpaceLock;
+use crate::transaction::CommitNumber;
+use crate::{Error, Result};
+
+/// A partial merge must move at least a page divided by this. With less, it would write two pages for little.
+const WORTH_MOVING: usize = 8;
+
+/// What a merge must keep to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactRules {
+    /// Nodes that were deleted before this number are dead.
+    pub oldest: CommitNumber,
+    /// Whether a part of the nodes may move if not all fit. ESE: not `JET_bitDefragmentNoPartialMerges`.
+    pub partial_merges: bool,
+}
+
+/// What became of a pair.
+#[derive(Clone, Debug)]
+pub(crate) struct Compacted {
+    /// All pairs from here on are done.
+    pub position: Vec<u8>,
+    /// Pages that left the tree.
+    pub freed: u32,
+    /// A part of the nodes has moved.
+    pub partly: bool,
+    /// The pair was left as it is because of this.
+    pub failure: Option<Error>,
+}
+
+/// Two neighbouring leaves.
+struct Pair {
+    /// The pages above the left leaf, from the root down.
+    parents: Vec<PageNumber>,
+    left: PageNumber,
+    right: PageNumber,
+    separator: Vec<u8>,
+    /// They have the same parent.
+    siblings: bool,
+}
+
+/// The entry of an internal page that leads to the keys right before `key`; `None`: to the last keys.
+fn entry_before(page: &Page<'_>, key: Option<&[u8]>) -> Option<(usize, PageNumber)> {
+    let line = match key {
+        None => page.node_count().checked_sub(1)?,
+        Some(key) => {
+            // The last entry of a page can end at the key, too.
+            let line = page.child_for(key).map_or(page.node_count(), |(line, _)| line);
+            let ends_at_key =
+                |before: &usize| page.node(*before).is_some_and(|node| node.cmp_key(key) == Ordering::Equal);
+            line.checked_sub(1).filter(ends_at_key).unwrap_or(line)
+        }
+    };
+    Some((line, page.node(line)?.child()?))
+}
+
+impl Tree {
+    /// Handles the last pair before `before`; `None` stands for the end of the tree. Returns `None` if there is no pair
+    /// left. An error means that the pair could not be found.
+    pub(crate) fn compact_before(
+        &self,
+        before: Option<&[u8]>,
+        rules: CompactRules,
+    ) -> Result<Option<Compacted>> {
+        let _structure = self.structure.lock();
+        let Some(pair) = self.pair_before(before)? else { return Ok(None) };
+        let merged = self.merge_right(&pair, rules).and_then(|freed| match freed {
+            0 if rules.partial_merges && pair.siblings => Ok((0, self.move_right(&pair)?)),
+            _ => Ok((freed, None)),
+        });
+        let (freed, moved, failure) = match merged {
+            Ok((freed, moved)) => (freed, moved, None),
+            Err(error) => (0, None, Some(error)),
+        };
+        let partly = moved.is_some();
+        // After a merge, the leaf before this position is the right one, which may have room for more.
+        let position = moved.unwrap_or(pair.separator);
+        Ok(Some(Compacted { position, freed, partly, failure }))
+    }
+
+    /// The entries on the path to the keys right before `key`, from the root down. Stable while the structure lock is held.
+    fn path_before(&self, key: Option<&[u8]>) -> Result<(Vec<(PageNumber, usize)>, PageNumber)> {
+        let (mut path, mut at) = (Vec::new(), self.root);
+        while path.len() < MAX_DEPTH {
+            let latch = self.pin(at)?.into_read();
+            let page = self.view(&latch);
+            if page.is_leaf() {
+                return Ok((path, at));
+            }
+            let (line, child) = entry_before(&page, key)
+                .ok_or_else(|| self.damaged(at, "internal page has no child for a key in its range"))?;
+            path.push((at, line));
+            at = child;
+        }
+        Err(self.damaged(self.root, "tree is deeper than possible: its pages form a cycle"))
+    }
+
+    fn pair_before(&self, before: Option<&[u8]>) -> Result<Option<Pair>> {
+        let (path, right) = self.path_before(before)?;
+        let Some(&(page, line)) = path.iter().rev().find(|(_, line)| *line > 0) else { return Ok(None) };
+        let separator = {
+            let latch = self.pin(page)?.into_read();
+            self.view(&latch).node(line - 1).map(|node| node.key_to_vec())
+        };
+        let separator = separator.ok_or_else(|| self.damaged(page, "an entry is unreadable"))?;
+        let (left_path, left) = self.path_before(Some(&separator))?;
+        let siblings = path.last().map(|last| last.0) == left_path.last().map(|last| last.0);
+        let parents = left_path.into_iter().map(|(page, _)| page).collect();
+        Ok(Some(Pair { parents, left, right, separator, siblings }))
+    }
+
+    /// Merges the left leaf into the right one if all its nodes fit. Returns the number of freed pages.
+    fn merge_right(&self, pair: &Pair, rules: CompactRules) -> Result<u32> {
+        let fits = |from: &Page<'_>, to: &Page<'_>| {
+            let need = packed_size(from, 0..from.node_count(), to.prefix()) - to.prefix().len();
+            need + self.kept_free(from, to) <= to.free_bytes()
+                && self.all_deleted_are_dead(from, rules.oldest)
+        };
+        if !self.look(pair, fits)? {
+            return Ok(0);
+        }
+        let space = SpaceLock::new(&self.file);
+        let Some(trees) = space.existing_trees(self.root)? else { return Ok(0) };
+        let above = self.without_leaf(&pair.parents, pair.left)?;
+        // At the right edge of a subtree, some writers of databases set no limit. Nothing may move right there.
+        if !matches!(above, WithoutLeaf::Changed { to_left: false, .. }) {
+            return Ok(0);
+        }
+        let leaving = LeavingLeaf {
+            parents: &pair.parents,
+            leaf: pair.left,
+            above: &above,
+            kind: merge_type::FULL_RIGHT,
+        };
+        self.take_out(&space, &trees, &leaving, |group| {
+            let [from, to] = group.two_pages(pair.left, pair.right)?;
+            Ok(from.next() == Some(pair.right) && to.prev() == Some(pair.left) && fits(&from, &to))
+        })
+    }
+
+    /// Moves the upper nodes of the left leaf to the right one, as many as fit. Returns the new separator.
+    fn move_right(&self, pair: &Pair) -> Result<Option<Vec<u8>>> {
+        let cut = |from: &Page<'_>, to: &Page<'_>| self.partial_cut(from, to);
+        if !self.look(pair, |from, to| cut(from, to).is_some())? {
+            return Ok(None);
+        }
+        let Some(&parent) = pair.parents.last() else { return Ok(None) };
+        group::run(&self.file, true, |group| -> Attempt<Option<Vec<u8>>> {
+            let room = group.page(parent)?.free_bytes();
+            let [from, to] = group.two_pages(pair.left, pair.right)?;
+            let linked = from.next() == Some(pair.right) && to.prev() == Some(pair.left);
+            let Some((line, separator)) = cut(&from, &to).filter(|_| linked) else { return Ok(None) };
+            if room < node_space(separator.len(), false, 4) {
+                return Ok(None);
+            }
+            let nodes = line..from.node_count();
+            self.move_nodes(
+                group,
+                Move {
+                    source: pair.left,
+                    target: pair.right,
+                    parent,
+                    kind: merge_type::PARTIAL_RIGHT,
+                    nodes,
+                    separator: &separator,
+                },
+            )?;
+            Ok(Some(separator))
+        })
+    }
+
+    /// The first node that a partial merge moves, and the new separator.
+    fn partial_cut(&self, from: &Page<'_>, to: &Page<'_>) -> Option<(usize, Vec<u8>)> {
+        let room = to.free_bytes().checked_sub(self.kept_free(from, to))?;
+        let size_of = |line: usize| packed_size(from, line..line + 1, to.prefix()) - to.prefix().len();
+        let (mut line, mut moved) = (from.node_count(), 0);
+        while line > 1 && moved + size_of(line - 1) <= room {
+            line -= 1;
+            moved += size_of(line);
+        }
+        let nodes = line..from.node_count();
+        if moved < self.file.page_size.bytes() / WORTH_MOVING || !movable(from, nodes) {
+            return None;
+        }
+        Some((line, separator_at(&self.shape(), from, line, None, false)?))
+    }
+
+    /// The bytes that stay free on the right leaf.
+    fn kept_free(&self, from: &Page<'_>, to: &Page<'_>) -> usize {
+        self.spared_bytes() + self.reserved_for_undo(from, None) + self.reserved_for_undo(to, None)
+    }
+
+    /// Whether both leaves look as `accepts` wants. They can change before they are latched again.
+    fn look(&self, pair: &Pair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
+        let pinned = [self.pin(pair.left)?, self.pin(pair.right)?];
+        let [left, right] = pinned.map(|page| page.into_read());
+        Ok(accepts(&self.view(&left), &self.view(&right)))
+    }
+}

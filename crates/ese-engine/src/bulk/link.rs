@@ -1,0 +1,42 @@
+//! Makes the pages of a built tree a part of the tree: the logged end of a bulk load.
+
+use ese_format::log::record::{LogRecord, SetExternalHeader};
+use ese_format::page::PageFlags;
+use jetcell_sync::Arc;
+
+use super::tree_builder::BuiltTree;
+use crate::Result;
+use crate::pages::{group, split};
+use crate::space::SpaceLock;
+
+/// Gives the root of an empty tree the top page that was built. All other pages must be durable. The records are one atomic
+/// group: a split of the root, the nodes of the new page, and a change of a page that was not logged.
+pub(crate) fn link(built: &BuiltTree) -> Result<()> {
+    let tree = &built.tree;
+    if built.top.is_empty() {
+        return Ok(());
+    }
+    let _structure = tree.structure.lock();
+    let space = SpaceLock::new(&tree.file);
+    let trees = space.prepare(tree.root, 1)?;
+    let (file, shape): (&Arc<_>, _) = (&tree.file, tree.shape());
+    let mut flags = tree.kind;
+    flags.set(PageFlags::LEAF, built.top_is_leaf);
+    flags.set(PageFlags::PARENT_OF_LEAF, built.above_leaves);
+    group::run(file, false, |group| {
+        if let Some(page) = built.written {
+            // Only the time of change of the page becomes another one.
+            let header = group.page(page)?.external_header().to_vec();
+            let node = group.node_change(&shape, page, 0)?;
+            let applied = group.page_mut(page)?.set_external_header(&header).map_err(|_| "page is full");
+            let record = SetExternalHeader { node, data: header };
+            group.done(page, applied, LogRecord::SetExternalHeader(record))?;
+        }
+        let new = space.take_page(group, &trees)?;
+        split::raise_root(group, &shape, new, flags)?;
+        for (line, (key, data)) in built.top.iter().enumerate() {
+            group.insert(&shape, new, line, key, data)?;
+        }
+        Ok(())
+    })
+}

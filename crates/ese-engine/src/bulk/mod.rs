@@ -1,0 +1,23 @@
+//! Bulk loads: trees are built bottom-up from nodes in key order, in full pages that are written once.
+//!
+//! ```text
+//!  nodes in order ──> TreeBuilder ── leaves and internal pages ──> PageWriter ── large writes past the cache
+//!  other nodes ──> NodeSorter ──┘      └ top page ── logged: the root of the tree gets it when all others are durable
+//! ```
+//!
+//! Invariants:
+//! - The pages are settled and owned by the tree, and nothing refers to them before they are durable. So a crash before that
+//!   leaves them to the rollback, which returns the extents of the tree.
+//! - Pages that are not logged have a time of change that is not above the durable log. So whatever uses them later has a
+//!   newer one.
+//! - The first record that follows changes a page that was not logged. Redo on a copy of the database without these pages
+//!   ends there, with [`PageTimeFault::Older`](crate::PageTimeFault::Older) or a damaged page.
+
+mod link;
+mod node_sorter;
+mod page_writer;
+mod tree_builder;
+
+pub(crate) use link::link;
+pub(crate) use node_sorter::{NodeSorter, SortedNode};
+pub(crate) use tree_builder::{BuiltTree, TreeBuilder};

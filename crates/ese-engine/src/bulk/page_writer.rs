@@ -1,0 +1,182 @@
+//! Numbers for the new pages of one tree, and their writes in large transfers.
+
+use std::collections::VecDeque;
+
+use ese_format::checksum::seal_page;
+use ese_format::page::{Page, PageMut};
+use ese_format::space::Extent;
+use ese_format::{DbTime, PageNumber, PageSize};
+use jetcell_sync::Arc;
+use jetcell_vfs::IoBuffer;
+
+use crate::Result;
+use crate::btree::Tree;
+use crate::cache::NewPageWrites;
+use crate::space::SpaceLock;
+
+/// Transfers in flight: enough to keep a device busy.
+const WRITES_IN_FLIGHT: usize = 4;
+/// Bytes of the largest extent. A small tree gets extents of an eighth of its size.
+const LARGEST_EXTENT: usize = 64 << 20;
+
+/// Writes the pages of one tree. Each page is placed in the transfer that it belongs to, and a transfer is submitted when
+/// all its pages are sealed.
+pub(super) struct PageWriter {
+    tree: Arc<Tree>,
+    /// The time of change of all pages: not above the durable log.
+    time: Option<DbTime>,
+    /// The part of the newest extent that is not used yet.
+    rest: Option<Extent>,
+    transfer_pages: u32,
+    /// Transfers that are being filled, by page.
+    open: VecDeque<OpenTransfer>,
+    writes: Arc<NewPageWrites>,
+    /// Pages that have got a number.
+    pub pages: u64,
+    first: Option<PageNumber>,
+}
+
+/// A transfer that is being filled.
+struct OpenTransfer {
+    first: PageNumber,
+    buffer: IoBuffer,
+    used: u32,
+    sealed: u32,
+}
+
+impl PageWriter {
+    pub fn new(tree: Arc<Tree>, transfer_bytes: usize) -> PageWriter {
+        let size = tree.file.page_size.bytes();
+        PageWriter {
+            tree,
+            time: None,
+            rest: None,
+            transfer_pages: (transfer_bytes / size).clamp(1, LARGEST_EXTENT / size) as u32,
+            open: VecDeque::new(),
+            writes: Arc::default(),
+            pages: 0,
+            first: None,
+        }
+    }
+
+    pub fn page_size(&self) -> PageSize {
+        self.tree.file.page_size
+    }
+
+    /// The first page that was written.
+    pub fn first(&self) -> Option<PageNumber> {
+        self.first
+    }
+
+    /// The number of the next page. Its bytes are arbitrary until it is formatted.
+    pub fn allocate(&mut self) -> Result<PageNumber> {
+        if let Some(number) = self.take() {
+            return Ok(number);
+        }
+        let file = &self.tree.file;
+        let time = *self.time.get_or_insert_with(|| file.db_time());
+        let largest = (LARGEST_EXTENT / file.page_size.bytes()) as u64;
+        let wanted = (self.pages / 8).clamp(u64::from(self.transfer_pages).min(largest), largest) as u32;
+        let extent = SpaceLock::new(file).add_settled_extent(self.tree.root, wanted)?;
+        // After a crash, the rollback finds the extent and pages that are torn, and the time of the database is not below
+        // that of the pages: the allocation has a later one.
+        file.log.flush(file.log.tail())?;
+        debug_assert!(file.db_time() > time);
+        self.rest = Some(extent);
+        self.take().ok_or_else(|| crate::Error::Internal("a new extent has no pages".to_string()))
+    }
+
+    /// A page of the current extent, and its place in a transfer.
+    fn take(&mut self) -> Option<PageNumber> {
+        let rest = self.rest.as_mut().filter(|rest| rest.count > 0)?;
+        let number = rest.first();
+        let left = rest.count;
+        rest.count -= 1;
+        let size = self.page_size().bytes();
+        let follows = self.open.back().is_some_and(|open| {
+            open.first.plus(open.used) == number && (open.used as usize) < open.buffer.len() / size
+        });
+        if !follows {
+            let pages = self.transfer_pages.min(left) as usize;
+            let buffer = self.writes.buffer(pages * size, WRITES_IN_FLIGHT);
+            self.open.push_back(OpenTransfer { first: number, buffer, used: 0, sealed: 0 });
+        }
+        if let Some(open) = self.open.back_mut() {
+            open.used += 1;
+        }
+        self.first = self.first.or(Some(number));
+        self.pages += 1;
+        Some(number)
+    }
+
+    fn place(&mut self, number: PageNumber) -> Option<(usize, &mut [u8])> {
+        let size = self.page_size().bytes();
+        let inside =
+            |open: &OpenTransfer| (open.first.get()..open.first.get() + open.used).contains(&number.get());
+        let at = self.open.iter().rposition(inside)?;
+        let open = &mut self.open[at];
+        let offset = (number.get() - open.first.get()) as usize * size;
+        Some((at, &mut open.buffer[offset..offset + size]))
+    }
+
+    /// The bytes of a page that has a number and is not sealed yet.
+    pub fn page(&mut self, number: PageNumber) -> Result<&mut [u8]> {
+        let missing = || crate::Error::Internal(format!("page {number} is not being built"));
+        self.place(number).map(|(_, bytes)| bytes).ok_or_else(missing)
+    }
+
+    /// Completes a page. Its transfer is submitted when all its pages are complete.
+    pub fn seal(&mut self, number: PageNumber) -> Result<()> {
+        let (size, time) = (self.page_size(), self.time.unwrap_or_default());
+        let missing = || crate::Error::Internal(format!("page {number} is not being built"));
+        let (at, bytes) = self.place(number).ok_or_else(missing)?;
+        let mut page = PageMut::new(bytes, size);
+        page.set_db_time(time);
+        page.set_flags(page.as_page().flags().with_next_flush_type());
+        debug_assert_eq!(ese_format::page::validate(bytes, size), Ok(()), "page {number} is malformed");
+        debug_assert!(Page::new(bytes, size).node_count() > 0, "page {number} is empty");
+        seal_page(bytes, size, number);
+        let open = &mut self.open[at];
+        open.sealed += 1;
+        if open.sealed as usize == open.buffer.len() / size.bytes() {
+            self.submit(at)?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, at: usize) -> Result<()> {
+        let size = self.page_size().bytes();
+        let Some(OpenTransfer { first, mut buffer, used, .. }) = self.open.remove(at) else { return Ok(()) };
+        if used as usize * size < buffer.len() {
+            let mut part = IoBuffer::zeroed(used as usize * size);
+            part.copy_from_slice(&buffer[..used as usize * size]);
+            buffer = part;
+        }
+        let file = &self.tree.file;
+        file.cache.write_new_pages(file.file_id, first, buffer, &self.writes)
+    }
+
+    /// Writes the rest, waits for all writes, and returns the pages that were not used to the database. All pages must be sealed. They are
+    /// durable after the next sync of the file.
+    pub fn complete(&mut self) -> Result<()> {
+        while !self.open.is_empty() {
+            self.submit(0)?;
+        }
+        self.writes.wait()?;
+        if let Some(rest) = self.rest.take().filter(|rest| rest.count > 0) {
+            SpaceLock::new(&self.tree.file).return_settled(self.tree.root, rest)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PageWriter {
+    /// The pages may get another owner when this returns.
+    fn drop(&mut self) {
+        if self.writes.wait().is_err() {
+            let file = &self.tree.file;
+            // A failed write can leave half a page. The rollback looks for such pages.
+            file.unsettled.add_all_until(file.file_pages().unwrap_or(u32::MAX));
+        }
+    }
+}

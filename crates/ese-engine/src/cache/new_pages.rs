@@ -1,0 +1,88 @@
+//! Writes of new pages past the cache, in large transfers.
+//!
+//! The pages have no frame, no deltas and no log record, so none of the rules of [`write_back`](super::write_back) applies to
+//! them: the caller makes them durable before a record refers to them.
+
+use ese_format::PageNumber;
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use super::in_flight::InFlight;
+use super::{Cache, FileId};
+use crate::{Error, Result};
+
+/// The writes of one writer of new pages that have not completed, and their buffers.
+#[derive(Default)]
+pub(crate) struct NewPageWrites {
+    in_flight: InFlight,
+    free: Mutex<Vec<IoBuffer>>,
+    failed: Mutex<Option<Error>>,
+}
+
+impl NewPageWrites {
+    /// A buffer of `bytes`, as soon as fewer than `most` writes are in flight.
+    pub fn buffer(&self, bytes: usize, most: usize) -> IoBuffer {
+        self.in_flight.wait_below(most.max(1));
+        let mut free = self.free.lock();
+        let reused = free.iter().position(|buffer| buffer.len() == bytes).map(|at| free.swap_remove(at));
+        drop(free);
+        reused.unwrap_or_else(|| IoBuffer::zeroed(bytes))
+    }
+
+    /// Fails if a write has failed.
+    pub fn check(&self) -> Result<()> {
+        self.failed.lock().clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits for all writes. Fails if one has failed.
+    pub fn wait(&self) -> Result<()> {
+        self.in_flight.wait();
+        self.check()
+    }
+}
+
+impl Cache {
+    /// Starts to write new pages: those in `buffer`, sealed, from page `first` on. A write that fails changes nothing but the
+    /// outcome of `writes`, because nothing refers to the pages yet.
+    pub(crate) fn write_new_pages(
+        &self,
+        file: FileId,
+        first: PageNumber,
+        buffer: IoBuffer,
+        writes: &Arc<NewPageWrites>,
+    ) -> Result<()> {
+        self.shared.check()?;
+        writes.check()?;
+        let attached = self.shared.file(file)?;
+        let Some(_active) = attached.in_flight.enter() else {
+            return Err(Error::Usage(format!("{} is being detached", attached.file.path().display())));
+        };
+        let count = (buffer.len() / self.page_size.bytes()) as u32;
+        let pages = (0..count).map(|index| first.plus(index));
+        debug_assert!(
+            !pages.clone().any(|page| self.resident(super::PageKey { file, page }).is_some()),
+            "a new page from {first} on is in the cache"
+        );
+        attached.announced.about_to_write(pages);
+        attached.in_flight.begin(1);
+        writes.in_flight.begin(1);
+        let (of_file, of_writer) = (attached.clone(), writes.clone());
+        let done = move |result: std::io::Result<()>, buffer| {
+            if let Err(error) = result {
+                let error = Error::io(of_file.file.path(), &error);
+                of_writer.failed.lock().get_or_insert(error);
+            }
+            of_writer.free.lock().push(buffer);
+            of_writer.in_flight.end(1);
+            of_file.in_flight.end(1);
+        };
+        attached.file.submit(vec![Transfer {
+            kind: TransferKind::Write,
+            offset: self.page_size.offset_of(first),
+            buffer,
+            reason: IoReason::BulkLoad,
+            done: Box::new(done),
+        }]);
+        Ok(())
+    }
+}

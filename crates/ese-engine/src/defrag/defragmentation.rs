@@ -1,0 +1,422 @@
+//! The defragmentation of one database, step by step.
+
+use std::time::Duration;
+
+use ese_format::TreeId;
+use jetcell_sync::atomic::{AtomicBool, Ordering};
+use jetcell_sync::{Arc, Mutex};
+
+use super::options::DefragOptions;
+use super::state::{DefragKeeper, DefragPosition, DefragProgress, DefragState};
+use crate::btree::{CompactRules, Tree};
+use crate::catalog::{CatalogTree, SystemTables};
+use crate::events::{DefragEvent, DefragReport, EventKind};
+use crate::pace::{CleanPageWait, Pace, WaitNews};
+use crate::storage::DatabaseFile;
+use crate::transaction::{Services, View};
+use crate::{Error, Result};
+
+/// Leaves of one step. They are read ahead together.
+pub(super) const LEAVES_PER_STEP: usize = 32;
+
+/// The state is stored after so many leaves, as in ESE, and after so much time.
+const LEAVES_PER_SAVE: u64 = 500;
+const SAVE_AFTER: Duration = Duration::from_secs(5);
+
+/// Time between the beginnings of two passes, as in ESE.
+const PASS_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// How long it waits for its turn, for the end of a backup, or for clean pages, before it asks again.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// How long it waits for its window before it looks at the clock again.
+const WINDOW_WAIT: Duration = Duration::from_secs(60);
+
+/// Pages whose writes it starts each time that most of the cache is dirty.
+const CLEANED_PAGES: usize = 256;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// The online defragmentation of one database.
+pub(crate) struct Defragmentation {
+    file: Arc<DatabaseFile>,
+    services: Arc<Services>,
+    tables: Arc<SystemTables>,
+    /// Held during a step.
+    work: Mutex<Option<Work>>,
+    /// Tells the step to end early.
+    stop: AtomicBool,
+    progress: Mutex<DefragProgress>,
+}
+
+struct Work {
+    options: DefragOptions,
+    keeper: Option<Box<dyn DefragKeeper>>,
+    pace: Pace,
+    /// Time at which the next step may begin.
+    due: Duration,
+    /// The pass so far, and its next place. `None` before a pass has begun.
+    state: DefragState,
+    /// The trees of the pass that are not done, the next one last. `None`: the catalog has not been read yet.
+    trees: Option<Vec<CatalogTree>>,
+    /// How long the pass has run.
+    ran: Duration,
+    /// Leaves of the pass, and how long it had run, when its state was stored.
+    saved: (u64, Duration),
+    /// It has not begun to work in this window.
+    suspended: bool,
+    clean_pages: CleanPageWait,
+}
+
+impl Defragmentation {
+    pub fn new(
+        file: Arc<DatabaseFile>,
+        services: Arc<Services>,
+        tables: Arc<SystemTables>,
+    ) -> Defragmentation {
+        Defragmentation {
+            file,
+            services,
+            tables,
+            work: Mutex::default(),
+            stop: AtomicBool::default(),
+            progress: Mutex::default(),
+        }
+    }
+
+    /// Progress since the database was attached.
+    pub fn progress(&self) -> DefragProgress {
+        self.progress.lock().clone()
+    }
+
+    /// Starts it. Returns `false` if it is running already.
+    pub fn begin(&self, options: DefragOptions, keeper: Option<Box<dyn DefragKeeper>>) -> Result<bool> {
+        let mut slot = self.work.lock();
+        if slot.is_some() {
+            return Ok(false);
+        }
+        let stored = keeper.as_ref().map_or(Ok(None), |keeper| keeper.load())?;
+        let mut work = Work {
+            pace: Pace::new(self.file.cache.fault_times()),
+            options,
+            keeper,
+            due: self.file.vfs.clock().monotonic(),
+            state: stored.unwrap_or_default(),
+            trees: None,
+            ran: Duration::ZERO,
+            saved: (0, Duration::ZERO),
+            suspended: true,
+            clean_pages: CleanPageWait::default(),
+        };
+        work.ran = Duration::from_secs(work.state.pass.seconds);
+        work.saved = (work.state.pass.pages_visited, work.ran);
+        let mut progress = self.progress.lock();
+        (progress.running, progress.failure) = (true, None);
+        progress.pass = work.state.pass.clone();
+        drop(progress);
+        *slot = Some(work);
+        self.stop.store(false, Ordering::Release);
+        Ok(true)
+    }
+
+    /// Stops it, waits for the current step, and stores the state.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let mut slot = self.work.lock();
+        let Some(mut work) = slot.take() else { return };
+        self.suspend(&mut work);
+        let mut progress = self.progress.lock();
+        progress.pass = work.state.pass;
+        progress.running = false;
+    }
+
+    /// Makes one step if it is due. Returns the time until the next one; `None` if it is not running.
+    pub fn step(&self) -> Result<Option<Duration>> {
+        let mut slot = self.work.lock();
+        let Some(work) = slot.as_mut() else { return Ok(None) };
+        let clock = self.file.vfs.clock();
+        let began = clock.monotonic();
+        let early = work.due.saturating_sub(began);
+        if !early.is_zero() {
+            return Ok(Some(early));
+        }
+        if let Some(wait) = self.must_wait(work) {
+            return Ok(Some(wait));
+        }
+        self.resume(work);
+        let outcome = self.work_on(work);
+        let took = clock.monotonic().saturating_sub(began);
+        work.ran = work.ran.saturating_add(took);
+        let leaves = match outcome {
+            Ok(leaves) => leaves,
+            Err(error) => {
+                work.due = clock.monotonic().saturating_add(work.options.throttle.pause.max(WAIT));
+                return Err(self.failed(error));
+            }
+        };
+        let bytes = leaves * self.file.page_size.bytes();
+        let mut pause = work.pace.pause(&work.options.throttle, bytes, took, self.file.cache.fault_times());
+        work.ran = work.ran.saturating_add(pause);
+        if work.state.position.is_none() {
+            if work.options.single_pass {
+                *slot = None;
+                self.progress.lock().running = false;
+                return Ok(None);
+            }
+            let next = work.state.pass.began_unix_ms + PASS_INTERVAL.as_millis() as i64;
+            pause = pause.max(Duration::from_millis((next - clock.unix_ms()).max(0) as u64));
+        }
+        work.due = clock.monotonic().saturating_add(pause);
+        Ok(Some(pause))
+    }
+
+    /// How long it must wait: its window has not begun, it is the turn of another database, a backup runs, or most of the
+    /// cache is dirty.
+    fn must_wait(&self, work: &mut Work) -> Option<Duration> {
+        let (cache, clock) = (&self.file.cache, self.file.vfs.clock());
+        let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
+        if !closed.is_zero() {
+            self.suspend(work);
+            return Some(closed.min(WINDOW_WAIT));
+        }
+        let turn = work.options.turn.as_ref();
+        if turn.is_some_and(|turn| !turn.take(self.cache_id(), self.file.file_id)) {
+            return Some(WAIT);
+        }
+        if self.services.backup_running.load(Ordering::Acquire) {
+            return Some(WAIT);
+        }
+        let counters = cache.counters();
+        let mostly_dirty = counters.dirty * 2 > counters.frames;
+        match work.clean_pages.note(mostly_dirty, clock.monotonic()) {
+            Some(WaitNews::Paused) => self.report(DefragEvent::Paused),
+            Some(WaitNews::Continued) => self.report(DefragEvent::Continued),
+            None => {}
+        }
+        if mostly_dirty {
+            // A failed write is reported by the cache, to all that use it.
+            let _ = cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
+        }
+        mostly_dirty.then_some(WAIT)
+    }
+
+    /// Begins to work in a window. A pass that was interrupted goes on.
+    fn resume(&self, work: &mut Work) {
+        if !std::mem::take(&mut work.suspended) || work.state.position.is_none() {
+            return;
+        }
+        work.state.pass.invocations += 1;
+        self.describe(work);
+        self.report(DefragEvent::Resumed(work.state.pass.clone()));
+    }
+
+    /// Ends the work in a window.
+    fn suspend(&self, work: &mut Work) {
+        if std::mem::replace(&mut work.suspended, true) {
+            return;
+        }
+        self.release_turn(work);
+        if work.state.position.is_none() {
+            return;
+        }
+        self.describe(work);
+        // Without it, the pass resumes from what was stored before.
+        let _ = self.save(work, true);
+        self.report(DefragEvent::Interrupted);
+    }
+
+    fn release_turn(&self, work: &Work) {
+        if let Some(turn) = &work.options.turn {
+            turn.release(self.cache_id(), self.file.file_id);
+        }
+    }
+
+    fn cache_id(&self) -> usize {
+        Arc::as_ptr(&self.file.cache) as usize
+    }
+
+    fn report(&self, event: DefragEvent) {
+        let database = self.file.path.clone();
+        self.file.events.report(EventKind::Defragmentation { database, event });
+    }
+
+    /// Notes a failure, and reports it unless it is the one before.
+    fn failed(&self, error: Error) -> Error {
+        let what = error.to_string();
+        let mut progress = self.progress.lock();
+        if progress.failure.as_ref() != Some(&what) {
+            progress.failure = Some(what.clone());
+            let error = error.jet_code();
+            self.report(DefragEvent::Failed { error, what });
+        }
+        error
+    }
+
+    /// Brings seconds and days of the pass up to date.
+    fn describe(&self, work: &mut Work) {
+        let pass = &mut work.state.pass;
+        let now = self.file.vfs.clock().unix_ms();
+        pass.seconds = work.ran.as_secs();
+        pass.days = (now - pass.began_unix_ms).max(0) as u64 / DAY_MS as u64 + 1;
+    }
+
+    /// Looks at some leaves. Returns their number.
+    fn work_on(&self, work: &mut Work) -> Result<usize> {
+        let position = match work.state.position.clone() {
+            Some(position) => position,
+            None => self.begin_pass(work),
+        };
+        let trees = match &mut work.trees {
+            Some(trees) => trees,
+            None => {
+                let mut trees = self.tables.all_trees(&View::latest())?;
+                trees.retain(|tree| tree.id >= position.tree);
+                trees.reverse();
+                work.trees.insert(trees)
+            }
+        };
+        let Some(next) = trees.last().cloned() else {
+            self.end_pass(work)?;
+            return Ok(0);
+        };
+        let key = if next.id == position.tree { position.key } else { Vec::new() };
+        let mut leaves = 0;
+        // Trees are removed only while cleanup is paused, so this one stays.
+        let paused = self.services.ended.pause();
+        let position = match self.tables.trees.find(next.root, next.id)? {
+            Some(tree) => {
+                tree.set_density(next.density);
+                self.work_on_tree(work, &tree, key, &mut leaves)?
+            }
+            None => None,
+        };
+        drop(paused);
+        let trees = work.trees.get_or_insert_default();
+        if position.is_none() {
+            trees.pop();
+        }
+        // A pass without trees to come is at its end, and so is one that is resumed there.
+        let after = TreeId(next.id.0.saturating_add(1));
+        let key = position.unwrap_or_default();
+        let tree = if key.is_empty() { trees.last().map_or(after, |tree| tree.id) } else { next.id };
+        work.state.position = Some(DefragPosition { tree, key });
+        {
+            let mut progress = self.progress.lock();
+            progress.tree = Some(tree);
+            progress.pass = work.state.pass.clone();
+            progress.failure = None;
+        }
+        self.save(work, false)?;
+        Ok(leaves)
+    }
+
+    /// Looks at leaves of a tree. Returns the key from which on the tree is done; `None`: all of it.
+    fn work_on_tree(
+        &self,
+        work: &mut Work,
+        tree: &Arc<Tree>,
+        mut key: Vec<u8>,
+        leaves: &mut usize,
+    ) -> Result<Option<Vec<u8>>> {
+        if !key.is_empty() {
+            let ahead = tree.leaves_beside(&key, false, LEAVES_PER_STEP)?;
+            self.file.cache.preread(&ahead.iter().map(|page| self.file.page_key(*page)).collect::<Vec<_>>());
+        }
+        let partial_merges = work.options.partial_merges;
+        while *leaves < LEAVES_PER_STEP && !self.stop.load(Ordering::Acquire) {
+            let oldest = self.services.transactions.oldest_snapshot();
+            let before = Some(&*key).filter(|key| !key.is_empty());
+            let done = match tree.compact_before(before, CompactRules { oldest, partial_merges }) {
+                Ok(Some(done)) => done,
+                Ok(None) => return Ok(None),
+                Err(error) if self.is_damage(&error) => {
+                    self.skip(error);
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
+            match done.failure {
+                Some(error) if self.is_damage(&error) => self.skip(error),
+                Some(error) => return Err(error),
+                None => {}
+            }
+            *leaves += 1;
+            self.count(work, u64::from(done.freed), u64::from(done.partly));
+            key = done.position;
+        }
+        Ok(Some(key))
+    }
+
+    fn count(&self, work: &mut Work, freed: u64, partly: u64) {
+        let pass = &mut work.state.pass;
+        pass.pages_visited += 1;
+        pass.pages_freed += freed;
+        pass.partial_merges += partly;
+        let mut progress = self.progress.lock();
+        progress.pages_visited += 1;
+        progress.pages_freed += freed;
+        progress.partial_merges += partly;
+    }
+
+    /// Whether a page of the database is unreadable or wrong, so that the error would come again.
+    fn is_damage(&self, error: &Error) -> bool {
+        match error {
+            Error::Corrupt { page, .. } => page.is_some(),
+            Error::Io { path, .. } => *path == self.file.path,
+            _ => false,
+        }
+    }
+
+    /// Goes on behind a damaged page.
+    fn skip(&self, error: Error) {
+        self.progress.lock().skipped += 1;
+        self.report(DefragEvent::Failed { error: error.jet_code(), what: error.to_string() });
+    }
+
+    fn begin_pass(&self, work: &mut Work) -> DefragPosition {
+        let total = work.state.pass.total;
+        let began_unix_ms = self.file.vfs.clock().unix_ms();
+        work.state.pass = DefragReport { began_unix_ms, invocations: 1, total, ..DefragReport::default() };
+        work.trees = None;
+        (work.ran, work.saved) = (Duration::ZERO, (0, Duration::ZERO));
+        self.report(DefragEvent::Started);
+        let position = DefragPosition::default();
+        work.state.position = Some(position.clone());
+        position
+    }
+
+    fn end_pass(&self, work: &mut Work) -> Result<()> {
+        self.describe(work);
+        let mut complete = DefragState { pass: work.state.pass.clone(), position: None };
+        complete.pass.add_to_total();
+        if let Some(keeper) = &work.keeper {
+            keeper.save(&complete)?;
+        }
+        work.state = complete;
+        {
+            let mut progress = self.progress.lock();
+            progress.passes += 1;
+            progress.tree = None;
+            progress.pass = work.state.pass.clone();
+        }
+        self.report(DefragEvent::Completed(work.state.pass.clone()));
+        self.release_turn(work);
+        Ok(())
+    }
+
+    /// Stores the state if that is due.
+    fn save(&self, work: &mut Work, now: bool) -> Result<()> {
+        let (leaves, ran) = work.saved;
+        let visited = work.state.pass.pages_visited;
+        let due = visited >= leaves + LEAVES_PER_SAVE || work.ran >= ran.saturating_add(SAVE_AFTER);
+        if !now && !due {
+            return Ok(());
+        }
+        self.describe(work);
+        if let Some(keeper) = &work.keeper {
+            keeper.save(&work.state)?;
+        }
+        work.saved = (visited, work.ran);
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! How fast a maintenance task may work, and the pauses that follow from it.
+
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// The longest pause. ESE: the maximum of `JET_paramDbScanThrottle`.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A wait for clean pages that lasts so long is reported.
+const REPORTED_WAIT: Duration = Duration::from_secs(1);
+
+/// The shortest pause of a task that backs off.
+const SHORTEST_BACK_OFF: Duration = Duration::from_millis(10);
+
+/// The limits of a maintenance task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Throttle {
+    /// Pause after each step, up to 60 s. ESE: `JET_paramDbScanThrottle`.
+    #[doc(alias = "JET_paramDbScanThrottle")]
+    pub pause: Duration,
+    /// The most bytes to read in a second, on average.
+    pub bytes_per_second: Option<u64>,
+    /// While reads of sessions take longer on average, the task doubles its pause after each step, up to 60 s. If no session
+    /// reads, the time of the step itself counts.
+    pub read_latency_target: Option<Duration>,
+}
+
+impl Throttle {
+    /// Only pauses.
+    pub fn pausing(pause: Duration) -> Throttle {
+        Throttle { pause, ..Throttle::default() }
+    }
+
+    /// Checks the limits.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if one is impossible.
+    pub fn check(&self) -> Result<()> {
+        let refused = |what: String| Err(Error::Usage(what));
+        if self.pause > LONGEST_PAUSE {
+            return refused(format!("a pause of {:?} between reads: it must be from 0 to 60 s", self.pause));
+        }
+        if self.bytes_per_second == Some(0) || self.read_latency_target == Some(Duration::ZERO) {
+            return refused("a rate or a latency of 0: the task could never read".to_string());
+        }
+        Ok(())
+    }
+}
+
+/// The pauses of a task.
+pub(crate) struct Pace {
+    /// The pause while reads of sessions are too slow.
+    backed_off: Duration,
+    /// Faults of the cache and the microseconds that they took, at the last step.
+    faults: (u64, u64),
+}
+
+impl Pace {
+    pub fn new(faults: (u64, u64)) -> Pace {
+        Pace { backed_off: Duration::ZERO, faults }
+    }
+
+    /// The pause after a step that read `bytes` and took `took`.
+    pub fn pause(
+        &mut self,
+        throttle: &Throttle,
+        bytes: usize,
+        took: Duration,
+        faults: (u64, u64),
+    ) -> Duration {
+        let mut pause = throttle.pause;
+        if let Some(rate) = throttle.bytes_per_second {
+            let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
+            pause = pause.max(due.saturating_sub(took));
+        }
+        if let Some(target) = throttle.read_latency_target {
+            let (count, us) = (faults.0 - self.faults.0, faults.1 - self.faults.1);
+            self.faults = faults;
+            let slow = us.checked_div(count).map_or(took, Duration::from_micros) > target;
+            self.backed_off = match slow {
+                true => (self.backed_off * 2).clamp(SHORTEST_BACK_OFF, LONGEST_PAUSE),
+                false if self.backed_off < SHORTEST_BACK_OFF => Duration::ZERO,
+                false => self.backed_off / 2,
+            };
+            pause = pause.max(self.backed_off);
+        }
+        pause
+    }
+}
+
+/// Waiting for clean pages: it is reported when it lasts.
+#[derive(Default)]
+pub(crate) struct CleanPageWait {
+    /// Since when most of the cache has been dirty.
+    since: Option<Duration>,
+    reported: bool,
+}
+
+/// What is to be reported about a wait for clean pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitNews {
+    /// The task is paused.
+    Paused,
+    /// It goes on.
+    Continued,
+}
+
+impl CleanPageWait {
+    /// Notes at `now` whether most of the cache is dirty.
+    pub fn note(&mut self, dirty: bool, now: Duration) -> Option<WaitNews> {
+        if !dirty {
+            self.since = None;
+            return std::mem::take(&mut self.reported).then_some(WaitNews::Continued);
+        }
+        let since = *self.since.get_or_insert(now);
+        if self.reported || now.saturating_sub(since) < REPORTED_WAIT {
+            return None;
+        }
+        self.reported = true;
+        Some(WaitNews::Paused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_limits_are_refused() {
+        Throttle::pausing(LONGEST_PAUSE).check().unwrap();
+        let bad = [
+            Throttle::pausing(Duration::from_millis(60_001)),
+            Throttle { bytes_per_second: Some(0), ..Throttle::default() },
+            Throttle { read_latency_target: Some(Duration::ZERO), ..Throttle::default() },
+        ];
+        for throttle in bad {
+            assert!(matches!(throttle.check(), Err(Error::Usage(_))));
+        }
+    }
+
+    #[test]
+    fn a_wait_for_clean_pages_is_reported_once_when_it_lasts() {
+        let mut wait = CleanPageWait::default();
+        let mut note = |dirty, ms| wait.note(dirty, Duration::from_millis(ms));
+        assert_eq!([note(true, 0), note(true, 900), note(false, 950)], [None; 3]);
+        assert_eq!([note(true, 1000), note(true, 1900)], [None; 2]);
+        assert_eq!([note(true, 2000), note(true, 9000)], [Some(WaitNews::Paused), None]);
+        assert_eq!([note(false, 9100), note(false, 9200)], [Some(WaitNews::Continued), None]);
+    }
+
+    #[test]
+    fn the_pause_follows_the_rate_and_backs_off_from_slow_reads() {
+        let ms = Duration::from_millis;
+        let throttle = Throttle {
+            pause: Duration::ZERO,
+            bytes_per_second: Some(1 << 20),
+            read_latency_target: Some(ms(20)),
+        };
+        let mut pace = Pace::new((0, 0));
+        // 256 KiB at 1 MiB/s: a quarter of a second, of which the read took a part.
+        assert_eq!(pace.pause(&throttle, 256 << 10, ms(50), (10, 50_000)), ms(200));
+        let throttle = Throttle { bytes_per_second: None, ..throttle };
+        let mut faults = (10, 50_000);
+        let mut slow = |each_ms: u64| {
+            faults = (faults.0 + 10, faults.1 + 10 * each_ms * 1000);
+            pace.pause(&throttle, 256 << 10, ms(1), faults)
+        };
+        assert_eq!([slow(50), slow(50), slow(50)], [ms(10), ms(20), ms(40)]);
+        assert_eq!([slow(5), slow(5), slow(5), slow(5)], [ms(20), ms(10), ms(5), ms(0)]);
+        for _ in 0..20 {
+            assert!(slow(500) <= LONGEST_PAUSE);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Bulk loads of new tables.
+
+use ese_format::catalog::TableSchema;
+use ese_format::record::{ColumnId, Value};
+use jetcell_sync::Arc;
+use jetcell_sync::atomic::Ordering;
+
+use super::session::{CommitMode, Session};
+use crate::database::Database;
+use crate::error::BackupFault;
+use crate::storage::DatabaseFile;
+use crate::table::{LoadMemory, TableDefinition, TableLoad};
+use crate::transaction::Services;
+use crate::{Error, Result};
+
+/// Settings of a bulk load.
+#[derive(Clone, Debug)]
+pub struct BulkLoadOptions {
+    /// How full the pages of the table and of its indexes become, in percent, 20 to 100. By default the density of each.
+    pub density: Option<u32>,
+    /// Bytes of memory for the sorts of all secondary indexes together: 32 MiB by default, at least 2 MiB for each. What does
+    /// not fit is sorted in a temporary file beside the database, which takes the length of all entries, or twice that.
+    pub sort_bytes: usize,
+    /// Bytes of one write: 1 MiB by default. Each tree that is being built has up to six buffers of this size.
+    pub transfer_bytes: usize,
+}
+
+impl Default for BulkLoadOptions {
+    fn default() -> BulkLoadOptions {
+        BulkLoadOptions { density: None, sort_bytes: 32 << 20, transfer_bytes: 1 << 20 }
+    }
+}
+
+/// How far a bulk load is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BulkLoadProgress {
+    /// Rows that were added.
+    pub rows: u64,
+    /// Pages that were filled, of the table, its long values and its indexes.
+    pub pages: u64,
+    /// Bytes of entries of secondary indexes for which pages will be filled at the end.
+    pub entry_bytes: u64,
+}
+
+/// The bulk load of a new table: rows in the order of their keys become full pages, which are written once, in large writes
+/// past the cache. Secondary indexes are sorted in bounded memory, and built at the end.
+///
+/// | moment | after a crash, or if the load is dropped |
+/// | --- | --- |
+/// | before [`BulkLoad::finish`] | as before the load; its space is available again |
+/// | while `finish` runs | as before the load, or all of the table is there |
+/// | after `finish` has returned | all of the table is there |
+///
+/// The load is one transaction, which creates the table. Its pages are not logged: they are durable before the first record
+/// that refers to them. So no other session sees a part of the table, and no checkpoint covers a page that is not durable.
+/// The log has the allocation of extents, which a rollback returns, and a few records at the end.
+///
+/// **Backups.** Logs alone cannot bring the table back. A load makes the databases forget their backups, so that the next
+/// one must be a full one (-560 for others), and copies that follow the log must be made again. Redo on an older copy of
+/// the database ends at the load, with [`Error::PageTime`] or [`Error::Corrupt`]: it never goes on without the pages. While
+/// a load is running, no backup and no freeze can begin.
+///
+/// ```
+/// use ese_engine::*;
+///
+/// # fn main() -> Result<()> {
+/// # let directory = std::env::temp_dir().join(format!("ese-engine-bulk-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory).unwrap();
+/// # let instance = Instance::open(InstanceOptions::new(&directory)?)?;
+/// # let database = instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
+/// let mut session = instance.session();
+/// let definition = TableDefinition {
+///     name: "Squares".into(),
+///     columns: vec![
+///         ColumnDefinition::new("Number", ColumnType::Long),
+///         ColumnDefinition::new("Square", ColumnType::LongLong),
+///     ],
+///     indexes: vec![IndexDefinition::new("ByNumber", &["Number"]).primary()],
+///     ..TableDefinition::default()
+/// };
+/// let mut load = session.bulk_load(&database, &definition, BulkLoadOptions::default())?;
+/// let [number, square] = ["Number", "Square"].map(|name| load.column(name).unwrap());
+/// for n in 0..1000 {
+///     load.push(&[(number, Value::Long(n)), (square, Value::LongLong(i64::from(n) * i64::from(n)))])?;
+/// }
+/// assert!(matches!(load.push(&[(number, Value::Long(7))]), Err(Error::OutOfOrder)));
+/// load.finish()?;
+///
+/// let mut table = session.open_table(&database, "Squares")?;
+/// assert!(table.seek(&mut session, &[Value::Long(30)], Seek::Equal)?);
+/// assert_eq!(table.get(&mut session, square)?, Value::LongLong(900));
+/// # drop((table, session, database));
+/// # instance.shutdown()?;
+/// # std::fs::remove_dir_all(&directory).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+pub struct BulkLoad<'s> {
+    session: &'s mut Session,
+    file: Arc<DatabaseFile>,
+    schema: TableSchema,
+    /// Dropped before the transaction is rolled back: until then, its writes can be in flight.
+    load: Option<TableLoad>,
+    _running: RunningLoad,
+}
+
+/// Counts a load until it is dropped.
+struct RunningLoad(Arc<Services>);
+
+impl RunningLoad {
+    fn begin(services: Arc<Services>) -> Result<RunningLoad> {
+        services.bulk_loads.fetch_add(1, Ordering::SeqCst);
+        let running = RunningLoad(services);
+        match running.0.backup_running.load(Ordering::SeqCst) {
+            false => Ok(running),
+            true => Err(Error::Backup {
+                fault: BackupFault::Running,
+                what: "a backup of the instance is running, and would have a part of the load only; end it first"
+                    .to_string(),
+            }),
+        }
+    }
+}
+
+impl Drop for RunningLoad {
+    fn drop(&mut self) {
+        self.0.bulk_loads.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Session {
+    /// Begins the bulk load of a new table. The session must not be in a transaction, and can do nothing else until the load
+    /// ends. Loads of several sessions, of the same or of other databases, run in parallel.
+    ///
+    /// Errors: the definition is not valid, or the table exists; a backup is running (-505).
+    pub fn bulk_load(
+        &mut self,
+        db: &Arc<Database>,
+        definition: &TableDefinition,
+        options: BulkLoadOptions,
+    ) -> Result<BulkLoad<'_>> {
+        self.check_same_instance(db)?;
+        if self.level() > 0 {
+            return Err(Error::Usage(
+                "a bulk load is a transaction of its own; end this one first".to_string(),
+            ));
+        }
+        if options.density.is_some_and(|percent| !(20..=100).contains(&percent)) {
+            return Err(Error::Usage("the density of a bulk load is 20 to 100 %".to_string()));
+        }
+        let running = RunningLoad::begin(self.active.services().clone())?;
+        // A scan that overwrites deleted data would change pages before they are durable.
+        db.scan.wait_for_step();
+        self.begin()?;
+        let BulkLoadOptions { density, sort_bytes, transfer_bytes } = options;
+        let begun = self.create_table(db, definition).and_then(|()| {
+            let state = db.tables.open(self.active.services(), &self.active.view(), &definition.name)?;
+            let schema = state.schema.clone();
+            Ok((schema, TableLoad::new(state, density, LoadMemory { sort_bytes, transfer_bytes })))
+        });
+        match begun {
+            Ok((schema, load)) => {
+                let file = db.file.clone();
+                Ok(BulkLoad { session: self, file, schema, load: Some(load), _running: running })
+            }
+            Err(error) => {
+                // The first error says more.
+                let _ = self.rollback();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl BulkLoad<'_> {
+    /// The table's definition.
+    pub fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    /// The column with this name. ASCII letters match in either case.
+    pub fn column(&self, name: &str) -> Option<ColumnId> {
+        self.schema.column_named(name).map(|column| column.id)
+    }
+
+    /// Adds a row. Its primary key must be above that of the row before; a table without primary index takes any order.
+    ///
+    /// Errors: [`Error::OutOfOrder`] and [`Error::KeyDuplicate`] refuse this row, and the load can go on; insert it with
+    /// [`Table::insert`](crate::Table::insert) after the load. So does [`Error::Usage`]. After any other error the load
+    /// cannot be finished.
+    pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
+        match &mut self.load {
+            Some(load) => load.push(row),
+            None => Err(Error::Usage("the load has ended".to_string())),
+        }
+    }
+
+    /// How far the load is.
+    pub fn progress(&self) -> BulkLoadProgress {
+        let load = self.load.as_ref();
+        load.map_or_else(BulkLoadProgress::default, |load| BulkLoadProgress {
+            rows: load.rows,
+            pages: load.pages(),
+            entry_bytes: load.entry_bytes(),
+        })
+    }
+
+    /// Ends the load. When this returns, the table is durable, and all sessions see it.
+    ///
+    /// Errors: [`Error::KeyDuplicate`] if two rows have the same key in a unique secondary index; disk full; a failed write.
+    /// Then nothing of the load is left.
+    pub fn finish(self) -> Result<BulkLoadProgress> {
+        self.finish_with(|_| true)
+    }
+
+    /// Like [`BulkLoad::finish`]. `goes_on` gets the progress while indexes are built; if it returns `false`, the result is
+    /// [`Error::Cancelled`], and nothing of the load is left.
+    pub fn finish_with(
+        mut self,
+        mut goes_on: impl FnMut(&BulkLoadProgress) -> bool,
+    ) -> Result<BulkLoadProgress> {
+        let Some(load) = self.load.take() else {
+            return Err(Error::Usage("the load has ended".to_string()));
+        };
+        let mut progress = BulkLoadProgress::default();
+        load.complete(&mut |rows, pages| {
+            progress = BulkLoadProgress { rows, pages, entry_bytes: 0 };
+            goes_on(&progress)
+        })?;
+        self.session.commit(CommitMode::Durable)?;
+        Ok(progress)
+    }
+}
+
+impl Drop for BulkLoad<'_> {
+    /// Undoes a load that was not finished.
+    fn drop(&mut self) {
+        // No write may be in flight when the pages get another owner.
+        self.load = None;
+        if self.session.level() > 0 {
+            // A power failure behind the rollback must not tear them: no code would look at them again. If this fails, the
+            // cache refuses further changes, and so the rollback is left to recovery.
+            let _ = self.file.cache.sync_file(self.file.file_id);
+            // If it fails, the session repeats it when it is dropped, and then recovery does.
+            let _ = self.session.rollback();
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Extents whose pages may be written past the cache.
+
+use ese_format::PageNumber;
+use ese_format::space::Extent;
+
+use super::allocate::{SpaceLock, SpaceTrees};
+use super::extents::{self, Found};
+use crate::pages::{AtomicGroup, Attempt, Shape, Stop, group};
+use crate::{Error, Result};
+
+impl SpaceLock<'_> {
+    /// Adds an extent of at most `pages` settled pages to the tree: nothing else will read or write them
+    /// (`UnsettledPages`). The tree owns them, and they are not available: the caller uses them, or returns them with
+    /// [`SpaceLock::return_settled`]. No latch may be held.
+    pub fn add_settled_extent(&self, root: PageNumber, pages: u32) -> Result<Extent> {
+        let (owners, system) = self.owners(root)?;
+        loop {
+            let mut added = None;
+            group::run(self.file, false, |group| {
+                added = self.take_settled(group, &system, &owners, pages)?;
+                Ok(())
+            })?;
+            match added {
+                Some(extent) => return Ok(extent),
+                None => self.grow_file(&system, pages)?,
+            }
+        }
+    }
+
+    /// Returns pages that [`SpaceLock::add_settled_extent`] added and that were not written: to the root of the database, where
+    /// the next extent can have them, or to the tree, if its owned extents would have to be split for that.
+    pub fn return_settled(&self, root: PageNumber, extent: Extent) -> Result<()> {
+        let (owners, system) = self.owners(root)?;
+        let mut full = false;
+        let returned = group::run(self.file, false, |group| {
+            for owner in &owners {
+                let mut spare = |_: &mut AtomicGroup| {
+                    full = true;
+                    Err(Stop::Failed(Error::Internal("a leaf of owned extents is full".to_string())))
+                };
+                if let Some(found) = extents::find(group, &owner.owned, extent.last, |_| true)? {
+                    take_part(group, &owner.owned, &found, extent, &mut spare)?;
+                }
+            }
+            self.free_new(group, &system, extent)
+        });
+        match full {
+            true => group::run(self.file, false, |group| self.free_new(group, &owners[0], extent)),
+            false => returned,
+        }
+    }
+
+    /// The space trees of a tree and of those above it, and those of the root of the database.
+    fn owners(&self, root: PageNumber) -> Result<(Vec<SpaceTrees>, SpaceTrees)> {
+        let mut owners = vec![self.trees(root)?];
+        while let Some(parent) = owners.last().and_then(|owner| owner.parent) {
+            owners.push(self.trees(parent)?);
+        }
+        match owners.pop() {
+            Some(system) if !owners.is_empty() => Ok((owners, system)),
+            _ => Err(Error::Internal("the root of a database takes no extents".to_string())),
+        }
+    }
+
+    /// Takes an extent from the root of the database, for the first of the `owners`, each of which is below the next one.
+    fn take_settled(
+        &self,
+        group: &mut AtomicGroup,
+        system: &SpaceTrees,
+        owners: &[SpaceTrees],
+        pages: u32,
+    ) -> Attempt<Option<Extent>> {
+        let least = (pages / 4).max(1);
+        let mut run = None;
+        let found = extents::find(group, &system.available, PageNumber::fixed(1), |extent| {
+            run = self.file.unsettled.settled_run(extent, least, pages);
+            run.is_some()
+        })?;
+        let (Some(found), Some(mut extent)) = (found, run) else { return Ok(None) };
+        let mut spare = |group: &mut AtomicGroup| self.take_page(group, system);
+        take_part(group, &system.available, &found, extent, &mut spare)?;
+        for owner in owners.iter().rev() {
+            extent = self.own(group, owner, extent)?;
+        }
+        Ok(Some(extent))
+    }
+}
+
+/// Takes a part of an extent out of a space tree. Pages for a split of the space tree come from `spare`.
+fn take_part(
+    group: &mut AtomicGroup,
+    tree: &Shape,
+    found: &Found,
+    part: Extent,
+    spare: &mut dyn FnMut(&mut AtomicGroup) -> Attempt<PageNumber>,
+) -> Attempt<()> {
+    let before = part.first().get() - found.extent.first().get();
+    let behind = found.extent.last.get() - part.last.get();
+    match behind {
+        0 => extents::remove(group, tree, found)?,
+        _ => extents::resize(group, tree, found, behind)?,
+    }
+    match before {
+        0 => Ok(()),
+        _ => extents::insert(group, tree, Extent::starting_at(found.extent.first(), before), spare),
+    }
+}

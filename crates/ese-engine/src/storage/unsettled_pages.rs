@@ -1,0 +1,111 @@
+//! Pages that a write past the cache must not use yet.
+//!
+//! A page that was in use since the database was attached can still have a frame in the cache, an image in the side file of
+//! torn-page protection, and records that redo would apply to it. All other available pages are settled: nothing but their
+//! owner will read or write them, so they may be written without a log record.
+
+use std::collections::BTreeMap;
+
+use ese_format::PageNumber;
+use ese_format::space::Extent;
+use jetcell_sync::Mutex;
+
+/// The available pages of one database that are not settled.
+#[derive(Default)]
+pub(crate) struct UnsettledPages(Mutex<Unsettled>);
+
+#[derive(Default)]
+struct Unsettled {
+    /// All pages up to this one.
+    until: u32,
+    /// First and last pages of extents, which do not overlap.
+    extents: BTreeMap<u32, u32>,
+}
+
+impl UnsettledPages {
+    /// The pages of this extent were in use.
+    pub fn add(&self, extent: Extent) {
+        let extents = &mut self.0.lock().extents;
+        let (mut first, mut last) = (extent.first().get(), extent.last.get());
+        // An extent that overlaps or touches it begins at most one page behind it.
+        while let Some((&other, &end)) = extents.range(..=last.saturating_add(1)).next_back()
+            && end.saturating_add(1) >= first
+        {
+            extents.remove(&other);
+            (first, last) = (first.min(other), last.max(end));
+        }
+        extents.insert(first, last);
+    }
+
+    /// Any page up to this one may have been in use.
+    pub fn add_all_until(&self, last: u32) {
+        let mut state = self.0.lock();
+        state.until = state.until.max(last);
+        state.extents = state.extents.split_off(&last.saturating_add(1));
+    }
+
+    /// The last page of which it is unknown whether it was in use.
+    pub fn until(&self) -> u32 {
+        self.0.lock().until
+    }
+
+    /// The first run of settled pages in `extent`: at least `least`, and at most `most`.
+    pub fn settled_run(&self, extent: &Extent, least: u32, most: u32) -> Option<Extent> {
+        let state = self.0.lock();
+        let last = extent.last.get();
+        let mut first = extent.first().get().max(state.until.saturating_add(1));
+        if let Some((_, &end)) = state.extents.range(..=first).next_back() {
+            first = first.max(end.saturating_add(1));
+        }
+        while first <= last {
+            let next = state.extents.range(first..=last).next();
+            let end = next.map_or(last, |(&next, _)| next - 1);
+            let count = (end + 1).saturating_sub(first);
+            if count >= least.max(1) {
+                return PageNumber::new(first).map(|first| Extent::starting_at(first, count.min(most)));
+            }
+            first = next.map_or(last, |(_, &end)| end).saturating_add(1);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn extent(first: u32, count: u32) -> Extent {
+        Extent::starting_at(PageNumber::fixed(first), count)
+    }
+
+    proptest! {
+        #[test]
+        fn runs_have_no_page_that_was_in_use(
+            until in 0..20u32, used in prop::collection::vec((1..200u32, 1..20u32), 0..12),
+            first in 1..200u32, count in 1..60u32, least in 1..8u32, more in 0..20u32,
+        ) {
+            let pages = UnsettledPages::default();
+            let mut model = BTreeSet::new();
+            pages.add_all_until(until);
+            model.extend(1..=until);
+            for (first, count) in used {
+                pages.add(extent(first, count));
+                model.extend(first..first + count);
+            }
+            let most = least + more;
+            let found = pages.settled_run(&extent(first, count), least, most);
+            let free = |page: u32| (first..first + count).contains(&page) && !model.contains(&page);
+            let begins = (first..first + count).find(|&page| (page..page + least).all(free));
+            prop_assert_eq!(found.map(|found| found.first().get()), begins);
+            if let Some(found) = found {
+                prop_assert!(found.count >= least && found.count <= most);
+                prop_assert!((found.first().get()..=found.last.get()).all(free));
+                prop_assert!(found.count == most || !free(found.last.get() + 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The bulk load of one table: rows become nodes of its trees.
+
+use std::ops::Range;
+
+use ese_format::index_entries::{index_keys, primary_key};
+use ese_format::key::Key;
+use ese_format::long_value::{LongValueId, LongValueRoot, encode_chunk};
+use ese_format::record::{ColumnId, Record, Value};
+use jetcell_sync::Arc;
+
+use super::TableState;
+use super::rows::{new_record, usage};
+use crate::btree::Tree;
+use crate::bulk::{BuiltTree, NodeSorter, SortedNode, TreeBuilder, link};
+use crate::{Error, Result};
+
+/// Memory of a load.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadMemory {
+    /// Bytes of the sorts of all indexes together.
+    pub sort_bytes: usize,
+    /// Bytes of one write.
+    pub transfer_bytes: usize,
+}
+
+/// The bulk load of a new table that no other session sees.
+pub(crate) struct TableLoad {
+    state: Arc<TableState>,
+    memory: LoadMemory,
+    density: Option<u32>,
+    records: TreeBuilder,
+    long_values: Option<TreeBuilder>,
+    of_row: LongValues,
+    /// One sort for each secondary index.
+    entries: Vec<NodeSorter>,
+    row: Vec<u8>,
+    pub rows: u64,
+    /// Why the load cannot be completed.
+    failed: Option<Error>,
+}
+
+/// Long values of the current row.
+#[derive(Default)]
+struct LongValues {
+    bytes: Vec<u8>,
+    /// Number and place of each value.
+    values: Vec<(LongValueId, Range<usize>)>,
+}
+
+impl LongValues {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.values.clear();
+    }
+
+    fn get(&self, id: LongValueId) -> Option<Vec<u8>> {
+        let (_, range) = self.values.iter().find(|(other, _)| *other == id)?;
+        self.bytes.get(range.clone()).map(<[u8]>::to_vec)
+    }
+
+    /// Gives a value its number. Its nodes are added when the record is.
+    fn store(&mut self, state: &TableState, value: &[u8]) -> Result<LongValueId> {
+        if value.len() > i32::MAX as usize {
+            return Err(Error::Usage("a value has at most 2147483647 bytes".to_string()));
+        }
+        let tree = state.long_values.get();
+        let tree = tree.ok_or_else(|| Error::Internal("the table has no long-value tree".to_string()))?;
+        let id = state.next_long_value(tree)?;
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.values.push((id, start..self.bytes.len()));
+        Ok(id)
+    }
+
+    /// Adds the nodes of the values. Their numbers ascend, so the nodes are in order.
+    fn append_to(&self, builder: &mut TreeBuilder, chunk_size: usize) -> Result<()> {
+        for (id, range) in &self.values {
+            let value = self.bytes.get(range.clone()).unwrap_or_default();
+            builder.append(&id.root_key(), &LongValueRoot::new(value.len() as u32).encode())?;
+            for (at, chunk) in value.chunks(chunk_size).enumerate() {
+                builder.append(&id.chunk_key((at * chunk_size) as u32), &encode_chunk(chunk, at))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TableLoad {
+    pub fn new(state: Arc<TableState>, density: Option<u32>, memory: LoadMemory) -> TableLoad {
+        let records =
+            TreeBuilder::new(&state.tree, density.unwrap_or(state.schema.density), memory.transfer_bytes);
+        let of_tree = |tree: &Arc<Tree>| TreeBuilder::new(tree, 100, memory.transfer_bytes);
+        let file = &state.tree.file;
+        let share = memory.sort_bytes / state.indexes.len().max(1);
+        let sorter = |tree: &Tree| {
+            let mut name = file.path.clone().into_os_string();
+            name.push(format!(".{}.sort", tree.id.0));
+            NodeSorter::new(file.vfs.clone(), name.into(), share)
+        };
+        TableLoad {
+            records,
+            long_values: state.long_values.get().map(of_tree),
+            of_row: LongValues::default(),
+            entries: state.indexes.iter().map(|entry| sorter(&entry.tree)).collect(),
+            row: Vec::new(),
+            rows: 0,
+            failed: None,
+            density,
+            memory,
+            state,
+        }
+    }
+
+    /// Pages so far.
+    pub fn pages(&self) -> u64 {
+        self.records.pages() + self.long_values.as_ref().map_or(0, TreeBuilder::pages)
+    }
+
+    /// Bytes of the entries of indexes.
+    pub fn entry_bytes(&self) -> u64 {
+        self.entries.iter().map(|sorter| sorter.bytes).sum()
+    }
+
+    /// Adds a row. A row that is refused leaves the load as it was.
+    pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)?;
+        let (state, of_row) = (&self.state, &mut self.of_row);
+        of_row.clear();
+        let memory = std::mem::take(&mut self.row);
+        let bytes = new_record(state, row, memory, of_row, LongValues::store)?;
+        let (record, schema) = (Record::new(&bytes, state.tree.file.page_size), &state.schema);
+        let mut source = |id: LongValueId| of_row.get(id);
+        let key = match schema.primary_index() {
+            Some(index) => primary_key(schema, index, &record, &mut source).map_err(|e| usage(&e))?.bytes,
+            None => state.next_row()?.to_vec(),
+        };
+        let entries = state.indexes.iter();
+        let keys = entries.map(|entry| index_keys(schema, &entry.index, &record, &mut source));
+        let keys: Vec<Vec<Key>> = keys.collect::<std::result::Result<_, _>>().map_err(|e| usage(&e))?;
+        let added = self.add(&key, &bytes, &keys);
+        self.row = bytes;
+        match added {
+            Err(refused @ (Error::OutOfOrder | Error::KeyDuplicate)) => Err(refused),
+            // A part of the row may be in the trees.
+            Err(error) => {
+                self.failed = Some(error.clone());
+                Err(error)
+            }
+            Ok(()) => {
+                self.rows += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, key: &[u8], record: &[u8], keys: &[Vec<Key>]) -> Result<()> {
+        // Only this call can refuse the row.
+        self.records.append(key, record)?;
+        if let Some(builder) = &mut self.long_values {
+            let size = self.state.tree.file.page_size;
+            self.of_row.append_to(builder, self.state.schema.chunk_size(size))?;
+        }
+        for (sorter, keys) in self.entries.iter_mut().zip(keys) {
+            keys.iter().try_for_each(|entry| sorter.add(&entry.bytes, key))?;
+        }
+        Ok(())
+    }
+
+    /// Builds the indexes, makes all pages durable, and makes them a part of the trees. `goes_on` is asked from time to time,
+    /// with the number of pages, until the load can no longer be stopped.
+    pub fn complete(mut self, goes_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
+        self.failed.take().map_or(Ok(()), Err)?;
+        let file = self.state.tree.file.clone();
+        let mut built: Vec<BuiltTree> = Vec::new();
+        let (rows, mut pages) = (self.rows, self.pages());
+        let entries = std::mem::take(&mut self.entries);
+        for (entry, sorter) in self.state.indexes.iter().zip(entries) {
+            let density = self.density.unwrap_or(entry.index.density);
+            let mut builder = TreeBuilder::new(&entry.tree, density, self.memory.transfer_bytes);
+            let (mut sorted, mut node, mut reported) = (sorter.finish()?, SortedNode::default(), 0);
+            while sorted.next(&mut node)? {
+                builder.append(node.key(), node.data())?;
+                if builder.pages() != reported {
+                    reported = builder.pages();
+                    if !goes_on(rows, pages + reported) {
+                        return Err(Error::Cancelled);
+                    }
+                }
+            }
+            built.push(builder.complete()?);
+            pages += built.last().map_or(0, |tree| tree.pages);
+        }
+        if let Some(builder) = self.long_values.take() {
+            built.push(builder.complete()?);
+        }
+        built.push(self.records.complete()?);
+        if !goes_on(rows, pages) {
+            return Err(Error::Cancelled);
+        }
+        if built.iter().any(|tree| tree.written.is_some()) {
+            file.cache.sync_file(file.file_id)?;
+            file.forget_backups()?;
+        }
+        built.iter().try_for_each(link)
+    }
+}

@@ -1,0 +1,214 @@
+//! When maintenance may run: some hours of some days of the week.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+const MINUTE_MS: i64 = 60_000;
+const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
+const WEEK_MS: i64 = 7 * DAY_MS;
+
+/// 1970-01-01 was a Thursday: so long after a Monday, 0:00, UTC.
+const FIRST_DAY_MS: i64 = 3 * DAY_MS;
+
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+/// A maintenance window: from `start` on, for `length`, on some days of the week.
+///
+/// As text: days, start, length, such as `mon-fri 01:00 4h`, `sat,sun 22:30 90m` or `daily 02:00 3h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaintenanceWindow {
+    /// The days on which it begins; Monday is the lowest bit.
+    days: u8,
+    /// Milliseconds after midnight at which it begins, on one of the days.
+    start_ms: i64,
+    length_ms: i64,
+    /// Offset of the local time from UTC.
+    offset_ms: i64,
+}
+
+impl MaintenanceWindow {
+    /// A window that begins on `days` (Monday is the lowest bit), `start` after midnight UTC.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no day, if it begins a day or more after midnight, or if it is shorter than a minute or
+    /// longer than a day.
+    pub fn new(days: u8, start: Duration, length: Duration) -> Result<MaintenanceWindow> {
+        let refused = |what: &str| Err(Error::Usage(format!("a maintenance window {what}")));
+        let [start_ms, length_ms] =
+            [start, length].map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        if days == 0 || days > 0x7f {
+            return refused("without a day of the week");
+        }
+        if start_ms >= DAY_MS {
+            return refused("must begin between 00:00 and 23:59");
+        }
+        if !(MINUTE_MS..=DAY_MS).contains(&length_ms) {
+            return refused("must be from one minute to 24 hours long");
+        }
+        Ok(MaintenanceWindow { days, start_ms, length_ms, offset_ms: 0 })
+    }
+
+    /// The same window in a time zone that is so many minutes ahead of UTC.
+    pub fn with_offset(self, minutes: i32) -> MaintenanceWindow {
+        MaintenanceWindow { offset_ms: i64::from(minutes) * MINUTE_MS, ..self }
+    }
+
+    /// Part `index` of `count` equal parts, one after the other: for tasks or databases that share the window.
+    pub fn part(self, index: u32, count: u32) -> MaintenanceWindow {
+        let count = i64::from(count.max(1));
+        let index = i64::from(index).min(count - 1);
+        let at = |index: i64| self.length_ms * index / count;
+        let (start_ms, length_ms) = (self.start_ms + at(index), at(index + 1) - at(index));
+        MaintenanceWindow { start_ms, length_ms, ..self }
+    }
+
+    /// How long maintenance must wait at this time, in milliseconds since 1970 UTC; zero within the window.
+    pub fn wait(&self, unix_ms: i64) -> Duration {
+        let of_week = (unix_ms + self.offset_ms + FIRST_DAY_MS).rem_euclid(WEEK_MS);
+        let days = (0..7).filter(|day| self.days >> day & 1 == 1);
+        let until = days.map(|day| {
+            let begins = day * DAY_MS + self.start_ms;
+            // Since the last beginning on this day of the week.
+            let since = (of_week - begins).rem_euclid(WEEK_MS);
+            if since < self.length_ms { 0 } else { WEEK_MS - since }
+        });
+        Duration::from_millis(until.min().unwrap_or(0) as u64)
+    }
+}
+
+impl FromStr for MaintenanceWindow {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<MaintenanceWindow> {
+        let wrong = || {
+            Error::Usage(format!(
+                "{text:?} is not a maintenance window: write days, start and length, such as 'mon-fri 01:00 4h'"
+            ))
+        };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [days, start, length] = words[..] else { return Err(wrong()) };
+        let (hours, minutes) = start.split_once(':').ok_or_else(wrong)?;
+        let [hours, minutes] =
+            [hours, minutes].map(|part| part.parse::<u64>().ok().filter(|_| part.len() == 2));
+        let (hours, minutes) = hours.zip(minutes).filter(|(_, minutes)| *minutes < 60).ok_or_else(wrong)?;
+        let split = length.len().saturating_sub(1);
+        let (number, unit) = length.split_at_checked(split).ok_or_else(wrong)?;
+        let unit_minutes = match unit {
+            "h" => 60,
+            "m" => 1,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let minutes_to = |minutes: u64| Duration::from_secs(minutes.saturating_mul(60));
+        MaintenanceWindow::new(
+            days_of(days).ok_or_else(wrong)?,
+            minutes_to(hours * 60 + minutes),
+            minutes_to(number.saturating_mul(unit_minutes)),
+        )
+    }
+}
+
+/// The days of a list such as `mon-wed,sun`.
+fn days_of(text: &str) -> Option<u8> {
+    if text == "daily" {
+        return Some(0x7f);
+    }
+    let number = |name: &str| DAYS.iter().position(|day| *day == name);
+    let mut days = 0;
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        let count = (last + 7 - first) % 7 + 1;
+        (0..count).for_each(|day| days |= 1 << ((first + day) % 7));
+    }
+    Some(days)
+}
+
+impl fmt::Display for MaintenanceWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days: Vec<&str> = (0..7).filter(|day| self.days >> day & 1 == 1).map(|day| DAYS[day]).collect();
+        let days = if days.len() == 7 { "daily".to_string() } else { days.join(",") };
+        let (start, length) = (self.start_ms / MINUTE_MS, self.length_ms / MINUTE_MS);
+        write!(f, "{days} {:02}:{:02} ", start / 60, start % 60)?;
+        if length % 60 == 0 { write!(f, "{}h", length / 60) } else { write!(f, "{length}m") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: i64 = 60 * MINUTE_MS;
+    /// Monday, 2026-11-23, 0:00 UTC.
+    const MONDAY: i64 = 20_780 * DAY_MS;
+
+    fn hours(window: &MaintenanceWindow, unix_ms: i64) -> f64 {
+        window.wait(unix_ms).as_secs_f64() / 3600.0
+    }
+
+    #[test]
+    fn a_window_is_open_from_its_start_to_its_end_on_its_days() {
+        let window: MaintenanceWindow = "mon-wed 01:00 4h".parse().unwrap();
+        let at = |hour: i64| hours(&window, MONDAY + hour * HOUR_MS);
+        assert_eq!([at(0), at(1), at(4), at(5)], [1.0, 0.0, 0.0, 20.0]);
+        // From Wednesday to the next Monday.
+        assert_eq!(at(2 * 24 + 5), 5.0 * 24.0 - 4.0);
+        assert_eq!(window.wait(MONDAY + 5 * HOUR_MS - 1), Duration::ZERO);
+        // Two hours ahead of UTC, it begins two hours earlier.
+        assert_eq!(hours(&window.with_offset(120), MONDAY - HOUR_MS), 0.0);
+    }
+
+    #[test]
+    fn a_window_goes_on_after_midnight_and_into_the_next_week() {
+        let window: MaintenanceWindow = "sun 22:00 6h".parse().unwrap();
+        assert_eq!(hours(&window, MONDAY + 3 * HOUR_MS), 0.0);
+        assert_eq!(hours(&window, MONDAY + 4 * HOUR_MS), 6.0 * 24.0 + 18.0);
+        assert_eq!(hours(&window, MONDAY - 2 * HOUR_MS), 0.0);
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_fill_the_window() {
+        let window: MaintenanceWindow = "daily 23:00 5h".parse().unwrap();
+        let halves = [0, 1].map(|half| window.part(half, 2));
+        for minute in 0..24 * 60 {
+            let now = MONDAY + minute * MINUTE_MS;
+            let open = halves.map(|half| half.wait(now).is_zero());
+            assert_eq!(open[0] || open[1], window.wait(now).is_zero(), "minute {minute}");
+            assert!(!(open[0] && open[1]), "minute {minute}");
+        }
+        assert_eq!(halves[1].wait(MONDAY + HOUR_MS + 30 * MINUTE_MS), Duration::ZERO);
+        assert_eq!(window.part(0, 0), window);
+    }
+
+    #[test]
+    fn text_is_read_and_written() {
+        for text in ["daily 02:00 3h", "mon,tue,wed,thu,fri 01:00 4h", "sat,sun 22:30 90m", "daily 00:00 24h"]
+        {
+            assert_eq!(text.parse::<MaintenanceWindow>().unwrap().to_string(), text);
+        }
+        let wraps: MaintenanceWindow = "fri-mon 01:00 4h".parse().unwrap();
+        assert_eq!(wraps.to_string(), "mon,fri,sat,sun 01:00 4h");
+        for wrong in [
+            "",
+            "daily",
+            "daily 02:00",
+            "noday 02:00 3h",
+            "daily 24:00 3h",
+            "daily 02:60 3h",
+            "daily 2:00 3h",
+            "daily 02:00 0h",
+            "daily 02:00 25h",
+            "daily 02:00 3",
+            "daily 02:00 -3h",
+            "daily 02:00 99999999999999999999h",
+            "mon- 02:00 3h",
+            "daily 02:00 3h x",
+            "daily 02:00 é",
+        ] {
+            assert!(matches!(wrong.parse::<MaintenanceWindow>(), Err(Error::Usage(_))), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Online defragmentation of a database in use: pages are freed, nothing is lost, and a pass resumes where it stopped.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ese_engine::{
+    BackupKind, CommitMode, Database, DefragEvent, DefragOptions, Error, EventKind, Instance,
+    MaintenanceWindow, ScanOptions, Seek, Throttle, WindowAdvice,
+};
+use ese_format::PageNumber;
+use ese_format::record::{ColumnId, Value};
+use jetcell_sync::Arc;
+use jetcell_vfs::{Clock, SimVfs};
+
+use super::maintained::{Heard, check, open};
+use super::recovered::{DATABASES, SIZE, create_one};
+
+const ROWS: i32 = 2000;
+/// Bytes of a value: some rows fit a page.
+const BYTES: usize = 300;
+
+fn stays(row: &i32) -> bool {
+    row % 5 < 2
+}
+
+/// Bytes that nothing compresses.
+fn body(row: i32) -> Value {
+    let mut state = row as u32 + 1;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as u8
+    };
+    Value::Binary((0..BYTES).map(next).collect())
+}
+
+fn one_pass() -> DefragOptions {
+    DefragOptions { single_pass: true, keep_progress: true, ..DefragOptions::default() }
+}
+
+/// A database with pages that cleanup leaves as they are, and that fit in one with their neighbours: of five rows, two stay.
+fn sparse(disk: &SimVfs, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
+    let instance = open(disk, heard);
+    let db = create_one(&instance, DATABASES[0]);
+    let mut session = instance.session();
+    for first in (0..ROWS).step_by(100) {
+        session.begin().unwrap();
+        let mut table = session.open_table(&db, "t").unwrap();
+        for row in first..first + 100 {
+            let value = body(row);
+            table.insert(&mut session, &[(ColumnId(1), Value::Long(row)), (ColumnId(256), value)]).unwrap();
+        }
+        session.commit(CommitMode::Lazy).unwrap();
+        instance.step().unwrap();
+    }
+    for first in (0..ROWS).step_by(100) {
+        session.begin().unwrap();
+        let mut table = session.open_table(&db, "t").unwrap();
+        for row in (first..first + 100).filter(|row| !stays(row)) {
+            assert!(table.seek(&mut session, &[Value::Long(row)], Seek::Equal).unwrap());
+            table.delete(&mut session).unwrap();
+        }
+        session.commit(CommitMode::Lazy).unwrap();
+        instance.step().unwrap();
+    }
+    for _ in 0..100 {
+        instance.flush().unwrap();
+        instance.step().unwrap();
+    }
+    heard.defragmentation();
+    (instance, db)
+}
+
+fn run(instance: &Arc<Instance>, db: &Arc<Database>, options: DefragOptions) {
+    assert!(instance.start_defragmentation(db, options).unwrap());
+    for _ in 0..20_000 {
+        if !db.defrag_progress().running {
+            return;
+        }
+        instance.step().unwrap();
+    }
+    panic!("{:?}", db.defrag_progress());
+}
+
+/// The rows that are there, each with its value.
+fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> Vec<i32> {
+    let mut session = instance.session();
+    let mut table = session.open_table(db, "t").unwrap();
+    let mut found = Vec::new();
+    let mut more = table.first(&mut session).unwrap();
+    while more {
+        let Value::Long(row) = table.get(&mut session, ColumnId(1)).unwrap() else { panic!() };
+        let value = table.get(&mut session, ColumnId(256)).unwrap();
+        assert_eq!(value, body(row), "{row}");
+        found.push(row);
+        more = table.next(&mut session).unwrap();
+    }
+    found
+}
+
+fn kept() -> Vec<i32> {
+    (0..ROWS).filter(stays).collect()
+}
+
+#[test]
+fn a_pass_frees_the_pages_of_a_sparse_database() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (instance, db) = sparse(&disk, &heard);
+    run(&instance, &db, one_pass());
+    let progress = db.defrag_progress();
+    assert!(progress.pages_freed > 30 && progress.pages_visited > progress.pages_freed, "{progress:?}");
+    assert_eq!((progress.passes, progress.skipped, progress.partial_merges), (1, 0, 0), "{progress:?}");
+    assert_eq!(progress.pass.advice(), Some(WindowAdvice::MustGrow));
+    assert_eq!(rows(&instance, &db), kept());
+    // Nothing is left to do, and the sums go on.
+    run(&instance, &db, one_pass());
+    let again = db.defrag_progress();
+    assert!(again.pass.pages_freed <= 2, "{again:?}");
+    assert_eq!(again.pass.total.passes, 2);
+    assert_eq!(again.pass.total.pages_freed, again.pages_freed);
+    let ids: Vec<u16> =
+        heard.defragmentation().iter().map(|kind| kind.describe(Default::default()).id).collect();
+    assert_eq!(ids, [700, 701, 700, 701]);
+    drop(db);
+    instance.shutdown().unwrap();
+    check(&disk);
+}
+
+#[test]
+fn partial_merges_free_more_pages() {
+    let freed = [false, true].map(|partial_merges| {
+        let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+        let (instance, db) = sparse(&disk, &heard);
+        run(&instance, &db, DefragOptions { partial_merges, ..one_pass() });
+        run(&instance, &db, DefragOptions { partial_merges, ..one_pass() });
+        let progress = db.defrag_progress();
+        assert_eq!(progress.partial_merges > 0, partial_merges, "{progress:?}");
+        assert_eq!(rows(&instance, &db), kept());
+        drop(db);
+        instance.shutdown().unwrap();
+        check(&disk);
+        progress.pages_freed
+    });
+    assert!(freed[1] >= freed[0], "{freed:?}");
+}
+
+#[test]
+fn a_pass_resumes_after_a_stop_and_after_a_crash() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (instance, db) = sparse(&disk, &heard);
+    let some_steps = |instance: &Arc<Instance>, db: &Arc<Database>| {
+        assert!(instance.start_defragmentation(db, one_pass()).unwrap());
+        while db.defrag_progress().pass.pages_visited < 60 {
+            assert!(db.defrag_progress().running, "{:?}", db.defrag_progress());
+            instance.step().unwrap();
+        }
+    };
+    some_steps(&instance, &db);
+    instance.stop_defragmentation(&db);
+    let stopped = db.defrag_progress();
+    let events = heard.defragmentation();
+    assert!(
+        matches!(
+            events[..],
+            [
+                EventKind::Defragmentation { event: DefragEvent::Started, .. },
+                EventKind::Defragmentation { event: DefragEvent::Interrupted, .. }
+            ]
+        ),
+        "{events:?}"
+    );
+    instance.flush().unwrap();
+    let killed = disk.process_kill();
+    drop((db, instance));
+
+    let instance = open(&killed, &heard);
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    heard.defragmentation();
+    run(&instance, &db, one_pass());
+    let events = heard.defragmentation();
+    let [
+        EventKind::Defragmentation { event: DefragEvent::Resumed(resumed), .. },
+        completed @ EventKind::Defragmentation { event: DefragEvent::Completed(report), .. },
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(resumed.pages_visited, stopped.pass.pages_visited);
+    assert_eq!((report.invocations, report.total.passes), (2, 1));
+    assert_eq!(completed.describe(Default::default()).id, 703);
+    assert!(report.pages_freed > resumed.pages_freed && report.pages_freed > 30, "{report:?}");
+    // The resumed pass did not begin again: it saw what was left only.
+    assert!(db.defrag_progress().pages_visited < report.pages_visited, "{report:?}");
+    assert_eq!(rows(&instance, &db), kept());
+    drop(db);
+    instance.shutdown().unwrap();
+    check(&killed);
+}
+
+#[test]
+fn a_damaged_page_is_skipped_and_reported() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (instance, db) = sparse(&disk, &heard);
+    drop(db);
+    instance.shutdown().unwrap();
+    drop(instance);
+    let bad = [PageNumber::fixed(90), PageNumber::fixed(150)];
+    for page in bad {
+        disk.corrupt(Path::new(DATABASES[0]), SIZE.offset_of(page) + 900, &[0x5a; 200]).unwrap();
+    }
+    let instance = open(&disk, &heard);
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    heard.defragmentation();
+    run(&instance, &db, one_pass());
+    let progress = db.defrag_progress();
+    assert!(progress.skipped >= 1 && progress.pages_freed > 20, "{progress:?}");
+    let ids: Vec<u16> =
+        heard.defragmentation().iter().map(|kind| kind.describe(Default::default()).id).collect();
+    assert_eq!((ids.first(), ids.last()), (Some(&700), Some(&701)), "{ids:?}");
+    assert!(ids[1..ids.len() - 1].iter().all(|id| *id == 705) && ids.len() > 2, "{ids:?}");
+}
+
+#[test]
+fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (instance, db) = sparse(&disk, &heard);
+    let backup = instance.begin_backup(BackupKind::Full).unwrap();
+    assert!(instance.start_defragmentation(&db, one_pass()).unwrap());
+    assert!(!instance.start_defragmentation(&db, one_pass()).unwrap());
+    (0..50).for_each(|_| instance.step().unwrap());
+    assert_eq!(db.defrag_progress().pages_visited, 0);
+    // Zeroing changes pages, too. The scan alone reads only.
+    let scan = ScanOptions { throttle: Throttle::default(), single_pass: true, ..ScanOptions::default() };
+    assert!(instance.start_maintenance(&db, ScanOptions { zero: true, ..scan.clone() }).unwrap());
+    (0..50).for_each(|_| instance.step().unwrap());
+    assert_eq!(db.scan_progress().pages, 0);
+    instance.stop_scan(&db);
+    assert!(instance.start_maintenance(&db, scan).unwrap());
+    (0..50).for_each(|_| instance.step().unwrap());
+    assert!(db.scan_progress().pages > 0);
+    drop(backup);
+    (0..2000).for_each(|_| instance.step().unwrap());
+    assert!(db.defrag_progress().pages_freed > 30);
+
+    let throttle = Throttle::pausing(Duration::from_secs(61));
+    let refused = instance.start_defragmentation(&db, DefragOptions { throttle, ..one_pass() });
+    assert!(matches!(refused, Err(Error::Usage(_))));
+}
+
+/// Without a limit on the passes, one begins an hour after the one before.
+#[test]
+fn passes_follow_each_other_at_most_once_an_hour() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let clock = disk.sim_clock();
+    let (instance, db) = sparse(&disk, &heard);
+    let endless =
+        DefragOptions { throttle: Throttle::pausing(Duration::from_millis(10)), ..Default::default() };
+    assert!(instance.start_defragmentation(&db, endless).unwrap());
+    for _ in 0..10 * 360 {
+        clock.advance(Duration::from_secs(1));
+        instance.step().unwrap();
+    }
+    let progress = db.defrag_progress();
+    assert!(progress.running && (1..=2).contains(&progress.passes), "{progress:?}");
+    instance.stop_defragmentation(&db);
+    let mut session = instance.session();
+    session.begin().unwrap();
+    assert_eq!(session.tables(&db).unwrap(), ["t"], "it was not asked to store its state");
+    session.commit(CommitMode::Lazy).unwrap();
+}
+
+/// Half of a window of two minutes a day for each task; a step takes a minute.
+#[test]
+fn tasks_run_in_their_windows_only_and_resume_in_the_next_one() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let clock = disk.sim_clock();
+    let (instance, db) = sparse(&disk, &heard);
+    let window: MaintenanceWindow = "daily 01:00 2m".parse().unwrap();
+    let [scanning, defragmenting] = [0, 1].map(|half| window.part(half, 2));
+    let throttle = Throttle::pausing(Duration::from_secs(60));
+    let scan = ScanOptions {
+        throttle: throttle.clone(),
+        batch_bytes: 64 << 10,
+        window: Some(scanning),
+        keep_progress: true,
+        ..ScanOptions::default()
+    };
+    assert!(instance.start_maintenance(&db, scan).unwrap());
+    let options = DefragOptions { throttle, window: Some(defragmenting), ..one_pass() };
+    assert!(instance.start_defragmentation(&db, options).unwrap());
+    let (mut days, mut steps) = (0, [0; 2]);
+    while db.defrag_progress().running && days < 40 {
+        let before = [db.scan_progress().pages, db.defrag_progress().pages_visited];
+        instance.step().unwrap();
+        let after = [db.scan_progress().pages, db.defrag_progress().pages_visited];
+        let now = clock.unix_ms();
+        for (task, window) in [scanning, defragmenting].iter().enumerate() {
+            let worked = after[task] > before[task];
+            assert!(!worked || window.wait(now).is_zero(), "task {task} outside of its window");
+            steps[task] += usize::from(worked);
+        }
+        days = (now - 1_704_067_200_000) / 86_400_000;
+        clock.advance(Duration::from_secs(30));
+    }
+    let progress = db.defrag_progress();
+    assert!(progress.passes == 1 && progress.pass.invocations >= 3, "{progress:?}");
+    assert_eq!(progress.pass.days, progress.pass.invocations, "{progress:?}");
+    assert!(steps.iter().all(|steps| *steps >= 3), "{steps:?}");
+    assert_eq!(rows(&instance, &db), kept());
+    let ids: Vec<u16> =
+        heard.defragmentation().iter().map(|kind| kind.describe(Default::default()).id).collect();
+    assert_eq!(ids[..4], [700, 704, 702, 704], "{ids:?}");
+    assert_eq!(ids.last(), Some(&703));
+    let scan = db.scan_progress();
+    assert!(scan.pass.invocations >= 3 && scan.bad == 0, "{scan:?}");
+}

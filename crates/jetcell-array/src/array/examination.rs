@@ -1,0 +1,151 @@
+//! A look at members that neither locks nor changes them, so that it works while a process uses the array.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jetcell_vfs::Vfs;
+
+use super::status::{ArrayState, SlotState, SlotStatus};
+use crate::error::{Refusal, Result};
+use crate::geometry::Layout;
+use crate::member::{Config, Device, MemberId, Superblock};
+
+/// What a file is to an array.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MemberState {
+    /// The member of a slot, with all blocks.
+    Slot(usize),
+    /// A slot is rebuilt on it, or copied to it.
+    Replacement(usize),
+    /// It waits for a member to fail.
+    Spare,
+    /// The array failed or replaced it, and was written without it.
+    Stale,
+    /// It belongs to another array.
+    Foreign,
+    /// It has no superblock that can be read.
+    NotAMember,
+    /// There is no such file.
+    Absent,
+    /// It cannot be read.
+    Unreadable(String),
+}
+
+impl MemberState {
+    /// Whether the array uses the file.
+    pub fn is_used(&self) -> bool {
+        matches!(self, MemberState::Slot(_) | MemberState::Replacement(_) | MemberState::Spare)
+    }
+}
+
+/// What the superblocks of an array say.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Examination {
+    /// Geometry and level.
+    pub layout: Layout,
+    /// A process uses the array, or it was not shut down.
+    pub is_open: bool,
+    /// How well it is, by the members that were found.
+    pub state: ArrayState,
+    /// Its slots.
+    pub slots: Vec<SlotStatus>,
+    /// The files that were looked at, in the order in which they were given.
+    pub members: Vec<(PathBuf, MemberState)>,
+    /// The share of the array that the scrub has visited in this pass, between 0 and 1.
+    pub scrubbed: f64,
+}
+
+impl Examination {
+    /// Reads the superblocks of files that may be members of the array `id`.
+    ///
+    /// # Errors
+    /// None of them is a member of it.
+    pub fn new(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<Examination> {
+        let found: Vec<(PathBuf, Found)> =
+            paths.iter().map(|path| (path.clone(), look(vfs, id, path))).collect();
+        let superblocks = || {
+            found.iter().filter_map(|(path, found)| match found {
+                Found::Member(superblock) => Some((path, superblock)),
+                Found::Other(_) => None,
+            })
+        };
+        let newest = superblocks().max_by_key(|(_, superblock)| superblock.config.generation);
+        let Some((_, newest)) = newest else {
+            return Err(Refusal::Parameter("none of the members of the array can be read".into()).into());
+        };
+        let config = newest.config.clone();
+        let path_of = |member: MemberId| {
+            superblocks()
+                .find(|(_, superblock)| member != 0 && superblock.member == member)
+                .map(|(path, _)| path.clone())
+        };
+        let zones = config.layout.zones();
+        let slots: Vec<SlotStatus> = config
+            .slots
+            .iter()
+            .map(|slot| {
+                let (member, replacement) = (path_of(slot.member), path_of(slot.replacement));
+                SlotStatus {
+                    state: SlotState::of(member.is_some(), replacement.is_some()),
+                    member,
+                    replacement,
+                    progress: slot.rebuilt.len() as f64 / zones as f64,
+                }
+            })
+            .collect();
+        let lost: Vec<usize> = (0..slots.len()).filter(|slot| slots[*slot].member.is_none()).collect();
+        let state = match config.layout.code().recovers(&lost) {
+            _ if lost.is_empty() => ArrayState::Optimal,
+            true => ArrayState::Degraded(lost.len()),
+            false => ArrayState::Stopped,
+        };
+        let members = found
+            .iter()
+            .map(|(path, found)| match found {
+                Found::Member(superblock) => (path.clone(), part_of(&config, superblock.member)),
+                Found::Other(state) => (path.clone(), state.clone()),
+            })
+            .collect();
+        Ok(Examination {
+            layout: config.layout,
+            is_open: config.is_open,
+            state,
+            slots,
+            members,
+            scrubbed: config.scrub_cursor as f64 / zones as f64,
+        })
+    }
+}
+
+enum Found {
+    Member(Box<Superblock>),
+    Other(MemberState),
+}
+
+fn look(vfs: &dyn Vfs, id: u128, path: &Path) -> Found {
+    let superblocks = match Device::look(vfs, path) {
+        Ok(device) => device.superblocks(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Other(MemberState::Absent),
+        Err(error) => return Found::Other(MemberState::Unreadable(error.to_string())),
+    };
+    match superblocks.into_iter().max_by_key(|superblock| superblock.config.generation) {
+        None => Found::Other(MemberState::NotAMember),
+        Some(superblock) if superblock.config.array != id => Found::Other(MemberState::Foreign),
+        Some(superblock) => Found::Member(Box::new(superblock)),
+    }
+}
+
+fn part_of(config: &Config, member: MemberId) -> MemberState {
+    let slot = |has: fn(&crate::member::SlotConfig) -> MemberId| {
+        config.slots.iter().position(|slot| member != 0 && has(slot) == member)
+    };
+    if let Some(slot) = slot(|slot| slot.member) {
+        MemberState::Slot(slot)
+    } else if let Some(slot) = slot(|slot| slot.replacement) {
+        MemberState::Replacement(slot)
+    } else if config.spares.contains(&member) {
+        MemberState::Spare
+    } else {
+        MemberState::Stale
+    }
+}

@@ -1,0 +1,226 @@
+//! Transfers of several members at the same time, in as few and as long pieces as possible.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use jetcell_sync::mpsc::channel;
+use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
+
+use super::Array;
+use crate::error::Result;
+use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
+
+/// Longest piece in bytes.
+const LONGEST: usize = 1 << 20;
+/// Blocks that are read for a caller at once.
+const BATCH: usize = 2048;
+
+/// A piece of a member.
+pub(super) struct Piece {
+    pub device: usize,
+    pub offset: u64,
+    pub buffer: IoBuffer,
+}
+
+/// A block to be read for a caller.
+struct Wanted {
+    device: usize,
+    offset: u64,
+    record: BlockRecord,
+    /// Its place in the caller's buffer, in blocks.
+    index: usize,
+}
+
+/// Joins writes of a device that touch each other.
+pub(super) fn joined(device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
+    writes.sort_by_key(|(offset, _)| *offset);
+    let mut pieces = vec![];
+    let mut rest = &writes[..];
+    while let Some((offset, first)) = rest.first() {
+        let (mut count, mut len) = (1, first.len());
+        while let Some((next, data)) = rest.get(count)
+            && *next == offset + len as u64
+            && len + data.len() <= LONGEST
+        {
+            (count, len) = (count + 1, len + data.len());
+        }
+        let mut buffer = IoBuffer::zeroed(len);
+        let mut at = 0;
+        for (_, data) in &rest[..count] {
+            buffer[at..at + data.len()].copy_from_slice(data);
+            at += data.len();
+        }
+        pieces.push(Piece { device, offset: *offset, buffer });
+        rest = &rest[count..];
+    }
+    pieces
+}
+
+impl Array {
+    /// Runs transfers of all devices at the same time and waits for them. Results are in the order of the pieces.
+    fn transfer(
+        &mut self,
+        kind: TransferKind,
+        pieces: Vec<Piece>,
+        reason: IoReason,
+    ) -> Vec<(Piece, io::Result<()>)> {
+        let (sender, finished) = channel();
+        let mut places = vec![];
+        let mut by_device: BTreeMap<usize, Vec<jetcell_vfs::Transfer>> = BTreeMap::new();
+        for (index, Piece { device, offset, buffer }) in pieces.into_iter().enumerate() {
+            places.push((device, offset));
+            let sender = sender.clone();
+            let done = move |result, buffer| {
+                // The receiver waits for all of them.
+                let _ = sender.send((index, result, buffer));
+            };
+            let transfer = jetcell_vfs::Transfer { kind, offset, buffer, reason, done: Box::new(done) };
+            by_device.entry(device).or_default().push(transfer);
+        }
+        drop(sender);
+        for (device, batch) in by_device {
+            self.devices[device].submit(batch);
+        }
+        let mut results: Vec<Option<(Piece, io::Result<()>)>> = places.iter().map(|_| None).collect();
+        for (index, result, buffer) in finished {
+            let (device, offset) = places[index];
+            results[index] = Some((Piece { device, offset, buffer }, result));
+        }
+        results.into_iter().map(|result| result.expect("each transfer completes once")).collect()
+    }
+
+    /// Writes pieces to their devices. Devices that fail are taken out.
+    pub(super) fn write_pieces(&mut self, pieces: Vec<Piece>, reason: IoReason) -> Result<()> {
+        for (piece, result) in self.transfer(TransferKind::Write, pieces, reason) {
+            let result = result.map_err(|error| self.devices[piece.device].write_error(piece.offset, error));
+            self.note_write(piece.device, result)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the records of all slots for these rows, as far as they are not in memory. What cannot be read is found later.
+    pub(super) fn load_records_of_rows(&mut self, rows: impl Iterator<Item = u64>) {
+        let zones: BTreeSet<u64> = rows.map(|row| row / ZONE_ROWS).collect();
+        let mut pieces = vec![];
+        for zone in zones {
+            let row = zone * ZONE_ROWS;
+            let devices: BTreeSet<usize> =
+                (0..self.config.slots.len()).flat_map(|slot| self.sources(slot, row)).collect();
+            for device in devices.into_iter().filter(|device| !self.records.has(*device, zone)) {
+                let offset = self.devices[device].layout.records(zone);
+                pieces.push(Piece { device, offset, buffer: IoBuffer::zeroed(BLOCK) });
+            }
+        }
+        let zone_of = |array: &Array, piece: &Piece| array.devices[piece.device].layout.zone_of(piece.offset);
+        for (piece, result) in self.transfer(TransferKind::Read, pieces, IoReason::Other) {
+            if result.is_ok() {
+                let zone = zone_of(self, &piece);
+                self.records.insert((piece.device, zone), piece.buffer);
+            }
+        }
+    }
+
+    /// Reads blocks that are not staged.
+    pub(super) fn read_blocks(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
+        for (batch, buffer) in buffer.chunks_mut(BATCH * BLOCK).enumerate() {
+            self.read_batch(first + (batch * BATCH) as u64, buffer)?;
+        }
+        Ok(())
+    }
+
+    fn read_batch(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
+        self.records.trim();
+        let count = (buffer.len() / BLOCK) as u64;
+        let layout = self.config.layout;
+        self.load_records_of_rows((first..first + count).map(|block| layout.locate(block).0));
+        let mut states: BTreeMap<u64, RowState> = BTreeMap::new();
+        let (mut wanted, mut doubtful) = (vec![], vec![]);
+        for (index, block) in (first..first + count).enumerate() {
+            if let Some(staged) = self.staged.get(&block) {
+                buffer[index * BLOCK..][..BLOCK].copy_from_slice(staged);
+                continue;
+            }
+            let (row, column) = layout.locate(block);
+            let cell = self.preferred_cell(row, column);
+            let state = states.entry(row).or_insert_with(|| self.row_state(row));
+            match state.cells[cell] {
+                CellState::Empty => buffer[index * BLOCK..][..BLOCK].fill(0),
+                CellState::Written(record) => match self.source_with(row, cell, record) {
+                    Some(device) => {
+                        let offset = self.devices[device].layout.block(row);
+                        wanted.push(Wanted { device, offset, record, index });
+                    }
+                    None => doubtful.push(index),
+                },
+                CellState::Stale | CellState::Missing => doubtful.push(index),
+            }
+        }
+        doubtful.extend(self.read_wanted(wanted, buffer));
+        for index in doubtful {
+            self.read_block(first + index as u64, &mut buffer[index * BLOCK..][..BLOCK])?;
+        }
+        Ok(())
+    }
+
+    /// A device that has the block of this record.
+    fn source_with(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
+        let slot = self.config.layout.slot(row, cell);
+        let devices: Vec<usize> = self.sources(slot, row).collect();
+        devices.into_iter().find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
+    }
+
+    /// Reads blocks into the buffer. Returns the places of those that could not be read or are not what was written.
+    fn read_wanted(&mut self, mut wanted: Vec<Wanted>, buffer: &mut [u8]) -> Vec<usize> {
+        wanted.sort_by_key(|wanted| (wanted.device, wanted.offset));
+        let mut groups: Vec<&[Wanted]> = vec![];
+        let mut rest = &wanted[..];
+        while let Some(first) = rest.first() {
+            let touches = |(place, other): (usize, &Wanted)| {
+                other.device == first.device
+                    && other.offset == first.offset + (place * BLOCK) as u64
+                    && place < LONGEST / BLOCK
+            };
+            let count = rest.iter().enumerate().take_while(|(place, other)| touches((*place, other))).count();
+            groups.push(&rest[..count]);
+            rest = &rest[count..];
+        }
+        let piece = |group: &&[Wanted]| Piece {
+            device: group[0].device,
+            offset: group[0].offset,
+            buffer: IoBuffer::zeroed(group.len() * BLOCK),
+        };
+        let pieces = groups.iter().map(piece).collect();
+        let mut doubtful = vec![];
+        for (group, (piece, result)) in
+            groups.iter().zip(self.transfer(TransferKind::Read, pieces, IoReason::Other))
+        {
+            for (wanted, block) in group.iter().zip(piece.buffer.chunks_exact(BLOCK)) {
+                // The error, if it is one, is counted and handled when the block is read by itself.
+                if result.is_ok() && wanted.record.matches(block) {
+                    buffer[wanted.index * BLOCK..][..BLOCK].copy_from_slice(block);
+                } else {
+                    doubtful.push(wanted.index);
+                }
+            }
+        }
+        doubtful
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_that_touch_are_joined_up_to_the_longest_piece() {
+        let data = vec![1; BLOCK];
+        let place = |index: u64| (index * BLOCK as u64, &data[..]);
+        let pieces = joined(3, vec![place(5), place(1), place(2), place(7), place(6)]);
+        let found: Vec<(u64, usize)> =
+            pieces.iter().map(|piece| (piece.offset / BLOCK as u64, piece.buffer.len() / BLOCK)).collect();
+        assert_eq!(found, [(1, 2), (5, 3)]);
+        let many = joined(3, (0..300).map(place).collect());
+        assert_eq!(many.iter().map(|piece| piece.buffer.len() / BLOCK).collect::<Vec<_>>(), [256, 44]);
+    }
+}

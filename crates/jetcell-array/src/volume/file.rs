@@ -1,0 +1,134 @@
+//! An open file of a volume.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jetcell_vfs::{File, IoReason, OpenMode, Transfer, TransferKind};
+
+use super::table::NodeId;
+use super::{State, Volume, io_error};
+use crate::geometry::BLOCK;
+
+pub(super) struct VolumeFile {
+    volume: Volume,
+    node: NodeId,
+    path: PathBuf,
+    mode: OpenMode,
+}
+
+impl VolumeFile {
+    /// The caller has counted the handle.
+    pub fn new(volume: Volume, node: NodeId, path: &Path, mode: OpenMode) -> VolumeFile {
+        VolumeFile { volume, node, path: path.to_path_buf(), mode }
+    }
+
+    fn require_writable(&self) -> io::Result<()> {
+        if self.mode == OpenMode::Read { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+    }
+}
+
+/// First block and number of blocks of a range of a file.
+fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
+    let block = BLOCK as u64;
+    if !offset.is_multiple_of(block) || !len.is_multiple_of(BLOCK) {
+        let text = format!("offset {offset} and length {len} must be multiples of {BLOCK} on an array");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok((offset / block, len as u64 / block))
+}
+
+impl State {
+    fn read(&mut self, node: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let (first, count) = blocks_of(offset, buffer.len())?;
+        if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.table.len(node)) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut rest = buffer;
+        for extent in self.table.map(node, first, count) {
+            let (part, behind) = rest.split_at_mut((extent.end - extent.start) as usize * BLOCK);
+            self.array()?.read(extent.start, part).map_err(io_error)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
+        let (first, count) = blocks_of(offset, data.len())?;
+        let end = offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        if end > self.table.len(node) {
+            self.set_len(node, end)?;
+        }
+        let mut rest = data;
+        for extent in self.table.map(node, first, count) {
+            let (part, behind) = rest.split_at((extent.end - extent.start) as usize * BLOCK);
+            self.array()?.write(extent.start, part).map_err(io_error)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
+impl File for VolumeFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _reason: IoReason) -> io::Result<()> {
+        self.volume.state().read(self.node, offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
+        self.require_writable()?;
+        self.volume.state().write(self.node, offset, data)
+    }
+
+    fn submit(&self, batch: Vec<Transfer>) {
+        for Transfer { kind, offset, mut buffer, reason, done } in batch {
+            let result = match kind {
+                TransferKind::Read => self.read_at(offset, &mut buffer, reason),
+                TransferKind::Write => self.write_at(offset, &buffer, reason),
+            };
+            done(result, buffer);
+        }
+    }
+
+    fn sync(&self, _reason: IoReason) -> io::Result<()> {
+        self.volume.state().sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let mut state = self.volume.state();
+        state.array()?;
+        Ok(state.table.len(self.node))
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.require_writable()?;
+        let mut state = self.volume.state();
+        if len < state.table.len(self.node) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        state.set_len(self.node, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.require_writable()?;
+        let mut state = self.volume.state();
+        if len > state.table.len(self.node) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        state.set_len(self.node, len)
+    }
+}
+
+impl Drop for VolumeFile {
+    fn drop(&mut self) {
+        let mut state = self.volume.state();
+        if let Some(count) = state.handles.get_mut(&self.node) {
+            *count -= 1;
+            if *count == 0 {
+                state.handles.remove(&self.node);
+            }
+        }
+    }
+}

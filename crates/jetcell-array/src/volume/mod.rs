@@ -1,0 +1,296 @@
+//! Files on an array: named, of any length, on the blocks of the array.
+//!
+//! ```text
+//! blocks 0 to 255      table of files, written when its number is even
+//! blocks 256 to 511    table of files, written when its number is odd
+//! behind               extents of files
+//! ```
+//!
+//! As on any file system, content is durable after a sync of the file, and a name after a sync of its directory. Both are one commit of
+//! the array, then one of the table if it changed, so that no table names content that is not there. Blocks that a durable table names are
+//! not used again before a newer table is durable.
+//!
+//! New room must read as zeros. Blocks behind the *reserve* were never written, so they do. The reserve is raised in the table, durably,
+//! before any block behind it is used. Other blocks are overwritten with zeros.
+
+mod file;
+mod space;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use jetcell_sync::{Arc, Mutex, MutexGuard};
+use jetcell_vfs::{Clock, DirectoryLock, File, OpenMode, Vfs};
+
+use self::file::VolumeFile;
+use self::space::Space;
+use self::table::{AREA, NodeId, Table};
+use crate::array::Array;
+use crate::error::{ArrayError, Refusal};
+use crate::geometry::BLOCK;
+
+/// Bytes by which the reserve is raised, if nothing needs more.
+const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
+
+/// A file system on an array. Clones share it.
+#[derive(Clone)]
+pub struct Volume {
+    state: Arc<Mutex<State>>,
+    clock: Arc<dyn Clock>,
+    /// Prefix of all paths.
+    root: PathBuf,
+}
+
+struct State {
+    /// `None` after the volume was closed.
+    array: Option<Array>,
+    table: Table,
+    space: Space,
+    /// The table changed since it was written.
+    is_changed: bool,
+    /// Open files by node.
+    handles: BTreeMap<NodeId, usize>,
+    locks: BTreeSet<PathBuf>,
+}
+
+fn io_error(error: ArrayError) -> io::Error {
+    match error {
+        ArrayError::Io { source, .. } if jetcell_vfs::is_power_off(&source) => source,
+        error => io::Error::other(error),
+    }
+}
+
+impl State {
+    fn array(&mut self) -> io::Result<&mut Array> {
+        self.array.as_mut().ok_or_else(|| io::Error::other("the volume was closed"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.array()?.flush().map_err(io_error)
+    }
+
+    /// Makes all content and names durable.
+    fn sync(&mut self) -> io::Result<()> {
+        self.flush()?;
+        if !self.is_changed {
+            return Ok(());
+        }
+        let is_open = |node: &NodeId| self.handles.contains_key(node);
+        let unused = self.table.remove_unnamed(is_open);
+        self.space.release(unused);
+        self.write_table()?;
+        self.space.table_is_durable();
+        Ok(())
+    }
+
+    fn write_table(&mut self) -> io::Result<()> {
+        self.table.sequence += 1;
+        let bytes = self.table.encode()?;
+        let place = self.table.sequence % 2 * AREA;
+        self.array()?.write(place, &bytes).map_err(io_error)?;
+        self.flush()?;
+        self.is_changed = false;
+        Ok(())
+    }
+
+    /// Gives a file room for this many blocks, which read as zeros.
+    fn extend(&mut self, node: NodeId, blocks: u64) -> io::Result<()> {
+        let mut missing = blocks.saturating_sub(self.table.blocks_of(node));
+        if missing > self.space.free() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        while missing > 0 {
+            if let Some(reserve) = self.space.reserve_for(missing, RESERVE_STEP) {
+                self.table.reserve = reserve;
+                // Content first: the table may name files whose content is not durable yet.
+                self.flush()?;
+                self.write_table()?;
+                self.space.raise(reserve);
+            }
+            let (extent, is_fresh) = self.space.take(missing).ok_or(io::ErrorKind::StorageFull)?;
+            if !is_fresh {
+                self.clear(extent.clone())?;
+            }
+            missing -= extent.end - extent.start;
+            self.table.add_extent(node, extent);
+            self.is_changed = true;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, extent: Range<u64>) -> io::Result<()> {
+        let zeros = vec![0; 64 * BLOCK];
+        for start in extent.clone().step_by(64) {
+            let count = (extent.end - start).min(64) as usize;
+            self.array()?.write(start, &zeros[..count * BLOCK]).map_err(io_error)?;
+        }
+        Ok(())
+    }
+
+    fn set_len(&mut self, node: NodeId, len: u64) -> io::Result<()> {
+        let blocks = len.div_ceil(BLOCK as u64);
+        self.extend(node, blocks)?;
+        let cut = self.table.cut(node, blocks);
+        self.space.release(cut);
+        self.table.set_len(node, len);
+        self.is_changed = true;
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// The files of an array, below the path `root`. An array that was just created has none.
+    ///
+    /// # Errors
+    /// The array is too small, or its blocks hold something else than a volume.
+    pub fn mount(mut array: Array, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
+        let blocks = array.layout().blocks();
+        if blocks <= 2 * AREA {
+            let text = format!("the array has {blocks} blocks; files on it need more than {}", 2 * AREA);
+            return Err(Refusal::Parameter(text).into());
+        }
+        let mut newest: Option<Table> = None;
+        let mut is_empty = true;
+        for area in 0..2 {
+            let mut bytes = vec![0; AREA as usize * BLOCK];
+            array.read(area * AREA, &mut bytes)?;
+            is_empty &= bytes.iter().all(|byte| *byte == 0);
+            let found = Table::decode(&bytes, blocks).filter(|table| table.sequence % 2 == area);
+            let is_newer =
+                |table: &Table| newest.as_ref().is_none_or(|other| table.sequence > other.sequence);
+            newest = found.filter(is_newer).or(newest);
+        }
+        let table = match newest {
+            Some(table) => table,
+            // What was written below the files, if anything was, does not read as zeros.
+            None if is_empty && array.was_written() => Table::with_reserve(blocks),
+            None if is_empty => Table::default(),
+            None => {
+                let text = "the array holds something else than files of this program, or both tables of files are damaged";
+                return Err(Refusal::Parameter(text.into()).into());
+            }
+        };
+        let space = Space::new(2 * AREA..blocks, table.reserve, table.extents());
+        let (handles, locks) = (BTreeMap::new(), BTreeSet::new());
+        let state = State { array: Some(array), table, space, is_changed: false, handles, locks };
+        Ok(Volume { state: Arc::new(Mutex::new(state)), clock, root: root.to_path_buf() })
+    }
+
+    /// Runs something on the array below the files. `None` after the volume was closed.
+    pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> T) -> Option<T> {
+        self.state.lock().array.as_mut().map(call)
+    }
+
+    /// Makes everything durable and shuts the array down. Files that are still open fail from now on.
+    pub fn close(&self) -> crate::Result<()> {
+        let mut state = self.state.lock();
+        let synced = state.sync();
+        let Some(array) = state.array.take() else { return Ok(()) };
+        synced.map_err(|error| ArrayError::io(&self.root, "syncing the table of files", 0, error))?;
+        array.close()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The name of a file in the table.
+    fn name<'p>(&self, path: &'p Path) -> io::Result<&'p Path> {
+        path.strip_prefix(&self.root).map_err(|_| io::ErrorKind::NotFound.into())
+    }
+}
+
+struct Lock(Volume, PathBuf);
+
+impl DirectoryLock for Lock {}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.0.state().locks.remove(&self.1);
+    }
+}
+
+impl Vfs for Volume {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let name = self.name(path)?;
+        let mut state = self.state();
+        state.array()?;
+        let node = match (state.table.find(name), mode) {
+            (Some(_), OpenMode::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(node), _) => node,
+            (None, OpenMode::CreateNew) => {
+                state.is_changed = true;
+                state.table.create(name)
+            }
+            (None, _) => return Err(io::ErrorKind::NotFound.into()),
+        };
+        *state.handles.entry(node).or_default() += 1;
+        drop(state);
+        Ok(Arc::new(VolumeFile::new(self.clone(), node, path, mode)))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let name = self.name(path)?;
+        Ok(self.state().table.names().any(|other| other.starts_with(name)))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let name = self.name(path)?;
+        let mut state = self.state();
+        state.table.unlink(name).ok_or(io::ErrorKind::NotFound)?;
+        state.is_changed = true;
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (self.name(from)?, self.name(to)?);
+        let mut state = self.state();
+        state.table.rename(from, to).ok_or(io::ErrorKind::NotFound)?;
+        state.is_changed = true;
+        Ok(())
+    }
+
+    fn sync_directory(&self, _directory: &Path) -> io::Result<()> {
+        self.state().sync()
+    }
+
+    /// Directories are parts of names only.
+    fn create_directory(&self, _directory: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let name = self.name(directory)?;
+        let state = self.state();
+        let names = state.table.names().filter(|other| other.parent() == Some(name));
+        Ok(names.map(|name| self.root.join(name)).collect())
+    }
+
+    fn free_space(&self, _path: &Path) -> io::Result<u64> {
+        Ok(self.state().space.free() * BLOCK as u64)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        let name = self.name(path)?;
+        let mut state = self.state();
+        if !state.locks.insert(name.to_path_buf()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if state.table.find(name).is_none() {
+            state.table.create(name);
+            state.is_changed = true;
+        }
+        drop(state);
+        Ok(Box::new(Lock(self.clone(), name.to_path_buf())))
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Which blocks of the array no file has, and which of them were never written.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Free blocks: used before, fresh, and behind the reserve.
+pub(super) struct Space {
+    /// Blocks that may have been written: start and end of ranges that neither overlap nor touch.
+    used_before: BTreeMap<u64, u64>,
+    /// Blocks that were never written, up to the reserve.
+    fresh: Range<u64>,
+    /// Blocks that no file has any more, while the table on the array still names them.
+    released: Vec<Range<u64>>,
+    end: u64,
+}
+
+impl Space {
+    /// The blocks of the range that no file has. The reserve says how many of them may have been written.
+    pub fn new<'a>(all: Range<u64>, reserve: u64, used: impl Iterator<Item = &'a Range<u64>>) -> Space {
+        let mut used: Vec<&Range<u64>> = used.collect();
+        used.sort_by_key(|extent| extent.start);
+        let reserve = reserve.max(all.start);
+        let mut space =
+            Space { used_before: BTreeMap::new(), fresh: reserve..reserve, released: vec![], end: all.end };
+        let mut at = all.start;
+        for extent in used {
+            space.insert(at..extent.start);
+            at = extent.end;
+        }
+        space.insert(at..reserve);
+        space
+    }
+
+    /// Blocks that can be taken, now or after the reserve is raised.
+    pub fn free(&self) -> u64 {
+        let used_before: u64 = self.used_before.iter().map(|(start, end)| end - start).sum();
+        used_before + self.end - self.fresh.start
+    }
+
+    /// The reserve that is to be made durable before the next blocks are taken. `None` if it need not be raised.
+    pub fn reserve_for(&self, blocks: u64, step: u64) -> Option<u64> {
+        let is_needed = self.fresh.is_empty() && self.fresh.end < self.end;
+        is_needed.then(|| (self.fresh.end + blocks.max(step)).min(self.end))
+    }
+
+    /// The reserve was raised durably.
+    pub fn raise(&mut self, reserve: u64) {
+        self.fresh.end = reserve;
+    }
+
+    /// Takes up to `most` blocks, fresh ones first, then the longest range of others. Returns whether they are fresh.
+    pub fn take(&mut self, most: u64) -> Option<(Range<u64>, bool)> {
+        if !self.fresh.is_empty() {
+            let taken = self.fresh.start..self.fresh.end.min(self.fresh.start + most);
+            self.fresh.start = taken.end;
+            return Some((taken, true));
+        }
+        let length = |(start, end): &(&u64, &u64)| (**end - **start, std::cmp::Reverse(**start));
+        let (&start, &end) = self.used_before.iter().max_by_key(length)?;
+        let taken = start..end.min(start + most);
+        self.used_before.remove(&start);
+        self.insert(taken.end..end);
+        Some((taken, false))
+    }
+
+    /// Gives blocks back that are free once a newer table is durable.
+    pub fn release(&mut self, extents: Vec<Range<u64>>) {
+        self.released.extend(extents);
+    }
+
+    /// The table on the array names no released block any more.
+    pub fn table_is_durable(&mut self) {
+        for extent in std::mem::take(&mut self.released) {
+            self.insert(extent);
+        }
+    }
+
+    fn insert(&mut self, mut range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let before = self.used_before.range(..range.start).next_back().map(|(start, end)| (*start, *end));
+        if let Some((start, _)) = before.filter(|(_, end)| *end == range.start) {
+            self.used_before.remove(&start);
+            range.start = start;
+        }
+        if let Some(end) = self.used_before.remove(&range.end) {
+            range.end = end;
+        }
+        self.used_before.insert(range.start, range.end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_blocks_come_first_and_released_ones_only_after_the_table() {
+        let mut space = Space::new(10..100, 40, std::iter::once(&(20..30)));
+        assert_eq!(space.free(), 80);
+        assert_eq!(space.reserve_for(4, 16), Some(56));
+        space.raise(56);
+        assert_eq!(space.take(10), Some((40..50, true)));
+        assert_eq!(space.take(10), Some((50..56, true)));
+        assert_eq!(space.reserve_for(80, 16), Some(100));
+        space.raise(100);
+        assert_eq!(space.take(99), Some((56..100, true)));
+        assert_eq!((space.reserve_for(1, 16), space.take(99)), (None, Some((10..20, false))));
+        space.release(std::iter::once(20..30).collect());
+        assert_eq!(space.take(4), Some((30..34, false)));
+        space.table_is_durable();
+        assert_eq!(space.take(4), Some((20..24, false)));
+        assert_eq!(space.free(), 12);
+        assert_eq!([space.take(99), space.take(99)], [Some((24..30, false)), Some((34..40, false))]);
+        assert_eq!(space.take(1), None);
+    }
+}

@@ -1,0 +1,430 @@
+//! A copy becomes the active side.
+//!
+//! ```text
+//!  active side is kept stopped ──> all closed logs copied, replayed ──> its current log copied, verified
+//!    ──> copy.json: activating ──> the active side steps down ──> the log becomes current ──> undo ──> copy.json removed
+//! ```
+//!
+//! Every step can be repeated. Up to the step down, the old active side can be started again, and the next call begins from the
+//! beginning. From there on no instance can be opened on it; the next call ends what is left.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{CopyRegistration, Error, Instance, LogChanges, LogCopy};
+use ese_format::header::DatabaseState;
+use ese_format::{Generation, LogTime};
+use jetcell_backup::text_file;
+use jetcell_sync::Arc;
+use jetcell_vfs::{DirectoryLock, IoReason, OpenMode, Vfs};
+
+use crate::copy_state::{COPY_FILE, CopyState, Lost, Phase, UnfitReason, database_header};
+use crate::error::{CopyError, Result};
+use crate::handover::Handover;
+use crate::log_copier::{INCOMING, part_of_log, part_path};
+use crate::log_end::{LogEnd, header_of};
+use crate::log_replayer::{LogReplayer, ReplayOptions};
+use crate::replication::{Replication, lock};
+use crate::source::Source;
+use crate::stream_directory::StreamDirectory;
+
+/// How much an activation may lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossLimit {
+    /// Nothing: the active side must be stopped, and its logs readable.
+    Nothing,
+    /// So many closed generations; the one being written is lost besides.
+    Generations(u32),
+    /// Whatever did not arrive.
+    Any,
+}
+
+/// What an activation did.
+#[derive(Clone, Debug)]
+pub struct Activated {
+    /// The last generation before undo.
+    pub last: Generation,
+    /// What was lost; `None`: nothing.
+    pub lost: Option<Lost>,
+    /// Transactions that had not ended, and were rolled back.
+    pub rolled_back: usize,
+    /// The databases, which are clean now.
+    pub databases: Vec<PathBuf>,
+    /// The old active side was reached, and cannot be opened as an instance any more.
+    pub stepped_down: bool,
+}
+
+/// Makes a copy the active side. Afterwards its databases are clean, and an instance can be opened on the directory.
+///
+/// Errors: the active side is running; it cannot be reached, or a log of it is bad, and `limit` is less than what would be
+/// lost; the databases cannot be consistent with the logs that arrived. Then the copy is as good as before.
+pub fn activate(
+    vfs: &Arc<dyn Vfs>,
+    directory: &Path,
+    source: Box<dyn Source>,
+    limit: LossLimit,
+    options: &ReplayOptions,
+) -> Result<Activated> {
+    let options = ReplayOptions { delay: std::time::Duration::ZERO, ..options.clone() };
+    let held = lock(vfs, directory)?;
+    let Some(mut state) = CopyState::read(&**vfs, directory)? else {
+        return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
+    };
+    let logs = state.logs(vfs, directory);
+    let current = logs.names.current();
+    let exists = |path: &Path| vfs.exists(path).map_err(|error| CopyError::io(path, &error));
+    let activation = Activation { vfs, directory, logs, options: &options };
+    if let (Phase::Activating { lost, steps_down }, true) = (state.phase.clone(), exists(&current)?) {
+        return activation.finish(&state, lost, steps_down, &*source, held);
+    }
+    let handover = hand_over(&*source, directory, limit)?;
+    ready(&mut state, directory, limit)?;
+    state.store(&**vfs, directory)?;
+    drop(held);
+    let mut copy = Replication::open(vfs, directory, source, options.clone())?;
+    let completed = activation.complete(&mut copy, limit);
+    if completed.is_err() && copy.state().phase == Phase::Following {
+        // A phase that the limit allowed is written again by the next step.
+        copy.state_mut().store(&**vfs, directory)?;
+    }
+    completed?;
+    if (handover.is_some() || limit == LossLimit::Nothing) && !copy.is_confirmed() {
+        return Err(CopyError::Refused(format!(
+            "{}: the history of the copy was not found to be that of {}: its logs do not meet, or it did not answer; compare them with \
+             jetcell copies --with",
+            directory.display(),
+            copy.state().source
+        )));
+    }
+    let last = handover.as_deref().map(|handover| activation.last_log(copy.state(), handover));
+    let arrived = match (last, limit) {
+        (Some(Ok(end)), _) => end,
+        (Some(Err(error)), LossLimit::Nothing) => return Err(error),
+        (Some(Err(_)) | None, _) => None,
+    };
+    let lost = activation.lost(copy.state(), handover.as_deref(), arrived.as_ref())?;
+    // A part of the log is better than nothing, and a copy that was just seeded has no other.
+    let arrived = match arrived {
+        Some(end) => Some((end, activation.incoming())),
+        None => activation.part_of_log(copy.state())?.map(|end| (end, part_path(directory))),
+    };
+    check_limit(directory, lost.as_ref(), limit, copy.state())?;
+    activation.check_consistent(copy.state(), arrived.as_ref().map(|(end, _)| end))?;
+    let steps_down = handover.is_some();
+    copy.state_mut().phase = Phase::Activating { lost, steps_down };
+    copy.state().store(&**vfs, directory)?;
+    if let Some(handover) = &handover {
+        step_down(&**handover, directory, arrived.as_ref().map(|(end, _)| *end), lost, copy.state())?;
+        activation.take_copies(copy.state(), handover.copies()?)?;
+    }
+    activation.make_current(copy.state(), arrived.map(|(_, path)| path))?;
+    let state = copy.state().clone();
+    let (source, held) = copy.into_parts();
+    activation.finish(&state, lost, steps_down, &*source, held)
+}
+
+/// The stopped active side. `None`: it cannot be reached, and the limit allows that.
+fn hand_over(source: &dyn Source, directory: &Path, limit: LossLimit) -> Result<Option<Box<dyn Handover>>> {
+    match source.hand_over(&directory.display().to_string()) {
+        Ok(handover) => Ok(Some(handover)),
+        Err(CopyError::Engine(Error::InUse { path })) => Err(CopyError::Refused(format!(
+            "{}: the active instance is running; stop it, then activate the copy",
+            path.display()
+        ))),
+        Err(error) if error.is_passing() && limit == LossLimit::Nothing => Err(CopyError::Refused(format!(
+            "{error}; without it, commits that did not arrive are lost: repair it, or activate the copy with --lossy"
+        ))),
+        Err(error) if error.is_passing() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fails if the copy is in a phase from which it cannot be activated.
+fn ready(state: &mut CopyState, directory: &Path, limit: LossLimit) -> Result<()> {
+    let shown = directory.display();
+    match &state.phase {
+        Phase::Following => {}
+        // The active side had not stepped down, and may have gone on since.
+        Phase::Activating { .. } => state.phase = Phase::Following,
+        // Its databases are good up to the log that did not come.
+        Phase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. }
+            if limit != LossLimit::Nothing =>
+        {
+            state.phase = Phase::Following;
+        }
+        Phase::Unfit { what, .. } => return Err(CopyError::Refused(format!("{shown}: {what}"))),
+        Phase::Seeding => {
+            let what = format!(
+                "{shown}: the seeding of the copy has not ended, so its databases cannot be consistent"
+            );
+            return Err(CopyError::Refused(what));
+        }
+    }
+    Ok(())
+}
+
+fn check_limit(directory: &Path, lost: Option<&Lost>, limit: LossLimit, state: &CopyState) -> Result<()> {
+    let Some(lost) = lost else { return Ok(()) };
+    if limit != LossLimit::Any && state.confirmed_with.as_ref() != Some(&state.source) {
+        return Err(CopyError::Refused(format!(
+            "{}: the copy has not compared its history with that of {} yet, so what would be lost is not known; accept any loss \
+             with --lossy any",
+            directory.display(),
+            state.source
+        )));
+    }
+    let closed = lost.last_known.saturating_sub(lost.first);
+    let allowed = match limit {
+        LossLimit::Nothing => false,
+        LossLimit::Generations(most) => closed <= most,
+        LossLimit::Any => true,
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(CopyError::Refused(format!(
+        "{}: log generations {:X} to {:X} (hexadecimal) did not arrive; repair the active side, or accept the loss of {closed} \
+         closed generations and of the one being written with --lossy {closed}",
+        directory.display(),
+        lost.first,
+        lost.last_known
+    )))
+}
+
+fn step_down(
+    handover: &dyn Handover,
+    directory: &Path,
+    arrived: Option<LogEnd>,
+    lost: Option<Lost>,
+    state: &CopyState,
+) -> Result<()> {
+    let successor = directory.display().to_string();
+    let phase = match lost {
+        None => Phase::Following,
+        Some(lost) => Phase::Unfit {
+            reason: UnfitReason::Diverged,
+            what: format!(
+                "{successor} is the active side since generation {:X} (hexadecimal) and does not have the logs from there on; \
+                 reseed this side from it",
+                lost.first
+            ),
+        },
+    };
+    handover.step_down(&successor, arrived.or(state.end), phase)
+}
+
+struct Activation<'a> {
+    vfs: &'a Arc<dyn Vfs>,
+    directory: &'a Path,
+    logs: StreamDirectory,
+    options: &'a ReplayOptions,
+}
+
+impl Activation<'_> {
+    /// Copies and replays all closed logs that can be had.
+    fn complete(&self, copy: &mut Replication, limit: LossLimit) -> Result<()> {
+        match copy.complete() {
+            Err(CopyError::Refused(_)) if limit != LossLimit::Nothing => {
+                // A log that is bad or gone: what is before it is replayed.
+                let mut state = copy.state().clone();
+                ready(&mut state, self.directory, limit)?;
+                copy.state_mut().phase = Phase::Following;
+                copy.state_mut().tries = 0;
+                copy.replay_rest()
+            }
+            completed => completed,
+        }
+    }
+
+    /// Copies the log that the active side was writing, verified. `None`: it has none behind the copy.
+    fn last_log(&self, state: &CopyState, handover: &dyn Handover) -> Result<Option<LogEnd>> {
+        let Some((newest, _)) = handover.logs().last_key_value() else { return Ok(None) };
+        if newest.0 < state.next {
+            return Ok(None);
+        }
+        if newest.0 > state.next {
+            let what = format!(
+                "{}: log generation {:X} (hexadecimal) of the active side is missing or damaged, so the copy cannot be activated \
+                 without loss; repair it, or activate the copy with --lossy",
+                self.directory.display(),
+                state.next
+            );
+            return Err(CopyError::Refused(what));
+        }
+        let bytes = handover.log(*newest)?;
+        let incoming = self.incoming();
+        let failed = |error: std::io::Error| CopyError::io(&incoming, &error);
+        let put = || {
+            if self.vfs.exists(&incoming)? {
+                self.vfs.remove(&incoming)?;
+            }
+            self.vfs.create_directory(&self.directory.join(INCOMING))?;
+            let file = self.vfs.open(&incoming, OpenMode::CreateNew)?;
+            file.write_at(0, &bytes, IoReason::LogFormat)?;
+            file.sync(IoReason::LogFormat)?;
+            self.vfs.sync_directory(&self.directory.join(INCOMING))
+        };
+        put().map_err(failed)?;
+        let log = LogCopy::read(self.vfs, &incoming, false)?;
+        if log.generation != *newest || !continues(state, &log) {
+            let what = format!(
+                "{}: the current log of the active side does not continue the copy: the two have different histories; compare \
+                 them with jetcell copies --with (-515)",
+                self.directory.display()
+            );
+            return Err(CopyError::Refused(what));
+        }
+        Ok(Some(LogEnd::of(&log)))
+    }
+
+    /// The part of the last log that came with the seed, if it goes further than the closed logs.
+    fn part_of_log(&self, state: &CopyState) -> Result<Option<LogEnd>> {
+        let last = self.logs.archived(Generation(state.next.saturating_sub(1)));
+        let has_closed = self.vfs.exists(&last).map_err(|error| CopyError::io(&last, &error))?;
+        let has_records = |log: &LogCopy| log.end.generation != log.generation || log.end.segment > 1;
+        let part = part_of_log(self.vfs, self.directory)?.filter(|log| {
+            log.generation.0 == state.next && continues(state, log) && (has_records(log) || !has_closed)
+        });
+        let Some(part) = part else {
+            if has_closed {
+                return Ok(None);
+            }
+            let what =
+                format!("{}: the copy has no log yet, so it cannot be activated", self.directory.display());
+            return Err(CopyError::Refused(what));
+        };
+        Ok(Some(LogEnd::of(&part)))
+    }
+
+    fn incoming(&self) -> PathBuf {
+        let current = self.logs.names.current();
+        self.directory.join(INCOMING).join(current.file_name().unwrap_or_default())
+    }
+
+    /// What is lost, if anything is.
+    fn lost(
+        &self,
+        state: &CopyState,
+        handover: Option<&dyn Handover>,
+        arrived: Option<&LogEnd>,
+    ) -> Result<Option<Lost>> {
+        let first = state.next;
+        let newest_there =
+            handover.and_then(|handover| handover.logs().last_key_value().map(|(newest, _)| newest.0));
+        if arrived.is_some() || newest_there.is_some_and(|newest| newest < first) {
+            return Ok(None);
+        }
+        // The generation behind the newest closed one was being written.
+        let seen = state.active.map_or(first, |active| active.closed + 1);
+        let last_known = newest_there.unwrap_or(seen).max(first);
+        let commits = handover.and_then(|handover| {
+            let logs: Vec<_> = handover
+                .logs()
+                .range(Generation(first.saturating_sub(1))..)
+                .map(|(generation, path)| (*generation, path.clone()))
+                .collect();
+            LogChanges::of(self.vfs, &logs, Generation(first), true).ok().map(|changes| changes.commits)
+        });
+        let kept =
+            LogCopy::read(self.vfs, &self.logs.archived(Generation(first.saturating_sub(1))), true).ok();
+        Ok(Some(Lost {
+            first,
+            last_known,
+            commits,
+            kept_until_unix_ms: kept.and_then(|log| last_time(&log)),
+        }))
+    }
+
+    /// Fails if a database needs logs that did not arrive.
+    fn check_consistent(&self, state: &CopyState, arrived: Option<&LogEnd>) -> Result<()> {
+        let newest = arrived.map_or(state.next.saturating_sub(1), |end| end.generation);
+        for database in &state.databases {
+            let path = self.directory.join(&database.file);
+            let header = database_header(&**self.vfs, &path)?;
+            let needed = match header.state {
+                DatabaseState::CleanShutdown => continue,
+                DatabaseState::DirtyShutdown => header.gen_max_required,
+                other => {
+                    let what = format!("the database is in state {other:?}; reseed the copy");
+                    return Err(Error::Corrupt { path, page: None, what }.into());
+                }
+            };
+            if needed.0 > newest {
+                let required = (Generation(newest + 1), needed);
+                return Err(Error::LogsMissing { path, required }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the last log the name of the current one.
+    fn make_current(&self, state: &CopyState, arrived: Option<PathBuf>) -> Result<()> {
+        let current = self.logs.names.current();
+        let last = match arrived {
+            Some(path) => path,
+            None => self.logs.archived(Generation(state.next.saturating_sub(1))),
+        };
+        self.vfs.rename(&last, &current).map_err(|error| CopyError::io(&last, &error))?;
+        self.logs.sync()
+    }
+
+    /// Rolls back what had not ended, in a new generation, and makes the directory one of an instance.
+    fn finish(
+        &self,
+        state: &CopyState,
+        lost: Option<Lost>,
+        stepped_down: bool,
+        source: &dyn Source,
+        held: Box<dyn DirectoryLock>,
+    ) -> Result<Activated> {
+        let last = header_of(&**self.vfs, &self.logs.names.current())?.generation;
+        let replayer = LogReplayer::new(self.vfs.clone(), self.directory.to_path_buf(), self.options.clone());
+        let mut options = replayer.engine_options(state);
+        // The old active side may have filled the last log with other records.
+        options.begin_generation = true;
+        let databases: Vec<PathBuf> =
+            state.databases.iter().map(|database| self.directory.join(&database.file)).collect();
+        for path in &databases {
+            options.page_size = database_header(&**self.vfs, path)?.page_size;
+        }
+        let instance = Instance::open(options)?;
+        let rolled_back = instance.recovery().rolled_back;
+        instance.shutdown()?;
+        for path in &databases {
+            if database_header(&**self.vfs, path)?.state != DatabaseState::CleanShutdown {
+                let what =
+                    "the logs do not name the database, so it is not clean; reseed the copy".to_string();
+                return Err(Error::Corrupt { path: path.clone(), page: None, what }.into());
+            }
+        }
+        // The old active side may be away for good.
+        let _ = source.unregister(&state.id);
+        text_file::remove(&**self.vfs, &self.directory.join(COPY_FILE))?;
+        drop(held);
+        Ok(Activated { last, lost, rolled_back, databases, stepped_down })
+    }
+
+    /// Keeps the logs that the other copies need, until they follow this side.
+    fn take_copies(&self, state: &CopyState, copies: Vec<CopyRegistration>) -> Result<()> {
+        for copy in copies.into_iter().filter(|copy| copy.id != state.id) {
+            copy.store(&**self.vfs, self.directory, self.logs.names.base())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a log is the one that the copy needs next.
+fn continues(state: &CopyState, log: &LogCopy) -> bool {
+    let behind = (u64::from_be_bytes(log.previous_created.0), log.previous_checksum);
+    log.signature == state.stream() && state.end.is_none_or(|end| (end.created, end.checksum) == behind)
+}
+
+/// When the last segment with records was begun.
+fn last_time(log: &LogCopy) -> Option<i64> {
+    let segments = log.bytes.len() / 4096;
+    let last = match log.end.generation == log.generation {
+        true => usize::from(log.end.segment).saturating_sub(1),
+        false => segments.saturating_sub(2),
+    };
+    let time = log.bytes.get(last * 4096 + 16..)?.first_chunk()?;
+    LogTime(*time).unix_ms()
+}

@@ -1,0 +1,273 @@
+//! What a copy knows about itself, in one file beside its databases.
+//!
+//! The file is written aside, synced and renamed, so it is always whole. It never promises more than the directory has: a log
+//! is in its place, durably, before `end` names it, and `end` names it before it is replayed.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{CopyRegistration, LogNameForm};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::{Generation, Signature};
+use jetcell_backup::text_file;
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{CopyError, Result};
+use crate::log_end::LogEnd;
+use crate::stream_directory::StreamDirectory;
+
+/// The file that makes a directory a copy.
+pub const COPY_FILE: &str = "copy.json";
+const FORMAT: u32 = 1;
+
+/// What a copy knows about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyState {
+    /// Version of the file: 1.
+    pub format: u32,
+    /// Identity of the copy.
+    pub id: String,
+    /// Where the active side is.
+    pub source: String,
+    /// The active side whose history was found to be that of the copy.
+    pub confirmed_with: Option<String>,
+    /// First letters of the names of the logs.
+    pub base_name: String,
+    /// Logs have names with five digits.
+    pub short_names: bool,
+    /// Logs end in `.jtx`.
+    pub newer_extensions: bool,
+    /// Identity of the log stream, in hexadecimal digits.
+    pub log_signature: String,
+    /// Bytes of a log.
+    pub log_bytes: u64,
+    /// The databases.
+    pub databases: Vec<CopiedDatabase>,
+    /// What the copy is doing, or why it does nothing.
+    pub phase: Phase,
+    /// The first generation that the copy does not have.
+    pub next: u32,
+    /// The log before `next`, if it is known.
+    pub end: Option<LogEnd>,
+    /// The newest generation that was replayed.
+    pub replayed: u32,
+    /// Everything before this time was replayed, in milliseconds since 1970 UTC; `None` before the first replay.
+    pub replayed_unix_ms: Option<i64>,
+    /// The active side, when it answered last.
+    pub active: Option<ActiveSeen>,
+    /// Failed tries to get the next log.
+    pub tries: u32,
+    /// How long replay waits behind the end of a generation, in seconds.
+    pub delay_seconds: u64,
+}
+
+/// A database of a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopiedDatabase {
+    /// Name of the file in the directory of the copy.
+    pub file: String,
+    /// Identity of the database, in hexadecimal digits.
+    pub signature: String,
+    /// Where the active side has it.
+    pub source: PathBuf,
+}
+
+/// The active side, when it answered last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActiveSeen {
+    /// The oldest log that it had.
+    pub oldest: u32,
+    /// The newest closed generation.
+    pub closed: u32,
+    /// When, in milliseconds since 1970 UTC.
+    pub at_unix_ms: i64,
+}
+
+/// What a copy is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Phase {
+    /// Its databases are not there yet.
+    Seeding,
+    /// It follows the active side.
+    Following,
+    /// It cannot follow any more.
+    Unfit {
+        /// Kind of the reason.
+        reason: UnfitReason,
+        /// The reason in words.
+        what: String,
+    },
+    /// It is becoming the active side. When its last log has the name of a current one, only undo is left.
+    Activating {
+        /// What is lost.
+        lost: Option<Lost>,
+        /// The old active side was reached, and steps down.
+        steps_down: bool,
+    },
+}
+
+/// What an activation loses of the history of the active side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lost {
+    /// The first lost generation.
+    pub first: u32,
+    /// The newest generation that the active side is known to have had.
+    pub last_known: u32,
+    /// Transactions committed in these logs, if they can be read; otherwise nothing is known about them.
+    pub commits: Option<u64>,
+    /// The last log that is kept was begun then, and later commits of it are kept, too: in milliseconds since 1970 UTC.
+    pub kept_until_unix_ms: Option<i64>,
+}
+
+/// Why a copy cannot follow the active side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnfitReason {
+    /// A log was bad three times.
+    BadLog,
+    /// Logs that the copy does not have are gone on the active side.
+    LogsGone,
+    /// The two sides have different histories.
+    Diverged,
+    /// A database of the copy is damaged, or is not of the moment that the logs continue.
+    BadDatabase,
+    /// The active side has a database that the copy does not have.
+    DatabaseMissing,
+    /// An incremental reseed has begun and not ended.
+    Reseeding,
+}
+
+impl CopyState {
+    /// Reads the file of a copy. `None`: the directory is no copy.
+    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<CopyState>> {
+        let path = directory.join(COPY_FILE);
+        let Some(text) = text_file::read(vfs, &path)? else { return Ok(None) };
+        let state: CopyState = serde_json::from_str(&text).map_err(|error| {
+            CopyError::Refused(format!(
+                "{}: this is no description of a copy ({error}); reseed the copy with jetcell reseed",
+                path.display()
+            ))
+        })?;
+        if state.format != FORMAT {
+            let what = format!(
+                "{}: version {} of the file is newer than this program; use the program that made the copy",
+                path.display(),
+                state.format
+            );
+            return Err(CopyError::Refused(what));
+        }
+        Ok(Some(state))
+    }
+
+    /// Stores the file, durably.
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        Ok(text_file::write(vfs, &directory.join(COPY_FILE), &format!("{text}\n"))?)
+    }
+
+    /// The state of a new copy of a stream, which has no databases yet.
+    pub fn seeding(id: String, source: String, active: &StreamDirectory, stream: Signature) -> CopyState {
+        let form = active.names.form();
+        CopyState {
+            format: FORMAT,
+            id,
+            confirmed_with: Some(source.clone()),
+            source,
+            base_name: active.names.base().to_string(),
+            short_names: form.short,
+            newer_extensions: form.newer_extensions,
+            log_signature: hex(stream),
+            log_bytes: 0,
+            databases: Vec::new(),
+            phase: Phase::Seeding,
+            next: 0,
+            end: None,
+            replayed: 0,
+            replayed_unix_ms: None,
+            active: None,
+            tries: 0,
+            delay_seconds: 0,
+        }
+    }
+
+    /// The form of the names of the logs.
+    pub fn form(&self) -> LogNameForm {
+        LogNameForm { short: self.short_names, newer_extensions: self.newer_extensions }
+    }
+
+    /// The log stream.
+    pub fn stream(&self) -> Signature {
+        signature_of(&self.log_signature).unwrap_or_default()
+    }
+
+    /// The logs of the copy, in its directory.
+    pub fn logs(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> StreamDirectory {
+        StreamDirectory::new(vfs, directory, &self.base_name, self.form())
+    }
+
+    /// What the copy needs of the active side's logs.
+    pub fn registration(&self, directory: &Path, now_unix_ms: i64) -> CopyRegistration {
+        CopyRegistration {
+            id: self.id.clone(),
+            stream: self.stream(),
+            needs: Generation(self.next),
+            contact_unix_ms: now_unix_ms,
+            copy: directory.display().to_string(),
+        }
+    }
+
+    /// Closed generations that the active side had and the copy does not have.
+    pub fn copy_queue(&self) -> u32 {
+        self.active.map_or(0, |active| (active.closed + 1).saturating_sub(self.next))
+    }
+
+    /// Generations that the copy has and has not replayed.
+    pub fn replay_queue(&self) -> u32 {
+        self.next.saturating_sub(1).saturating_sub(self.replayed)
+    }
+}
+
+impl CopiedDatabase {
+    /// The identity of the database.
+    pub fn signature(&self) -> Signature {
+        signature_of(&self.signature).unwrap_or_default()
+    }
+}
+
+/// A signature in hexadecimal digits.
+pub fn hex(signature: Signature) -> String {
+    signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn signature_of(text: &str) -> Option<Signature> {
+    let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    let bytes: Vec<u8> = (0..text.len()).step_by(2).map(byte).collect::<Option<_>>()?;
+    Some(Signature::from_bytes(bytes.as_slice().try_into().ok()?))
+}
+
+/// The header of a database file.
+pub fn database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
+    let failed = |error: std::io::Error| CopyError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    let len = file.len().map_err(failed)?.min(64 << 10) as usize / 4096 * 4096;
+    let mut start = IoBuffer::zeroed(len);
+    file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(failed)?;
+    DatabaseHeader::read_from_start(&start).map(|(header, _)| header).map_err(|error| {
+        let what = error.to_string();
+        CopyError::Engine(ese_engine::Error::Corrupt { path: path.to_path_buf(), page: None, what })
+    })
+}
+
+/// The generation from which redo of a database starts.
+pub fn first_needed(header: &DatabaseHeader) -> Generation {
+    match header.state {
+        DatabaseState::CleanShutdown => header.consistent_position.generation,
+        _ => header.gen_min_required,
+    }
+}

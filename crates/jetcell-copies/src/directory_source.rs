@@ -1,0 +1,84 @@
+//! An active side whose logs are in a directory of this machine. Its engine may be running.
+
+use std::io;
+
+use ese_engine::CopyRegistration;
+use ese_format::Generation;
+use ese_format::log::header::LogHeader;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
+
+use crate::error::{CopyError, Result};
+use crate::handover::{DirectoryHandover, Handover};
+use crate::log_end::header_of;
+use crate::source::{Offer, Source};
+use crate::stream_directory::StreamDirectory;
+
+/// No log of ESE is larger.
+const LARGEST_LOG: u64 = 1 << 28;
+
+/// The directory of the active side's logs.
+pub struct DirectorySource(StreamDirectory);
+
+impl DirectorySource {
+    /// The active side with these logs.
+    pub fn new(logs: StreamDirectory) -> DirectorySource {
+        DirectorySource(logs)
+    }
+
+    fn unreachable(&self, error: &io::Error) -> CopyError {
+        CopyError::Unreachable { active: self.place(), what: error.to_string() }
+    }
+}
+
+impl Source for DirectorySource {
+    fn place(&self) -> String {
+        self.0.path().display().to_string()
+    }
+
+    fn offer(&self) -> Result<Offer> {
+        let logs = &self.0;
+        let files = logs.vfs.list(logs.path()).map_err(|error| self.unreachable(&error))?;
+        let closed = files.iter().filter_map(|path| logs.names.generation_of(path));
+        let (oldest, newest) = (closed.clone().min(), closed.max());
+        let current = header_of(&*logs.vfs, &logs.names.current());
+        let Some((oldest, closed)) = oldest.zip(newest) else {
+            // Only the current log is there, or nothing.
+            let header = current
+                .map_err(|error| CopyError::Unreachable { active: self.place(), what: error.to_string() })?;
+            let closed = Generation(header.generation.0.saturating_sub(1));
+            return Ok(Offer { oldest: header.generation, closed, open_created: Some(created(&header)) });
+        };
+        let open = current.ok().filter(|header| header.generation == closed.next());
+        Ok(Offer { oldest, closed, open_created: open.as_ref().map(created) })
+    }
+
+    fn log(&self, generation: Generation) -> Result<Option<IoBuffer>> {
+        let file = match self.0.vfs.open(&self.0.archived(generation), OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| self.unreachable(&error))?,
+        };
+        let read = || {
+            let mut bytes = IoBuffer::zeroed(file.len()?.min(LARGEST_LOG) as usize / 4096 * 4096);
+            file.read_at(0, &mut bytes, IoReason::LogRead)?;
+            Ok(bytes)
+        };
+        read().map(Some).map_err(|error: io::Error| self.unreachable(&error))
+    }
+
+    fn register(&self, registration: &CopyRegistration) -> Result<()> {
+        let stored = registration.store(&*self.0.vfs, self.0.path(), self.0.names.base());
+        stored.map_err(|error| CopyError::Unreachable { active: self.place(), what: error.to_string() })
+    }
+
+    fn unregister(&self, id: &str) -> Result<()> {
+        Ok(CopyRegistration::remove(&*self.0.vfs, self.0.path(), self.0.names.base(), id)?)
+    }
+
+    fn hand_over(&self, successor: &str) -> Result<Box<dyn Handover>> {
+        Ok(Box::new(DirectoryHandover::begin(&self.0, successor)?))
+    }
+}
+
+fn created(header: &LogHeader) -> u64 {
+    u64::from_be_bytes(header.created.0)
+}

@@ -1,0 +1,51 @@
+//! Why a copy cannot be made, followed, compared or activated.
+
+/// Result of this crate's functions.
+pub type Result<T> = std::result::Result<T, CopyError>;
+
+/// Why a copy cannot be made, followed, compared or activated. Neither the active instance nor a database is changed, unless
+/// the function says otherwise.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// The engine's error.
+    #[error(transparent)]
+    Engine(#[from] ese_engine::Error),
+    /// The error of a backup or a restore.
+    #[error(transparent)]
+    Backup(#[from] jetcell_backup::BackupError),
+    /// The active side does not answer. The same call may succeed later.
+    #[error("{active} cannot be reached: {what}")]
+    Unreachable {
+        /// The active side.
+        active: String,
+        /// Why.
+        what: String,
+    },
+    /// The request cannot be carried out; the text says why, and what to do.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl CopyError {
+    pub(crate) fn io(path: impl Into<std::path::PathBuf>, error: &std::io::Error) -> CopyError {
+        CopyError::Engine(ese_engine::Error::io(path, error))
+    }
+
+    /// Whether the error concerns the active side or a full disk, so that the copy is as good as before.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            CopyError::Unreachable { .. } => true,
+            CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => {
+                matches!(
+                    error,
+                    ese_engine::Error::DiskFull { .. }
+                        | ese_engine::Error::Io { .. }
+                        | ese_engine::Error::ReadOnly(_)
+                        | ese_engine::Error::OutOfMemory { .. }
+                )
+            }
+            _ => false,
+        }
+    }
+}

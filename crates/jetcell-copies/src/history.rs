@@ -1,0 +1,228 @@
+//! Compares two sides by their logs: which of them continues the other, and where they part.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_engine::{Error, LogChanges, LogCopy, RecoverySet};
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use ese_format::{Generation, Signature};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::error::Result;
+use crate::log_end::{LogEnd, header_of, take_empty_tail};
+
+/// The logs of one side: an instance, a copy or a backup.
+pub struct History {
+    vfs: Arc<dyn Vfs>,
+    stream: Signature,
+    logs: BTreeMap<Generation, PathBuf>,
+}
+
+/// How one side stands to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// Both have the same logs.
+    Equal,
+    /// The side ends earlier, and the other one continues it: it can follow. It lacks so many generations.
+    Behind(u32),
+    /// The side has more than the other one, and nothing else: so many generations.
+    Ahead(u32),
+    /// Both have this generation, with other content.
+    OtherContent(Generation),
+    /// The side ends in front of this generation, and the other one's does not continue it.
+    ForeignPast(Generation),
+    /// The logs are of different streams.
+    OtherStream,
+    /// The logs of the two do not meet, so that nothing can be said: generations of the side that the other one lacks, and
+    /// the other way round.
+    NoCommonLog,
+}
+
+impl Relation {
+    /// Whether one of the sides has to be reseeded.
+    pub fn is_divergence(self) -> bool {
+        matches!(self, Relation::OtherContent(_) | Relation::ForeignPast(_) | Relation::OtherStream)
+    }
+}
+
+impl History {
+    /// The history of the logs among files.
+    ///
+    /// Errors: there are none, or logs of several streams.
+    pub fn of_files(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<History> {
+        Ok(History::of_set(vfs, &RecoverySet::find(vfs, files)?))
+    }
+
+    /// The history of the logs of a set.
+    pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> History {
+        let mut logs = set.logs.clone();
+        take_empty_tail(vfs, &mut logs);
+        History { vfs: vfs.clone(), stream: set.signature, logs }
+    }
+
+    /// The newest generation.
+    pub fn newest(&self) -> Generation {
+        self.logs.last_key_value().map_or(Generation(0), |(newest, _)| *newest)
+    }
+
+    /// The logs.
+    pub fn logs(&self) -> &BTreeMap<Generation, PathBuf> {
+        &self.logs
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> Signature {
+        self.stream
+    }
+
+    fn header(&self, generation: Generation) -> Result<Option<LogHeader>> {
+        self.logs.get(&generation).map(|path| header_of(&*self.vfs, path)).transpose()
+    }
+
+    fn read(&self, generation: Generation) -> Result<Option<LogCopy>> {
+        let is_closed = generation < self.newest();
+        let read = |path: &PathBuf| LogCopy::read(&self.vfs, path, is_closed);
+        Ok(self.logs.get(&generation).map(read).transpose()?)
+    }
+
+    /// The end of a log of this side.
+    pub fn end_of(&self, generation: Generation) -> Result<Option<LogEnd>> {
+        Ok(self.read(generation)?.as_ref().map(LogEnd::of))
+    }
+
+    /// How this side stands to another one.
+    ///
+    /// Errors: a log that is needed for the answer cannot be read, or is damaged.
+    pub fn compare(&self, other: &History) -> Result<Relation> {
+        if self.stream != other.stream {
+            return Ok(Relation::OtherStream);
+        }
+        let common: Vec<Generation> =
+            self.logs.keys().filter(|generation| other.logs.contains_key(generation)).copied().collect();
+        let Some(newest) = common.last().copied() else { return self.adjacent(other) };
+        let mut parted = None;
+        for generation in common.iter().rev() {
+            match self.same(other, *generation)? {
+                Same::Yes => break,
+                Same::Longer if *generation == newest && parted.is_none() => {
+                    let behind = other.newest().0 - newest.0;
+                    return Ok(if behind > 0 {
+                        // The other one closed the generation earlier.
+                        Relation::OtherContent(newest)
+                    } else {
+                        Relation::Ahead(self.newest().0 - newest.0)
+                    });
+                }
+                Same::Shorter if *generation == newest && parted.is_none() => {
+                    let ahead = self.newest().0 - newest.0;
+                    return Ok(if ahead > 0 {
+                        Relation::OtherContent(newest)
+                    } else {
+                        Relation::Behind(other.newest().0 - newest.0)
+                    });
+                }
+                _ => parted = Some(*generation),
+            }
+        }
+        if let Some(first) = parted {
+            return Ok(Relation::OtherContent(first));
+        }
+        let (ours, theirs) = (self.newest(), other.newest());
+        // The next generation of the longer side says what it continues.
+        let (shorter, longer) = if ours <= theirs { (self, other) } else { (other, self) };
+        if let (Some(end), Some(next)) = (shorter.end_of(newest)?, longer.header(newest.next())?)
+            && !continues(&end, &next)
+        {
+            return Ok(Relation::ForeignPast(newest.next()));
+        }
+        Ok(match ours.cmp(&theirs) {
+            std::cmp::Ordering::Equal => Relation::Equal,
+            std::cmp::Ordering::Less => Relation::Behind(theirs.0 - ours.0),
+            std::cmp::Ordering::Greater => Relation::Ahead(ours.0 - theirs.0),
+        })
+    }
+
+    /// The answer for sides without a common log: one may begin directly behind the other.
+    fn adjacent(&self, other: &History) -> Result<Relation> {
+        let (shorter, longer) = if self.newest() < other.newest() { (self, other) } else { (other, self) };
+        let newest = shorter.newest();
+        match (shorter.end_of(newest)?, longer.header(newest.next())?) {
+            (Some(end), Some(next)) if continues(&end, &next) => {
+                let distance = longer.newest().0 - newest.0;
+                let is_behind = self.newest() < other.newest();
+                Ok(if is_behind { Relation::Behind(distance) } else { Relation::Ahead(distance) })
+            }
+            (Some(_), Some(_)) => Ok(Relation::ForeignPast(newest.next())),
+            _ => Ok(Relation::NoCommonLog),
+        }
+    }
+
+    /// Whether both sides have the same log of a generation.
+    fn same(&self, other: &History, generation: Generation) -> Result<Same> {
+        let (Some(ours), Some(theirs)) = (self.header(generation)?, other.header(generation)?) else {
+            return Ok(Same::No);
+        };
+        if (ours.created, ours.previous_created, ours.previous_checksum)
+            != (theirs.created, theirs.previous_created, theirs.previous_checksum)
+        {
+            return Ok(Same::No);
+        }
+        // The logs behind them say what is in them.
+        if let (Some(ours), Some(theirs)) =
+            (self.header(generation.next())?, other.header(generation.next())?)
+        {
+            return Ok(if ours.previous_checksum == theirs.previous_checksum { Same::Yes } else { Same::No });
+        }
+        let (Some(ours), Some(theirs)) = (self.read(generation)?, other.read(generation)?) else {
+            return Ok(Same::No);
+        };
+        Ok(compare_content(&ours, &theirs))
+    }
+
+    /// What the logs from a generation on changed, which begins the part that the other side does not have. The log before it is
+    /// read on the other side: that the logs here continue it proves that nothing differs earlier.
+    ///
+    /// Errors: a log is damaged, or does not continue the one before it; the other side does not have the log before.
+    pub fn changes_from(&self, from: Generation, other: &History) -> Result<LogChanges> {
+        let before = Generation(from.0.saturating_sub(1));
+        let Some(first) = other.logs.get(&before).map(|path| (before, path.clone())) else {
+            let path = other.logs.values().next().and_then(|path| path.parent()).unwrap_or(Path::new("."));
+            return Err(Error::LogMissing { path: path.to_path_buf(), generation: before }.into());
+        };
+        let own = self.logs.range(from..).map(|(generation, path)| (*generation, path.clone()));
+        let logs: Vec<_> = std::iter::once(first).chain(own).collect();
+        Ok(LogChanges::of(&self.vfs, &logs, from, true)?)
+    }
+}
+
+enum Same {
+    Yes,
+    No,
+    /// The first one has the other one's segments, and more.
+    Longer,
+    /// The other way round.
+    Shorter,
+}
+
+fn compare_content(ours: &LogCopy, theirs: &LogCopy) -> Same {
+    if ours.checksum == theirs.checksum {
+        return Same::Yes;
+    }
+    let end = |log: &LogCopy| match log.end.generation == log.generation {
+        true => usize::from(log.end.segment),
+        false => log.bytes.len() / SEGMENT_BYTES - 1,
+    };
+    let (our_end, their_end) = (end(ours), end(theirs));
+    let common = our_end.min(their_end) * SEGMENT_BYTES;
+    let part = |log: &LogCopy| log.bytes.get(SEGMENT_BYTES..common).map(<[u8]>::to_vec);
+    match part(ours) == part(theirs) {
+        true if our_end > their_end => Same::Longer,
+        true if our_end < their_end => Same::Shorter,
+        _ => Same::No,
+    }
+}
+
+fn continues(end: &LogEnd, next: &LogHeader) -> bool {
+    (end.created, end.checksum) == (u64::from_be_bytes(next.previous_created.0), next.previous_checksum)
+}

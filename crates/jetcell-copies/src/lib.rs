@@ -1,0 +1,43 @@
+//! Passive copies of databases, kept up by the logs of their active instance.
+//!
+//! ```text
+//!  active side                    copy
+//!  E0000000012.log ──> Source ──> incoming/ ──> inspected ──> replayed ──> databases, dirty
+//!  E00-1f3a77c2.copy <─ what the copy still needs
+//! ```
+//!
+//! [`seed_stopped`] and [`seed_running`] make a copy, and [`Replication`] keeps it up, in bounded steps. [`Source`] is the seam
+//! for transports. `copy.json` says what the copy has ([`CopyState`]). [`activate`] makes a copy the active side. [`History`] tells
+//! where two sides part, and [`Reseed`] brings one of them back.
+#![forbid(unsafe_code)]
+
+mod activation;
+mod copy_state;
+mod directory_source;
+mod error;
+mod handover;
+mod history;
+mod log_copier;
+mod log_end;
+mod log_replayer;
+mod replication;
+mod reseed;
+mod seed;
+mod source;
+mod status;
+mod stream_directory;
+
+pub use crate::activation::{Activated, LossLimit, activate};
+pub use crate::copy_state::{ActiveSeen, COPY_FILE, CopiedDatabase, CopyState, Lost, Phase, UnfitReason};
+pub use crate::directory_source::DirectorySource;
+pub use crate::error::{CopyError, Result};
+pub use crate::handover::Handover;
+pub use crate::history::{History, Relation};
+pub use crate::log_end::LogEnd;
+pub use crate::log_replayer::ReplayOptions;
+pub use crate::replication::{Replication, StepReport};
+pub use crate::reseed::{Reseed, ReseedPlan};
+pub use crate::seed::{SeedOptions, Seeded, seed_running, seed_stopped};
+pub use crate::source::{Offer, Source};
+pub use crate::status::{Lag, health};
+pub use crate::stream_directory::StreamDirectory;

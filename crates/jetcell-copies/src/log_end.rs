@@ -1,0 +1,137 @@
+//! What identifies the last log of a history: the next one must continue it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_engine::{Error, LogCopy};
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use ese_format::{Generation, LogTime, Signature};
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{CopyError, Result};
+
+/// A closed log: its number, when it was created, and what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogEnd {
+    /// Its generation.
+    pub generation: u32,
+    /// When it was created: the eight bytes of its header, as a number.
+    pub created: u64,
+    /// XOR of the checksums of its segments.
+    pub checksum: u64,
+}
+
+/// Why a log is not taken into a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogFlaw {
+    /// It is damaged, cut off, or another generation. Another try may bring the right bytes.
+    Damaged(String),
+    /// It is of another log stream.
+    OtherStream,
+    /// It continues a log that was created at another time.
+    OtherHistory,
+    /// It continues a log with other content.
+    OtherContent,
+}
+
+impl LogEnd {
+    /// The end of a log that was verified.
+    pub fn of(log: &LogCopy) -> LogEnd {
+        LogEnd {
+            generation: log.generation.0,
+            created: u64::from_be_bytes(log.created.0),
+            checksum: log.checksum,
+        }
+    }
+
+    /// The generation behind it.
+    pub fn next(&self) -> Generation {
+        Generation(self.generation).next()
+    }
+
+    /// When the log was created, in milliseconds since 1970 UTC.
+    pub fn created_unix_ms(&self) -> Option<i64> {
+        LogTime(self.created.to_be_bytes()).unix_ms()
+    }
+}
+
+/// Verifies a closed log completely: all segments and records, its generation, its stream, that it continues `after`, and that
+/// it begins with `part`.
+///
+/// The outer error: it cannot be read.
+pub fn inspect(
+    vfs: &Arc<dyn Vfs>,
+    path: &Path,
+    generation: Generation,
+    stream: Signature,
+    after: Option<&LogEnd>,
+    part: Option<&LogCopy>,
+) -> Result<std::result::Result<LogEnd, LogFlaw>> {
+    let log = match LogCopy::read(vfs, path, true) {
+        Ok(log) => log,
+        Err(error @ (Error::Log { .. } | Error::Corrupt { .. })) => {
+            return Ok(Err(LogFlaw::Damaged(error.to_string())));
+        }
+        Err(Error::Io { kind: std::io::ErrorKind::UnexpectedEof, .. }) => {
+            return Ok(Err(LogFlaw::Damaged(format!("{}: it is cut off", path.display()))));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if log.generation != generation {
+        let what =
+            format!("it holds generation {:X}, not {:X} (hexadecimal)", log.generation.0, generation.0);
+        return Ok(Err(LogFlaw::Damaged(what)));
+    }
+    if log.signature != stream {
+        return Ok(Err(LogFlaw::OtherStream));
+    }
+    if let Some(after) = after.filter(|after| after.next() == generation) {
+        if u64::from_be_bytes(log.previous_created.0) != after.created {
+            return Ok(Err(LogFlaw::OtherHistory));
+        }
+        if log.previous_checksum != after.checksum {
+            return Ok(Err(LogFlaw::OtherContent));
+        }
+    }
+    if part.is_some_and(|part| part.generation == generation && !begins_with(&log, part)) {
+        return Ok(Err(LogFlaw::OtherContent));
+    }
+    Ok(Ok(LogEnd::of(&log)))
+}
+
+/// Whether a log begins with the header and the segments of a part of it that was read earlier.
+pub fn begins_with(log: &LogCopy, part: &LogCopy) -> bool {
+    let end = match part.end.generation == part.generation {
+        true => usize::from(part.end.segment) * SEGMENT_BYTES,
+        false => part.bytes.len().saturating_sub(SEGMENT_BYTES),
+    };
+    (log.generation, log.created, log.previous_created, log.previous_checksum)
+        == (part.generation, part.created, part.previous_created, part.previous_checksum)
+        && log.bytes.get(SEGMENT_BYTES..end) == part.bytes.get(SEGMENT_BYTES..end)
+}
+
+/// Removes the newest log from a list if it has no records: its generation was begun, and nothing was said in it. Another
+/// side may give its number to another log.
+pub fn take_empty_tail(
+    vfs: &Arc<dyn Vfs>,
+    logs: &mut BTreeMap<Generation, PathBuf>,
+) -> Option<(Generation, PathBuf)> {
+    let (generation, path) = logs.last_key_value()?;
+    let log = LogCopy::read(vfs, path, false).ok()?;
+    let is_empty = log.end.generation == *generation && log.end.segment <= 1;
+    if is_empty && logs.len() > 1 { logs.pop_last() } else { None }
+}
+
+/// The header of a log.
+pub fn header_of(vfs: &dyn Vfs, path: &Path) -> Result<LogHeader> {
+    let failed = |error: std::io::Error| CopyError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    let mut segment = IoBuffer::zeroed(SEGMENT_BYTES);
+    file.read_at(0, &mut segment, IoReason::LogRead).map_err(failed)?;
+    LogHeader::decode(&segment).map_err(|error| {
+        CopyError::Engine(Error::Corrupt { path: path.to_path_buf(), page: None, what: error.to_string() })
+    })
+}

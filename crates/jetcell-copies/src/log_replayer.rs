@@ -1,0 +1,211 @@
+//! Replays the logs of a copy on its databases, and leaves them dirty.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ese_engine::internals::log::CheckpointFile;
+use ese_engine::{AttachmentFault, DatabasePaths, Error, EventSink, InstanceOptions, LogFault, Replayer};
+use ese_format::Generation;
+use ese_format::header::DatabaseState;
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::copy_state::{CopyState, UnfitReason, database_header, first_needed};
+use crate::error::{CopyError, Result};
+use crate::log_end::header_of;
+
+/// How a copy replays.
+#[derive(Clone)]
+pub struct ReplayOptions {
+    /// Keep the replayer, and with it the cache, between two batches. Exchange 2007 did not; its SP1 did.
+    pub keep_instance: bool,
+    /// How long replay waits behind the end of a generation.
+    pub delay: Duration,
+    /// Memory for pages, in bytes.
+    pub cache_bytes: usize,
+    /// Bytes of log that redo may have to read after a stop.
+    pub checkpoint_depth: u64,
+    /// Whether pages are written by threads of the cache, and replayed by several.
+    pub threads: bool,
+    /// Receives the events of the replay.
+    pub events: Option<Arc<dyn EventSink>>,
+}
+
+impl Default for ReplayOptions {
+    /// The instance is kept; no delay; 64 MiB of cache; a depth of 100 MiB, as for copies of Exchange 2013.
+    fn default() -> ReplayOptions {
+        ReplayOptions {
+            keep_instance: true,
+            delay: Duration::ZERO,
+            cache_bytes: 64 << 20,
+            checkpoint_depth: 100 << 20,
+            threads: true,
+            events: None,
+        }
+    }
+}
+
+/// What the replay of the next log came to.
+pub(crate) enum Replay {
+    /// The generation was replayed.
+    Done(Generation),
+    /// There is none, or it has to wait.
+    Nothing,
+    /// The file of a generation is damaged, or is not there any more.
+    BadLog(Generation),
+    /// The databases cannot be brought forward.
+    Unfit(UnfitReason, String),
+}
+
+/// Replays the logs of one copy.
+pub(crate) struct LogReplayer {
+    vfs: Arc<dyn Vfs>,
+    directory: PathBuf,
+    options: ReplayOptions,
+    replayer: Option<Replayer>,
+}
+
+impl LogReplayer {
+    pub fn new(vfs: Arc<dyn Vfs>, directory: PathBuf, options: ReplayOptions) -> LogReplayer {
+        LogReplayer { vfs, directory, options, replayer: None }
+    }
+
+    /// The options of an engine on the databases of the copy.
+    pub fn engine_options(&self, state: &CopyState) -> InstanceOptions {
+        let mut options = InstanceOptions::with_vfs(self.vfs.clone(), self.directory.clone());
+        options.base_name.clone_from(&state.base_name);
+        options.log_names = state.form();
+        options.cache_bytes = self.options.cache_bytes;
+        options.checkpoint_depth = self.options.checkpoint_depth;
+        options.threads = self.options.threads;
+        options.events = self.options.events.clone();
+        let mut paths = DatabasePaths::default();
+        for database in &state.databases {
+            paths.place(database.signature(), self.directory.join(&database.file));
+        }
+        // A database that the copy does not have must not be found where the active side has it.
+        paths.search(&self.directory);
+        options.database_paths = paths;
+        options
+    }
+
+    /// Replays the next generation, if the copy has it and it is old enough.
+    pub fn replay_next(&mut self, state: &CopyState) -> Result<Replay> {
+        let next = match &self.replayer {
+            Some(replayer) => replayer.next(),
+            // A new replayer would only repeat what the databases have.
+            None if state.replay_queue() == 0 => return Ok(Replay::Nothing),
+            None => redo_start(&self.vfs, &self.directory, state)?,
+        };
+        if next.0 >= state.next || self.waits(state, next)? {
+            return Ok(Replay::Nothing);
+        }
+        let path = state.logs(&self.vfs, &self.directory).archived(next);
+        match self.replay(state, &path) {
+            Ok(()) => Ok(Replay::Done(next)),
+            Err(error) => {
+                // Nothing can be replayed behind an error; a new replayer begins where the headers say.
+                self.replayer = None;
+                unfit(error, next)
+            }
+        }
+    }
+
+    fn replay(&mut self, state: &CopyState, path: &Path) -> ese_engine::Result<()> {
+        if self.replayer.is_none() {
+            self.replayer = Some(Replayer::open(self.engine_options(state), path)?);
+        }
+        self.replayer.as_mut().map_or(Ok(()), |replayer| replayer.replay(path))
+    }
+
+    /// Whether the generation has to wait: it ended when the next one was created.
+    fn waits(&self, state: &CopyState, generation: Generation) -> Result<bool> {
+        if self.options.delay.is_zero() {
+            return Ok(false);
+        }
+        let next = generation.next();
+        if next.0 >= state.next {
+            return Ok(true);
+        }
+        let path = state.logs(&self.vfs, &self.directory).archived(next);
+        let ended = header_of(&*self.vfs, &path)?.created.unix_ms().unwrap_or(0);
+        let age = self.vfs.clock().unix_ms().saturating_sub(ended);
+        Ok(u128::try_from(age).unwrap_or(0) < self.options.delay.as_millis())
+    }
+
+    /// A database that the log attaches and that the copy does not have.
+    pub fn missing_database(&self) -> Option<String> {
+        match self.replayer.as_ref()?.check_complete() {
+            Err(Error::Attachment { path, fault: AttachmentFault::Missing, .. }) => {
+                Some(path.display().to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Replays at least once what the headers require, so that the databases are consistent when the replayer stops.
+    pub fn replay_again(&mut self, state: &CopyState) -> Result<()> {
+        if self.replayer.is_some() {
+            return Ok(());
+        }
+        let logs = state.logs(&self.vfs, &self.directory);
+        for generation in redo_start(&self.vfs, &self.directory, state)?.0..state.next {
+            self.replay(state, &logs.archived(Generation(generation)))?;
+        }
+        Ok(())
+    }
+
+    /// Between two batches: the replayer is kept, or stopped with its cache.
+    pub fn rest(&mut self) -> Result<()> {
+        if self.options.keep_instance { Ok(()) } else { self.stop() }
+    }
+
+    /// Stops the replayer and leaves the databases dirty.
+    pub fn stop(&mut self) -> Result<()> {
+        match self.replayer.take() {
+            Some(replayer) => Ok(replayer.stop().map(|_| ())?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an error of the replay of a generation means for the copy.
+fn unfit(error: Error, generation: Generation) -> Result<Replay> {
+    let reseed =
+        |error: &Error| format!("{error} ({} {}); reseed the copy", error.jet_name(), error.jet_code());
+    match &error {
+        Error::Log { fault: LogFault::Damaged, .. } => Ok(Replay::BadLog(generation)),
+        Error::Io { kind: std::io::ErrorKind::NotFound, path, .. }
+            if path.extension().is_some_and(|extension| extension == "log" || extension == "jtx") =>
+        {
+            Ok(Replay::BadLog(generation))
+        }
+        Error::Log { fault: LogFault::UnknownRecord, .. } => {
+            Ok(Replay::Unfit(UnfitReason::BadLog, reseed(&error)))
+        }
+        Error::Log { .. } => Ok(Replay::Unfit(UnfitReason::Diverged, reseed(&error))),
+        Error::PageTime { .. } | Error::Corrupt { .. } | Error::LogsMissing { .. } => {
+            Ok(Replay::Unfit(UnfitReason::BadDatabase, reseed(&error)))
+        }
+        Error::Attachment { .. } => Ok(Replay::Unfit(UnfitReason::BadDatabase, reseed(&error))),
+        _ => Err(error.into()),
+    }
+}
+
+/// The generation with which a new replayer begins: that of the checkpoint, or an older one that a header requires.
+pub(crate) fn redo_start(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Result<Generation> {
+    let checkpoint = CheckpointFile::new(vfs.clone(), directory, &state.base_name, state.form()).read()?;
+    let checkpoint = checkpoint.filter(|checkpoint| checkpoint.log_signature == state.stream());
+    let mut needed = Vec::new();
+    for database in &state.databases {
+        let header = database_header(&**vfs, &directory.join(&database.file))?;
+        // The checkpoint is behind everything that a clean database has.
+        if checkpoint.is_none() || header.state != DatabaseState::CleanShutdown {
+            needed.push(first_needed(&header));
+        }
+    }
+    needed.extend(checkpoint.map(|checkpoint| checkpoint.position.generation));
+    needed.into_iter().min().ok_or_else(|| {
+        CopyError::Refused(format!("{}: the copy has no databases; reseed it", directory.display()))
+    })
+}

@@ -1,0 +1,327 @@
+//! A copy that follows its active side: logs are copied, inspected and replayed, in bounded steps.
+//!
+//! Invariants:
+//! - A log is inspected and durable in its place before `copy.json` names it, and named before it is replayed. So what the
+//!   databases need is always in the directory of the copy, also when the active side is gone.
+//! - Nothing that the copy needs is removed there, and nothing that the active side still keeps: other copies may need it
+//!   from this one after a failover.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::Error;
+use ese_format::Generation;
+use jetcell_sync::Arc;
+use jetcell_vfs::{DirectoryLock, Vfs};
+
+use crate::copy_state::{ActiveSeen, CopyState, Phase, UnfitReason};
+use crate::error::{CopyError, Result};
+use crate::log_copier::{LogCopier, part_of_log};
+use crate::log_end::inspect;
+use crate::log_replayer::{LogReplayer, Replay, ReplayOptions, redo_start};
+use crate::source::{Offer, Source};
+
+/// Generations that are copied, and replayed, before the other is done again.
+const BATCH: u32 = 8;
+/// The copy says at least this often that it is there, in milliseconds.
+const CONTACT_MS: i64 = 10_000;
+/// Logs that are removed in one step.
+const MAX_REMOVED: usize = 16;
+/// The file that is locked while a process works on the copy.
+const LOCK_FILE: &str = "copy.lock";
+
+/// What a step did.
+#[derive(Clone, Debug, Default)]
+pub struct StepReport {
+    /// Generations copied and inspected.
+    pub copied: u32,
+    /// Generations replayed.
+    pub replayed: u32,
+    /// Why the active side could not be asked, or a log could not be stored or replayed. The next step tries again.
+    pub waiting: Option<CopyError>,
+}
+
+impl StepReport {
+    /// Nothing was done, so the next step can wait.
+    pub fn is_idle(&self) -> bool {
+        self.copied == 0 && self.replayed == 0
+    }
+}
+
+/// A copy that follows its active side. Only one process can do that for a copy.
+pub struct Replication {
+    vfs: Arc<dyn Vfs>,
+    directory: PathBuf,
+    source: Box<dyn Source>,
+    state: CopyState,
+    replayer: LogReplayer,
+    /// The history of the active side was found to be that of the copy.
+    confirmed: bool,
+    /// What the copy said last that it needs, and when.
+    said: Option<(u32, i64)>,
+    lock: Box<dyn DirectoryLock>,
+}
+
+impl Replication {
+    /// Begins to work on the copy in a directory.
+    ///
+    /// Errors: the directory is no copy, or another process works on it.
+    pub fn open(
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        source: Box<dyn Source>,
+        options: ReplayOptions,
+    ) -> Result<Replication> {
+        let lock = lock(vfs, directory)?;
+        let Some(mut state) = CopyState::read(&**vfs, directory)? else {
+            return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
+        };
+        state.delay_seconds = options.delay.as_secs();
+        let replayer = LogReplayer::new(vfs.clone(), directory.to_path_buf(), options);
+        let (vfs, directory) = (vfs.clone(), directory.to_path_buf());
+        let mut replication =
+            Replication { vfs, directory, source, state, replayer, said: None, confirmed: false, lock };
+        replication.take_in()?;
+        Ok(replication)
+    }
+
+    /// Takes in logs that have their places, and that a crash kept from being named.
+    fn take_in(&mut self) -> Result<()> {
+        let before = self.state.clone();
+        if self.state.phase == Phase::Following {
+            let logs = self.state.logs(&self.vfs, &self.directory);
+            let closed = logs.closed()?;
+            let part = part_of_log(&self.vfs, &self.directory)?;
+            while let Some(path) = closed.get(&Generation(self.state.next)) {
+                let (next, end) = (Generation(self.state.next), self.state.end);
+                let (vfs, stream) = (&self.vfs, self.state.stream());
+                let Ok(end) = inspect(vfs, path, next, stream, end.as_ref(), part.as_ref())? else {
+                    break;
+                };
+                logs.sync()?;
+                (self.state.next, self.state.end) = (end.next().0, Some(end));
+            }
+        }
+        if self.state != before { self.state.store(&*self.vfs, &self.directory) } else { Ok(()) }
+    }
+
+    /// Replays all logs that the copy has, and stops.
+    pub(crate) fn replay_rest(&mut self) -> Result<()> {
+        let mut report = StepReport::default();
+        loop {
+            let before = report.replayed;
+            self.replay(&mut report)?;
+            self.check_fit()?;
+            if report.replayed == before {
+                break;
+            }
+            report.replayed = 0;
+        }
+        self.replayer.replay_again(&self.state)?;
+        self.replayer.stop()
+    }
+
+    /// The active side, and the lock of the copy.
+    pub(crate) fn into_parts(self) -> (Box<dyn Source>, Box<dyn DirectoryLock>) {
+        (self.source, self.lock)
+    }
+
+    /// What the copy knows about itself, to change it.
+    pub(crate) fn state_mut(&mut self) -> &mut CopyState {
+        &mut self.state
+    }
+
+    /// Whether the active side has answered since the copy was opened, and has the same history.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
+    /// What the copy knows about itself.
+    pub fn state(&self) -> &CopyState {
+        &self.state
+    }
+
+    /// Copies and inspects at most a few logs, and replays at most a few.
+    ///
+    /// Errors: the copy is unfit; [`CopyState::phase`] says why, and `copy.json` does. What may pass is no error but in
+    /// [`StepReport::waiting`].
+    pub fn step(&mut self) -> Result<StepReport> {
+        self.check_fit()?;
+        let mut report = StepReport::default();
+        let offer = match self.copy(&mut report) {
+            Ok(offer) => Some(offer),
+            Err(error) if error.is_passing() => {
+                report.waiting = Some(error);
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        self.check_fit()?;
+        match self.replay(&mut report) {
+            Err(error) if error.is_passing() => {
+                report.waiting.get_or_insert(error);
+            }
+            replayed => replayed?,
+        }
+        self.check_fit()?;
+        if let Some(offer) = offer
+            && let Err(error) = self.truncate(offer)
+        {
+            report.waiting.get_or_insert(error);
+        }
+        Ok(report)
+    }
+
+    fn copy(&mut self, report: &mut StepReport) -> Result<Offer> {
+        let offer = self.source.offer()?;
+        let now = self.vfs.clock().unix_ms();
+        self.state.active =
+            Some(ActiveSeen { oldest: offer.oldest.0, closed: offer.closed.0, at_unix_ms: now });
+        // What is needed is said before logs are fetched, so that a new copy is asked from the beginning.
+        self.say(now)?;
+        let copier = LogCopier { vfs: &self.vfs, directory: &self.directory, source: &*self.source };
+        let place = Some(self.source.place());
+        // The side at this place may have been reseeded since, and active again.
+        let is_ahead = self.state.next > offer.closed.0 + 1;
+        if !self.confirmed || is_ahead || self.state.confirmed_with != place {
+            self.confirmed = false;
+            if !copier.confirm(&mut self.state, offer)? {
+                return Ok(offer);
+            }
+            self.confirmed = true;
+            self.state.confirmed_with = place;
+            self.state.source = self.source.place();
+            self.state.store(&*self.vfs, &self.directory)?;
+        }
+        report.copied = copier.copy(&mut self.state, offer.closed, BATCH)?;
+        self.say(now)?;
+        Ok(offer)
+    }
+
+    /// Tells the active side what the copy needs, if that has changed, or now and then.
+    fn say(&mut self, now: i64) -> Result<()> {
+        let recent = |(needs, at): (u32, i64)| needs == self.state.next && now - at < CONTACT_MS;
+        if self.said.is_some_and(recent) {
+            return Ok(());
+        }
+        self.source.register(&self.state.registration(&self.directory, now))?;
+        self.said = Some((self.state.next, now));
+        self.state.store(&*self.vfs, &self.directory)
+    }
+
+    fn replay(&mut self, report: &mut StepReport) -> Result<()> {
+        let before = self.state.clone();
+        let result = self.replay_batch(report);
+        if self.state != before {
+            self.state.store(&*self.vfs, &self.directory)?;
+        }
+        result?;
+        if self.state.replay_queue() == 0 { self.replayer.rest() } else { Ok(()) }
+    }
+
+    fn replay_batch(&mut self, report: &mut StepReport) -> Result<()> {
+        while report.replayed < BATCH {
+            match self.replayer.replay_next(&self.state)? {
+                Replay::Nothing => break,
+                Replay::Done(generation) => {
+                    report.replayed += 1;
+                    self.replayed(generation);
+                }
+                Replay::BadLog(generation) => {
+                    let copier =
+                        LogCopier { vfs: &self.vfs, directory: &self.directory, source: &*self.source };
+                    if !copier.replace(&mut self.state, generation)? {
+                        break;
+                    }
+                }
+                Replay::Unfit(reason, what) => {
+                    self.state.phase = Phase::Unfit { reason, what };
+                    break;
+                }
+            }
+        }
+        if let Some(path) = self.replayer.missing_database() {
+            let what = format!(
+                "the active side has a database that the copy does not have ({path}): it was created after the copy was seeded; \
+                 reseed the copy"
+            );
+            self.state.phase = Phase::Unfit { reason: UnfitReason::DatabaseMissing, what };
+        }
+        Ok(())
+    }
+
+    fn replayed(&mut self, generation: Generation) {
+        if generation.0 < self.state.replayed {
+            return;
+        }
+        self.state.replayed = generation.0;
+        let logs = self.state.logs(&self.vfs, &self.directory);
+        let behind = crate::log_end::header_of(&*self.vfs, &logs.archived(generation.next()));
+        let last = self.state.end.filter(|end| end.generation == generation.0);
+        self.state.replayed_unix_ms = match behind {
+            Ok(header) if generation.next().0 < self.state.next => header.created.unix_ms(),
+            _ => last.and_then(|end| end.created_unix_ms()),
+        };
+    }
+
+    /// Removes logs that neither the copy nor the active side keeps.
+    fn truncate(&self, offer: Offer) -> Result<()> {
+        let logs = self.state.logs(&self.vfs, &self.directory);
+        let closed = logs.closed()?;
+        let is_old = |generation: &Generation| *generation < offer.oldest;
+        if closed.first_key_value().is_none_or(|(oldest, _)| !is_old(oldest)) {
+            return Ok(());
+        }
+        let redo = redo_start(&self.vfs, &self.directory, &self.state)?;
+        let newest = Generation(self.state.next.saturating_sub(1));
+        let below = redo.min(newest).min(offer.oldest);
+        let removed: Vec<_> = closed.range(..below).take(MAX_REMOVED).collect();
+        for (_, path) in &removed {
+            self.vfs.remove(path).map_err(|error| CopyError::io(*path, &error))?;
+        }
+        if removed.is_empty() { Ok(()) } else { logs.sync() }
+    }
+
+    fn check_fit(&self) -> Result<()> {
+        let shown = self.directory.display();
+        match &self.state.phase {
+            Phase::Following => Ok(()),
+            Phase::Seeding => Err(CopyError::Refused(format!(
+                "{shown}: the seeding of the copy has not ended; repeat the command that began it"
+            ))),
+            Phase::Unfit { what, .. } => Err(CopyError::Refused(format!("{shown}: {what}"))),
+            Phase::Activating { .. } => Err(CopyError::Refused(format!(
+                "{shown}: the copy is being activated; repeat jetcell activate to end that"
+            ))),
+        }
+    }
+
+    /// Copies what the active side has, as far as it can be reached, and replays everything, without a delay. Afterwards the
+    /// databases need nothing but undo and logs that did not arrive.
+    ///
+    /// Errors: as [`Replication::step`]; the databases cannot be consistent with these logs.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        loop {
+            let step = self.step()?;
+            if step.is_idle() && self.state.tries == 0 || step.is_idle() && step.waiting.is_some() {
+                break;
+            }
+        }
+        self.replayer.replay_again(&self.state)?;
+        self.replayer.stop()
+    }
+
+    /// Stops, and leaves the databases dirty, ready for more logs.
+    pub fn stop(mut self) -> Result<CopyState> {
+        self.replayer.stop()?;
+        Ok(self.state)
+    }
+}
+
+/// Locks a copy for one process.
+pub(crate) fn lock(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Box<dyn DirectoryLock>> {
+    let path = directory.join(LOCK_FILE);
+    vfs.lock(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::InUse { path: directory.to_path_buf() }.into(),
+        _ => CopyError::io(path, &error),
+    })
+}

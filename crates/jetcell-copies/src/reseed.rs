@@ -1,0 +1,546 @@
+//! Brings a side whose history has diverged back to another one, by the pages that its logs touched.
+//!
+//! ```text
+//!  reseed.json ──> header: reseed in progress (state 6) ──> pages patched ──> diverged logs put aside
+//!    ──> header of the other side ──> copy.json: following ──> reseed.json removed
+//! ```
+//!
+//! **Which pages.** Those that the diverged logs changed, and those that the other side's logs changed from where redo of this
+//! database would start up to where redo of the other one starts. On its disk the other side has everything in front of that
+//! position. So afterwards the database here is in the state of the database there, or of a later one page by page, and redo
+//! from the other side's logs makes it consistent. Every page that a power cut may have torn here is among them.
+//!
+//! **Interrupted.** The pages are stored before anything changes, and every step can be repeated. While the header says that a
+//! reseed is in progress, no engine opens the database. If the other side has removed logs meanwhile, the next call says that
+//! only a full reseed is left.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ese_engine::{Error, FoundDatabase, LogChanges, LogCopy, RecoverySet};
+use ese_format::checksum::{PageIntegrity, verify_page};
+use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::{Generation, PageNumber, PageSize};
+use jetcell_backup::text_file;
+use jetcell_sync::Arc;
+use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Vfs};
+use serde::{Deserialize, Serialize};
+
+use crate::copy_state::{CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed, hex};
+use crate::error::{CopyError, Result};
+use crate::history::{History, Relation};
+use crate::log_copier::{INCOMING, part_path};
+use crate::stream_directory::StreamDirectory;
+
+/// The file that says which pages an interrupted reseed has to patch.
+pub(crate) const RESEED_FILE: &str = "reseed.json";
+/// Where diverged logs are kept: they have commits that are nowhere else.
+pub(crate) const DIVERGED: &str = "diverged";
+/// How often a page that is being written is read again.
+const READS: u32 = 50;
+
+/// What an incremental reseed will do, or did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReseedPlan {
+    /// The first generation in which the two sides differ; `None`: none does.
+    pub first_diverged: Option<Generation>,
+    /// Transactions committed in the diverged logs of this side, which are given up.
+    pub commits_given_up: u64,
+    /// Pages to be patched, of all databases.
+    pub pages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// An earlier call was interrupted, and this one continues it.
+    pub continued: bool,
+}
+
+/// The two sides of a reseed.
+pub struct Reseed {
+    vfs: Arc<dyn Vfs>,
+    source: RecoverySet,
+    source_logs: StreamDirectory,
+    target: RecoverySet,
+    directory: PathBuf,
+    stored: Stored,
+    plan: ReseedPlan,
+    _locks: Vec<Box<dyn DirectoryLock>>,
+}
+
+/// The content of [`RESEED_FILE`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    first_diverged: Option<u32>,
+    commits_given_up: u64,
+    /// Where redo of the databases here would have started.
+    redo_from: u32,
+    /// The id of the copy that this side was.
+    id: String,
+    databases: Vec<StoredDatabase>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredDatabase {
+    path: PathBuf,
+    signature: String,
+    page_bytes: u32,
+    pages: BTreeSet<u32>,
+}
+
+impl Reseed {
+    /// Finds out what has to be patched in the side in `directory`, so that it follows the side with the files `source`. Changes
+    /// nothing. The side in `directory` must be stopped; the other one may be running.
+    ///
+    /// Errors: a file here is in use; the sides are of different streams; only a full reseed helps, because logs are gone or
+    /// damaged, or a database is missing on the other side.
+    pub fn plan(vfs: &Arc<dyn Vfs>, source: &[PathBuf], directory: &Path) -> Result<Reseed> {
+        let list = |directory: &Path| vfs.list(directory).map_err(|error| CopyError::io(directory, &error));
+        let source = RecoverySet::find(vfs, source)?;
+        let source_logs = StreamDirectory::of_set(vfs, &source)?;
+        if vfs.same_file(source_logs.path(), directory) {
+            return Err(CopyError::Refused(format!(
+                "{}: a side cannot be reseeded from itself; name another directory",
+                directory.display()
+            )));
+        }
+        let files = list(directory)?;
+        let stored = text_file::read(&**vfs, &directory.join(RESEED_FILE))?;
+        let stored: Option<Stored> = stored.and_then(|text| serde_json::from_str(&text).ok());
+        let target = RecoverySet::find(vfs, &files);
+        let target = match (target, &stored) {
+            (Ok(target), _) => target,
+            // Its logs are put aside already.
+            (Err(_), Some(_)) => {
+                let mut empty = source.clone();
+                empty.logs.clear();
+                empty.databases.clear();
+                empty
+            }
+            (Err(error), None) => return Err(error.into()),
+        };
+        let known = CopyState::read(&**vfs, directory)?;
+        if known.as_ref().is_some_and(|state| state.phase == Phase::Seeding) {
+            return Err(only_full("the seeding of the copy has not ended"));
+        }
+        let locks = lock_all(vfs, directory, &target, known.as_ref())?;
+        let mut reseed = Reseed {
+            vfs: vfs.clone(),
+            source,
+            source_logs,
+            target,
+            directory: directory.to_path_buf(),
+            stored: Stored::default(),
+            plan: ReseedPlan {
+                first_diverged: None,
+                commits_given_up: 0,
+                pages: 0,
+                bytes: 0,
+                continued: stored.is_some(),
+            },
+            _locks: locks,
+        };
+        reseed.stored = match stored {
+            Some(stored) => stored,
+            None => reseed.touched_here(&files, known.as_ref())?,
+        };
+        reseed.add_touched_there()?;
+        reseed.sum_up();
+        Ok(reseed)
+    }
+
+    /// What will be done.
+    pub fn what(&self) -> &ReseedPlan {
+        &self.plan
+    }
+
+    /// The pages that the diverged logs here changed.
+    fn touched_here(&self, files: &[PathBuf], known: Option<&CopyState>) -> Result<Stored> {
+        let (vfs, target) = (&self.vfs, &self.target);
+        let theirs = History::of_set(vfs, &self.source);
+        let ours = History::of_files(vfs, files)?;
+        let relation = ours.compare(&theirs)?;
+        let first = match relation {
+            Relation::Equal | Relation::Behind(_) => None,
+            Relation::OtherContent(first) => Some(first),
+            Relation::ForeignPast(first) => Some(Generation(first.0 - 1)),
+            Relation::Ahead(more) if more > 0 => Some(Generation(ours.newest().0 - more + 1)),
+            Relation::Ahead(_) => Some(ours.newest()),
+            Relation::OtherStream => return Err(only_full("the logs are of another stream")),
+            Relation::NoCommonLog => return Err(only_full("the logs of the two sides do not meet")),
+        };
+        let changes = match first {
+            Some(first) => {
+                ours.changes_from(first, &theirs).map_err(|error| only_full(&error.to_string()))?
+            }
+            None => LogChanges::default(),
+        };
+        if changes.unnamed_pages > 0 {
+            return Err(only_full("the diverged logs change a database that they do not name"));
+        }
+        let databases = self.databases_here(known)?;
+        let mut stored = Stored {
+            first_diverged: first.map(|first| first.0),
+            commits_given_up: changes.commits,
+            id: known.map_or_else(|| format!("{:08x}", target.signature.random), |state| state.id.clone()),
+            redo_from: u32::MAX,
+            databases: Vec::new(),
+        };
+        for (path, header) in databases {
+            let changed = changes.pages.iter().find(|(signature, _)| *signature == header.signature);
+            let pages = changed.map(|(_, pages)| pages.iter().map(|page| page.get()).collect());
+            stored.redo_from = stored.redo_from.min(first_needed(&header).0);
+            stored.databases.push(StoredDatabase {
+                path,
+                signature: hex(header.signature),
+                page_bytes: header.page_size.bytes() as u32,
+                pages: pages.unwrap_or_default(),
+            });
+        }
+        let first = stored.first_diverged.unwrap_or(u32::MAX);
+        stored.redo_from = stored.redo_from.min(first);
+        Ok(stored)
+    }
+
+    /// The databases of this side, with their headers.
+    fn databases_here(&self, known: Option<&CopyState>) -> Result<Vec<(PathBuf, DatabaseHeader)>> {
+        let mut found: Vec<(PathBuf, DatabaseHeader)> = self
+            .target
+            .databases
+            .iter()
+            .map(|FoundDatabase { path, header }| (path.clone(), header.clone()))
+            .collect();
+        // A side that was active may have databases elsewhere.
+        for database in known.map_or(&[][..], |state| &state.databases) {
+            let path = self.directory.join(&database.file);
+            if found.iter().all(|(known, _)| *known != path) {
+                let header = database_header(&*self.vfs, &path)?;
+                found.push((path, header));
+            }
+        }
+        if found.is_empty() {
+            return Err(only_full("there is no database of these logs"));
+        }
+        Ok(found)
+    }
+
+    fn source_database(&self, signature: &str) -> Result<&FoundDatabase> {
+        let is = |database: &&FoundDatabase| hex(database.header.signature) == *signature;
+        let found = self.source.databases.iter().find(is);
+        found.ok_or_else(|| {
+            only_full(
+                "the other side does not have the same databases; name their directory with --from, too",
+            )
+        })
+    }
+
+    /// Adds the pages that the other side's logs changed in front of where its redo starts.
+    fn add_touched_there(&mut self) -> Result<()> {
+        let theirs = History::of_set(&self.vfs, &self.source);
+        let mut redo_there = u32::MAX;
+        for database in &self.stored.databases {
+            let header = database_header(&*self.vfs, &self.source_database(&database.signature)?.path)?;
+            if !matches!(header.state, DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown) {
+                return Err(only_full("a database of the other side is neither clean nor dirty"));
+            }
+            redo_there = redo_there.min(first_needed(&header).0);
+        }
+        let from = self.stored.redo_from;
+        if from > redo_there {
+            return Ok(());
+        }
+        // Records that end in the first generation may begin before it.
+        let first = from.saturating_sub(1);
+        let wanted = |generation: &u32| {
+            let there = theirs.logs().get(&Generation(*generation));
+            let here = self.target.logs.get(&Generation(*generation));
+            let common = self.stored.first_diverged.is_none_or(|first| *generation < first);
+            there.or(here.filter(|_| common)).map(|path| (Generation(*generation), path.clone()))
+        };
+        let mut logs = Vec::new();
+        for generation in first..=redo_there {
+            match wanted(&generation) {
+                Some(log) => logs.push(log),
+                None if generation == first => {}
+                None => {
+                    let what =
+                        format!("log generation {generation:X} (hexadecimal) of the other side is gone");
+                    return Err(only_full(&what));
+                }
+            }
+        }
+        let last_is_open = logs.last().is_some_and(|(last, _)| *last == theirs.newest());
+        let changes = LogChanges::of(&self.vfs, &logs, Generation(from), last_is_open)
+            .map_err(|error| only_full(&error.to_string()))?;
+        if changes.unnamed_pages > 0 {
+            return Err(only_full("the logs of the other side change a database that they do not name"));
+        }
+        for database in &mut self.stored.databases {
+            let changed = changes.pages.iter().find(|(signature, _)| hex(*signature) == database.signature);
+            let pages = changed.map(|(_, pages)| pages.iter().map(|page| page.get()));
+            database.pages.extend(pages.into_iter().flatten());
+        }
+        Ok(())
+    }
+
+    fn sum_up(&mut self) {
+        let Stored { first_diverged, commits_given_up, databases, .. } = &self.stored;
+        self.plan.first_diverged = first_diverged.map(Generation);
+        self.plan.commits_given_up = *commits_given_up;
+        self.plan.pages = databases.iter().map(|database| database.pages.len() as u64).sum();
+        self.plan.bytes = databases
+            .iter()
+            .map(|database| database.pages.len() as u64 * u64::from(database.page_bytes))
+            .sum();
+    }
+
+    /// Patches the pages, and makes this side a copy that follows the other one. `progress` gets the pages that are done.
+    pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<CopyState> {
+        let vfs = &*self.vfs;
+        let text = serde_json::to_string(&self.stored).unwrap_or_default();
+        text_file::write(vfs, &self.directory.join(RESEED_FILE), &text)?;
+        let mut state = self.state()?;
+        state.store(vfs, &self.directory)?;
+        let (mut done, mut headers) = (0, Vec::new());
+        for database in &self.stored.databases {
+            headers.push(self.patch(database, &mut done, progress)?);
+        }
+        self.keep_part_of_log(&headers)?;
+        self.put_logs_aside()?;
+        let mut first = u32::MAX;
+        for (database, header) in self.stored.databases.iter().zip(&headers) {
+            first = first.min(first_needed(header).0);
+            let file = self.open(&database.path, OpenMode::Write)?;
+            write_header(&*file, header)?;
+        }
+        state.next = first;
+        state.end = History::of_set(&self.vfs, &self.source)
+            .end_of(Generation(first.saturating_sub(1)))
+            .ok()
+            .flatten();
+        state.replayed = first.saturating_sub(1);
+        state.phase = Phase::Following;
+        state.store(vfs, &self.directory)?;
+        text_file::remove(vfs, &self.directory.join(RESEED_FILE))?;
+        Ok(state)
+    }
+
+    /// The state of the copy while pages are patched.
+    fn state(&self) -> Result<CopyState> {
+        let source = self.source_logs.path().display().to_string();
+        let stored = &self.stored;
+        let mut state =
+            CopyState::seeding(stored.id.clone(), source.clone(), &self.source_logs, self.source.signature);
+        for database in &stored.databases {
+            let inside = database.path.strip_prefix(&self.directory).unwrap_or(&database.path);
+            state.databases.push(CopiedDatabase {
+                file: inside.to_string_lossy().into_owned(),
+                signature: database.signature.clone(),
+                source: self.source_database(&database.signature)?.path.clone(),
+            });
+        }
+        let log = self.source.logs.values().next();
+        let log = log.map(|path| self.open(path, OpenMode::Read)).transpose()?;
+        state.log_bytes = log
+            .map_or(Ok(0), |log| log.len())
+            .map_err(|error| CopyError::io(self.source_logs.path(), &error))?;
+        state.phase = Phase::Unfit {
+            reason: UnfitReason::Reseeding,
+            what: format!("an incremental reseed from {source} was interrupted; repeat it"),
+        };
+        Ok(state)
+    }
+
+    /// Patches the pages of one database. Returns its final header.
+    fn patch(
+        &self,
+        database: &StoredDatabase,
+        done: &mut u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<DatabaseHeader> {
+        let vfs = &*self.vfs;
+        let from = self.source_database(&database.signature)?;
+        let source = self.open(&from.path, OpenMode::Read)?;
+        let target = self.open(&database.path, OpenMode::Write)?;
+        let failed = |error: std::io::Error| CopyError::io(&database.path, &error);
+        let before = database_header(vfs, &from.path)?;
+        let mut header = database_header(vfs, &database.path)?;
+        header.state = DatabaseState::IncrementalReseedInProgress;
+        write_header(&*target, &header)?;
+        let size = before.page_size;
+        let (there, here) = (source.len().map_err(failed)?, target.len().map_err(failed)?);
+        if here < there {
+            target.grow(there).map_err(failed)?;
+        }
+        for &page in &database.pages {
+            let Some(page) = PageNumber::new(page) else { continue };
+            let image = read_page(&*source, size, page, &*self.vfs)?;
+            let offset = size.offset_of(page);
+            if offset + size.bytes() as u64 <= here.max(there) {
+                target.write_at(offset, &image, IoReason::Backup).map_err(failed)?;
+            }
+            *done += 1;
+            progress(*done);
+        }
+        target.sync(IoReason::Backup).map_err(failed)?;
+        let after = database_header(vfs, &from.path)?;
+        if (before.state, before.attach_position, before.consistent_position)
+            != (after.state, after.attach_position, after.consistent_position)
+        {
+            let what = format!(
+                "{}: the other side was started or stopped while its pages were read; repeat the reseed",
+                from.path.display()
+            );
+            return Err(CopyError::Refused(what));
+        }
+        // Redo starts where it would have started there before the pages were read, and must reach what they have.
+        let mut last = after.clone();
+        last.gen_min_required = before.gen_min_required;
+        last.gen_min_consistent = before.gen_min_required;
+        (last.flush_signature, last.flush_map_signature) = Default::default();
+        Ok(last)
+    }
+
+    /// Keeps the part of the newest log of which the pages have changes. If another side takes over that does not have it, the copy
+    /// notices that.
+    fn keep_part_of_log(&self, headers: &[DatabaseHeader]) -> Result<()> {
+        let newest = headers.iter().map(|header| match header.state {
+            DatabaseState::CleanShutdown => header.consistent_position.generation,
+            _ => header.gen_max_required,
+        });
+        let newest = newest.max().unwrap_or(Generation(0));
+        let archived = self.source_logs.archived(newest);
+        let current = self.source_logs.names.current();
+        let mut found = None;
+        for path in [&archived, &current] {
+            if self.vfs.exists(path).map_err(|error| CopyError::io(path, &error))? {
+                let log = LogCopy::read(&self.vfs, path, false)?;
+                found = found.or((log.generation == newest).then_some(log));
+            }
+        }
+        let Some(log) = found else {
+            let what = format!(
+                "{}: log generation {:X} (hexadecimal) is not there at the moment; repeat the reseed",
+                self.source_logs.path().display(),
+                newest.0
+            );
+            return Err(CopyError::Refused(what));
+        };
+        let path = part_path(&self.directory);
+        let put = || {
+            let incoming = self.directory.join(INCOMING);
+            self.vfs.create_directory(&incoming)?;
+            if self.vfs.exists(&path)? {
+                self.vfs.remove(&path)?;
+            }
+            let file = self.vfs.open(&path, OpenMode::CreateNew)?;
+            file.write_at(0, &log.bytes, IoReason::LogFormat)?;
+            file.sync(IoReason::LogFormat)?;
+            self.vfs.sync_directory(&incoming)
+        };
+        put().map_err(|error| CopyError::io(&path, &error))
+    }
+
+    /// Moves the logs of the diverged history away, and removes what belongs to it.
+    fn put_logs_aside(&self) -> Result<()> {
+        let vfs = &*self.vfs;
+        let aside = self.directory.join(DIVERGED);
+        let failed = |error: std::io::Error| CopyError::io(&self.directory, &error);
+        let first = Generation(self.stored.first_diverged.unwrap_or(u32::MAX));
+        vfs.create_directory(&aside).map_err(failed)?;
+        let form = self.target.log_names;
+        for (generation, path) in &self.target.logs {
+            if *generation >= first {
+                let name = form.archived(&self.source.base_name, *generation);
+                vfs.rename(path, &aside.join(name)).map_err(failed)?;
+            } else {
+                vfs.remove(path).map_err(failed)?;
+            }
+        }
+        vfs.sync_directory(&aside).map_err(failed)?;
+        vfs.sync_directory(&self.directory).map_err(failed)?;
+        let base = &self.source.base_name;
+        for path in vfs.list(&self.directory).map_err(failed)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+            let side_file = matches!(&*ending, "jdw" | "jfm" | "jrs");
+            let of_stream = name.starts_with(&**base) && matches!(&*ending, "log" | "jtx" | "chk" | "jcp");
+            if side_file || of_stream {
+                vfs.remove(&path).map_err(failed)?;
+            }
+        }
+        vfs.sync_directory(&self.directory).map_err(failed)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        self.vfs.open(path, mode).map_err(|error| CopyError::io(path, &error))
+    }
+}
+
+fn only_full(why: &str) -> CopyError {
+    CopyError::Refused(format!(
+        "an incremental reseed is not possible: {why}; reseed the whole copy, without --incremental"
+    ))
+}
+
+/// Locks everything here.
+fn lock_all(
+    vfs: &Arc<dyn Vfs>,
+    directory: &Path,
+    target: &RecoverySet,
+    known: Option<&CopyState>,
+) -> Result<Vec<Box<dyn DirectoryLock>>> {
+    let mut paths: Vec<PathBuf> =
+        vec![directory.join(format!("{}.lock", target.base_name)), directory.join("copy.lock")];
+    paths.extend(target.databases.iter().map(|database| database.path.clone()));
+    let elsewhere = known.map_or(&[][..], |state| &state.databases).iter();
+    paths.extend(elsewhere.map(|database| directory.join(&database.file)));
+    paths.sort();
+    paths.dedup();
+    let mut locks = Vec::new();
+    for path in paths {
+        // A lock must not create a file.
+        if vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
+            locks.push(vfs.lock(&path).map_err(|error| match error.kind() {
+                std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() }.into(),
+                _ => CopyError::io(&path, &error),
+            })?);
+        }
+    }
+    Ok(locks)
+}
+
+/// Reads a page of a database that may be in use: a page that is being written looks wrong for a moment. A page behind the end
+/// of the file is zero.
+fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vfs) -> Result<IoBuffer> {
+    let mut bytes = IoBuffer::zeroed(size.bytes());
+    for _ in 0..READS {
+        match file.read_at(size.offset_of(page), &mut bytes, IoReason::Backup) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                return Ok(IoBuffer::zeroed(size.bytes()));
+            }
+            read => read.map_err(|error| CopyError::io(file.path(), &error))?,
+        }
+        match verify_page(&mut bytes, size, page) {
+            PageIntegrity::Good | PageIntegrity::Zero => return Ok(bytes),
+            _ => vfs.clock().sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+    let what =
+        "its page cannot be used for the reseed; check the database, or reseed from another side".to_string();
+    Err(Error::Corrupt { path: file.path().to_path_buf(), page: Some(page), what }.into())
+}
+
+/// Writes both copies of a header, one after the other.
+fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
+    let mut page = IoBuffer::zeroed(header.page_size.bytes());
+    page.copy_from_slice(&header.encode());
+    for copy in 0..2 {
+        let write = || {
+            file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader)?;
+            file.sync(IoReason::DatabaseHeader)
+        };
+        write().map_err(|error| CopyError::io(file.path(), &error))?;
+    }
+    Ok(())
+}

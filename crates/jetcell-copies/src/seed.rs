@@ -1,0 +1,352 @@
+//! Makes a new copy from the active side: by a backup, whose files then become the copy.
+//!
+//! ```text
+//!  copy.json: seeding ──> backup in incoming/ ──> its files move to their places ──> copy.json: following
+//! ```
+//!
+//! An interrupted seed is continued by the same call: first the backup, then the moves. The copy is one only when
+//! `copy.json` says that it follows, which is written last. A directory that was new has nothing but empty files afterwards if
+//! the backup fails.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{Error, Instance, RecoverySet};
+use ese_format::header::DatabaseState;
+use ese_format::{Generation, LogTime, Signature};
+use jetcell_backup::{
+    BackupError, BackupOptions, Kind, Manifest, StoredLog, back_up, back_up_stopped, text_file,
+};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::copy_state::{
+    COPY_FILE, CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed,
+};
+use crate::error::{CopyError, Result};
+use crate::log_copier::{INCOMING, part_path};
+use crate::log_end::LogEnd;
+use crate::replication::lock;
+use crate::reseed::{DIVERGED, RESEED_FILE};
+use crate::source::Source;
+use crate::stream_directory::StreamDirectory;
+
+/// How a copy is seeded.
+#[derive(Clone, Default)]
+pub struct SeedOptions {
+    /// The settings of the backup. The kind is always a copy, which has no effect on other backups.
+    pub backup: BackupOptions,
+    /// Seed again, over a copy of the same stream: its databases and logs are removed first.
+    pub again: bool,
+}
+
+/// What was seeded.
+#[derive(Clone, Debug)]
+pub struct Seeded {
+    /// The copy, which has not replayed anything yet.
+    pub state: CopyState,
+    /// Bytes that this call copied.
+    pub copied_bytes: u64,
+}
+
+/// Seeds a copy in `to` from the files of an active side that is stopped, or has crashed. `source` gets the registration of the
+/// copy.
+///
+/// Errors: a file of the active side is in use; `to` has other files, or another history; pages are bad; no space. Then `to`
+/// is no copy, or the one that it was; only with [`SeedOptions::again`] its databases may be gone.
+pub fn seed_stopped(
+    vfs: &Arc<dyn Vfs>,
+    files: &[PathBuf],
+    to: &Path,
+    source: &dyn Source,
+    options: &SeedOptions,
+) -> Result<Seeded> {
+    let set = RecoverySet::find(vfs, files)?;
+    let active = StreamDirectory::of_set(vfs, &set)?;
+    let seed = Seed { vfs, to, source, active, stream: set.signature, again: options.again };
+    seed.run(|incoming, backup| Ok(back_up_stopped(vfs, files, incoming, backup)?.copied_bytes), options)
+}
+
+/// The same from a running instance, while its sessions go on.
+pub fn seed_running(
+    vfs: &Arc<dyn Vfs>,
+    instance: &Arc<Instance>,
+    to: &Path,
+    source: &dyn Source,
+    options: &SeedOptions,
+) -> Result<Seeded> {
+    let log = instance.core().log().clone();
+    let names = log.names();
+    let active = StreamDirectory::new(vfs, names.directory(), names.base(), names.form());
+    // Until the copy is registered.
+    let _hold = instance.hold_logs(Generation(0));
+    let seed = Seed { vfs, to, source, active, stream: log.signature(), again: options.again };
+    seed.run(|incoming, backup| Ok(back_up(instance, vfs, incoming, backup)?.copied_bytes), options)
+}
+
+struct Seed<'s> {
+    vfs: &'s Arc<dyn Vfs>,
+    to: &'s Path,
+    source: &'s dyn Source,
+    active: StreamDirectory,
+    stream: Signature,
+    again: bool,
+}
+
+impl Seed<'_> {
+    fn run(
+        &self,
+        back_up: impl FnOnce(&Path, &BackupOptions) -> std::result::Result<u64, BackupError>,
+        options: &SeedOptions,
+    ) -> Result<Seeded> {
+        let (vfs, to) = (self.vfs, self.to);
+        if vfs.same_file(to, self.active.path()) {
+            let what = format!(
+                "{}: a copy cannot be seeded onto its own source; name another directory",
+                to.display()
+            );
+            return Err(CopyError::Refused(what));
+        }
+        let known = self.examine()?;
+        let created = |directory: &Path| {
+            vfs.create_directory(directory).map_err(|error| CopyError::io(directory, &error))
+        };
+        created(to)?;
+        let _lock = lock(vfs, to)?;
+        let incoming = to.join(INCOMING);
+        created(&incoming)?;
+        let is_new = known.is_none();
+        let mut state = match known {
+            Some(state) => state,
+            None => {
+                let id = identity(to, vfs.clock().unix_ms());
+                CopyState::seeding(id, self.source.place(), &self.active, self.stream)
+            }
+        };
+        let diverged = is_new || matches!(state.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. });
+        let old = self.old_databases(&state)?;
+        if state.phase != Phase::Seeding {
+            let databases = std::mem::take(&mut state.databases);
+            state = CopyState::seeding(state.id, self.source.place(), &self.active, self.stream);
+            state.databases = databases;
+        }
+        state.store(&**vfs, to)?;
+        let mut copied_bytes = 0;
+        if Manifest::read(&**vfs, &incoming).is_err() {
+            self.remove_logs_in(&incoming)?;
+            self.remove_old(&old, diverged)?;
+            let backup = BackupOptions { kind: Kind::Copy, ..options.backup.clone() };
+            copied_bytes = back_up(&incoming, &backup).inspect_err(|error| {
+                if is_new && !self.again && !matches!(error, BackupError::Stopped) {
+                    // The directory is as it was.
+                    let _ = text_file::remove(&**vfs, &to.join(COPY_FILE));
+                }
+            })?;
+        }
+        let manifest = Manifest::read(&**vfs, &incoming)?;
+        self.move_in(&manifest, &incoming)?;
+        self.describe(&mut state, &manifest)?;
+        self.source.register(&state.registration(to, vfs.clock().unix_ms()))?;
+        state.store(&**vfs, to)?;
+        remove_manifest(&**vfs, &incoming)?;
+        Ok(Seeded { state, copied_bytes })
+    }
+
+    /// The copy that is there. Changes nothing.
+    fn examine(&self) -> Result<Option<CopyState>> {
+        let (vfs, to) = (&**self.vfs, self.to);
+        let shown = to.display();
+        let state = CopyState::read(vfs, to)?;
+        match &state {
+            Some(state) if state.stream() != self.stream && !self.again => Err(CopyError::Refused(format!(
+                "{shown}: it has a copy of another log stream; name another directory"
+            ))),
+            Some(state) if state.phase == Phase::Seeding || self.again => Ok(Some(state.clone())),
+            Some(_) => {
+                Err(CopyError::Refused(format!("{shown}: it has a copy already; jetcell reseed replaces it")))
+            }
+            None if self.again => self.examine_instance().map(|()| None),
+            None => {
+                let files = match vfs.list(to) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+                    listed => listed.map_err(|error| CopyError::io(to, &error))?,
+                };
+                let other = files.iter().find(|path| {
+                    let name = path.file_name().unwrap_or_default();
+                    !text_file::is_unfinished(path) && name != "copy.lock" && name != "events.jsonl"
+                });
+                other.map_or(Ok(None), |path| {
+                    Err(CopyError::Refused(format!(
+                        "{shown}: it has other files, such as {}; name an empty directory or a new one",
+                        path.display()
+                    )))
+                })
+            }
+        }
+    }
+
+    /// The directory is no copy: it must be that of a stopped instance of the stream. Changes nothing.
+    fn examine_instance(&self) -> Result<()> {
+        let files = self.vfs.list(self.to).map_err(|error| CopyError::io(self.to, &error))?;
+        let set = RecoverySet::find(self.vfs, &files)?;
+        if set.signature != self.stream {
+            let what = format!("{}: it has another log stream; name another directory", self.to.display());
+            return Err(CopyError::Refused(what));
+        }
+        let lock_file = self.to.join(format!("{}.lock", set.base_name));
+        for path in set.databases.iter().map(|database| &database.path).chain([&lock_file]) {
+            if self.vfs.exists(path).map_err(|error| CopyError::io(path, &error))? {
+                self.vfs.lock(path).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() }.into(),
+                    _ => CopyError::io(path, &error),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The databases that are there, which belong to the stream.
+    fn old_databases(&self, state: &CopyState) -> Result<Vec<PathBuf>> {
+        let mut found: Vec<PathBuf> =
+            state.databases.iter().map(|database| self.to.join(&database.file)).collect();
+        let files = self.vfs.list(self.to).map_err(|error| CopyError::io(self.to, &error))?;
+        if let Ok(set) = RecoverySet::find(self.vfs, &files) {
+            found.extend(set.databases.into_iter().map(|database| database.path));
+        }
+        Ok(found)
+    }
+
+    /// Removes the databases and logs that were there. Logs of a history that has diverged have commits that are nowhere else:
+    /// they are put aside.
+    fn remove_old(&self, databases: &[PathBuf], diverged: bool) -> Result<()> {
+        let failed = |error: std::io::Error| CopyError::io(self.to, &error);
+        // They belong to the databases that were there.
+        for path in [self.to.join(RESEED_FILE), part_path(self.to)] {
+            text_file::remove(&**self.vfs, &path)?;
+        }
+        let aside = self.to.join(DIVERGED);
+        for path in self.vfs.list(self.to).map_err(failed)? {
+            let name = path.file_name().unwrap_or_default();
+            let ending = path.extension().unwrap_or_default().to_string_lossy();
+            let of_stream = name.to_string_lossy().starts_with(self.active.names.base());
+            let is_log = of_stream && matches!(&*ending, "log" | "jtx");
+            if is_log && diverged {
+                self.vfs.create_directory(&aside).map_err(failed)?;
+                self.vfs.rename(&path, &aside.join(name)).map_err(failed)?;
+            } else if is_log
+                || of_stream && matches!(&*ending, "chk" | "jcp" | "jrs")
+                || matches!(&*ending, "jdw" | "jfm")
+                || databases.contains(&path)
+            {
+                self.vfs.remove(&path).map_err(failed)?;
+            }
+        }
+        self.vfs.sync_directory(self.to).map_err(failed)
+    }
+
+    /// Removes logs that were being inspected, so that a backup can begin.
+    fn remove_logs_in(&self, incoming: &Path) -> Result<()> {
+        let files = self.vfs.list(incoming).map_err(|error| CopyError::io(incoming, &error))?;
+        let is_partial =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name == "manifest.partial.json");
+        if files.iter().any(is_partial) {
+            return Ok(());
+        }
+        for path in files {
+            self.vfs.remove(&path).map_err(|error| CopyError::io(&path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Moves databases and closed logs to their places. The last log of a stopped instance is not closed, so it comes later; the
+    /// databases may have changes of it, so this part is kept.
+    fn move_in(&self, manifest: &Manifest, incoming: &Path) -> Result<()> {
+        let bad = manifest.databases.iter().find(|database| !database.usable);
+        if let Some(bad) = bad {
+            let what =
+                format!("{}: the database has bad pages, so no copy is made of it", bad.source.display());
+            return Err(CopyError::Refused(what));
+        }
+        let open = |log: &&StoredLog| is_open(manifest, log);
+        let names = manifest.databases.iter().map(|database| &database.file);
+        let logs = manifest.logs.iter().filter(|log| !open(log)).map(|log| &log.file);
+        for name in names.chain(logs) {
+            let (from, to) = (incoming.join(name), self.to.join(name));
+            match self.vfs.rename(&from, &to) {
+                // It was moved before an interruption.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    let there = self.vfs.exists(&to).map_err(|error| CopyError::io(&to, &error))?;
+                    if !there {
+                        return Err(CopyError::io(&from, &error));
+                    }
+                }
+                moved => moved.map_err(|error| CopyError::io(&to, &error))?,
+            }
+        }
+        for log in manifest.logs.iter().filter(open) {
+            let from = incoming.join(&log.file);
+            if self.vfs.exists(&from).map_err(|error| CopyError::io(&from, &error))? {
+                let renamed = self.vfs.rename(&from, &part_path(self.to));
+                renamed.map_err(|error| CopyError::io(&from, &error))?;
+            }
+        }
+        for directory in [self.to, incoming] {
+            self.vfs.sync_directory(directory).map_err(|error| CopyError::io(directory, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Says what the copy has now.
+    fn describe(&self, state: &mut CopyState, manifest: &Manifest) -> Result<()> {
+        let mut first = u32::MAX;
+        state.databases.clear();
+        for database in &manifest.databases {
+            let path = self.to.join(&database.file);
+            let header = database_header(&**self.vfs, &path)?;
+            if !matches!(header.state, DatabaseState::CleanShutdown | DatabaseState::DirtyShutdown) {
+                let what = format!("the database is in state {:?}", header.state);
+                return Err(Error::Corrupt { path, page: None, what }.into());
+            }
+            first = first.min(first_needed(&header).0);
+            state.databases.push(CopiedDatabase {
+                file: database.file.clone(),
+                signature: database.signature.clone(),
+                source: database.source.clone(),
+            });
+        }
+        let closed = manifest.logs.iter().rev().find(|log| !is_open(manifest, log));
+        state.end = closed.map(|log| LogEnd {
+            generation: log.generation,
+            created: number(&log.created),
+            checksum: number(&log.checksum),
+        });
+        state.next = closed.map_or(manifest.generations.first, |log| log.generation + 1);
+        state.replayed = first.min(state.next).saturating_sub(1);
+        state.log_bytes = manifest.logs.first().map_or(0, |log| log.bytes);
+        state.phase = Phase::Following;
+        Ok(())
+    }
+}
+
+fn is_open(manifest: &Manifest, log: &StoredLog) -> bool {
+    manifest.generations.last_is_open && log.generation == manifest.generations.last
+}
+
+/// A time or a checksum of a manifest: sixteen hexadecimal digits.
+fn number(text: &str) -> u64 {
+    u64::from_str_radix(text, 16).unwrap_or_default()
+}
+
+fn remove_manifest(vfs: &dyn Vfs, incoming: &Path) -> Result<()> {
+    for name in ["verified.json", "manifest.json"] {
+        text_file::remove(vfs, &incoming.join(name))?;
+    }
+    Ok(())
+}
+
+/// An identity that no other copy of the stream has.
+fn identity(to: &Path, now: i64) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (to, now, LogTime::from_unix_ms(now).0, std::process::id()).hash(&mut hasher);
+    format!("{:08x}", hasher.finish() as u32)
+}

@@ -1,0 +1,66 @@
+//! The logs of a stream in one directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_engine::internals::log::LogNames;
+use ese_engine::{LogNameForm, RecoverySet};
+use ese_format::Generation;
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::error::{CopyError, Result};
+
+/// A directory with the logs of one stream.
+#[derive(Clone)]
+pub struct StreamDirectory {
+    /// The file system.
+    pub vfs: Arc<dyn Vfs>,
+    /// The names of the logs.
+    pub names: LogNames,
+}
+
+impl StreamDirectory {
+    /// A directory whose logs have these names.
+    pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: &str, form: LogNameForm) -> StreamDirectory {
+        let names = LogNames::new(directory, base).as_in(&[], form);
+        StreamDirectory { vfs: vfs.clone(), names }
+    }
+
+    /// The directory of the logs of a set of files.
+    pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> Result<StreamDirectory> {
+        let Some(directory) = set.logs.values().next().and_then(|path| path.parent()) else {
+            return Err(CopyError::Refused("there are no logs".to_string()));
+        };
+        if let Some(other) = set.logs.values().find(|path| path.parent() != Some(directory)) {
+            let what = format!(
+                "{} and {}: the logs are in several directories; put them into one",
+                directory.display(),
+                other.display()
+            );
+            return Err(CopyError::Refused(what));
+        }
+        Ok(StreamDirectory::new(vfs, directory, &set.base_name, set.log_names))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.names.directory()
+    }
+
+    /// The file of a closed generation.
+    pub fn archived(&self, generation: Generation) -> PathBuf {
+        self.names.archived(generation)
+    }
+
+    /// The files of all closed generations.
+    pub fn closed(&self) -> Result<BTreeMap<Generation, PathBuf>> {
+        let files = self.vfs.list(self.path()).map_err(|error| CopyError::io(self.path(), &error))?;
+        Ok(files.into_iter().filter_map(|path| Some((self.names.generation_of(&path)?, path))).collect())
+    }
+
+    /// Makes names durable.
+    pub fn sync(&self) -> Result<()> {
+        self.vfs.sync_directory(self.path()).map_err(|error| CopyError::io(self.path(), &error))
+    }
+}

@@ -1,0 +1,175 @@
+//! Activation: without loss, with loss, interrupted anywhere; the old active side becomes a copy.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ese_engine::Instance;
+use ese_engine::InstanceOptions;
+use jetcell_copies::{
+    Activated, COPY_FILE, CopyState, DirectorySource, LossLimit, Phase, Replication, Result, UnfitReason,
+    activate,
+};
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+
+use super::site::{ACTIVE, COPY, Site, catch_up, follow, logs, pages, replay_options, seeded, source, vfs};
+
+fn activated(disk: &SimVfs, limit: LossLimit) -> Result<Activated> {
+    activate(&vfs(disk), Path::new(COPY), Box::new(source(disk)), limit, &replay_options())
+}
+
+/// The copy is behind, and the active side is running.
+fn behind(rows: i32) -> (SimVfs, Site) {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(20..rows);
+    catch_up(&disk).unwrap();
+    site.insert(rows..rows + 100);
+    (disk, site)
+}
+
+fn keys(disk: &SimVfs, directory: &str) -> BTreeSet<i32> {
+    let site = Site::open(disk, directory, 1000);
+    let keys = site.keys();
+    site.close();
+    keys
+}
+
+/// Whether an instance can be opened in a directory.
+fn opens(disk: &SimVfs, directory: &str) -> bool {
+    let mut options = InstanceOptions::with_vfs(vfs(disk), directory.into());
+    options.threads = false;
+    options.page_size = super::site::SIZE;
+    Instance::open(options).is_ok_and(|instance| instance.shutdown().is_ok())
+}
+
+/// The old active side follows the new one, and its pages become equal.
+fn old_follows_new(disk: &SimVfs) {
+    let site = Site::open(disk, COPY, 1000);
+    site.insert(10_000..10_100);
+    site.close();
+    let site = Site::open(disk, COPY, 1000);
+    site.roll();
+    site.close();
+    let new = DirectorySource::new(logs(disk, COPY));
+    let mut old = Replication::open(&vfs(disk), Path::new(ACTIVE), Box::new(new), replay_options()).unwrap();
+    while !old.step().unwrap().is_idle() {}
+    old.stop().unwrap();
+    assert!(pages(disk, "/active/data.edb") == pages(disk, "/copy/data.edb"));
+}
+
+#[test]
+fn a_switch_over_loses_nothing_and_the_old_active_side_follows_the_new_one() {
+    for crashed in [false, true] {
+        let (disk, site) = behind(200);
+        let disk = match crashed {
+            true => disk.process_kill(),
+            false => {
+                site.close();
+                disk
+            }
+        };
+        let result = activated(&disk, LossLimit::Nothing).unwrap();
+        assert!(result.lost.is_none() && result.stepped_down, "{result:?}");
+        assert!(!opens(&disk, ACTIVE), "there are two active sides");
+        assert!(!disk.exists(&Path::new(COPY).join(COPY_FILE)).unwrap());
+        assert_eq!(keys(&disk, COPY), (0..300).collect());
+        old_follows_new(&disk);
+    }
+}
+
+#[test]
+fn a_running_active_side_keeps_its_role() {
+    let (disk, site) = behind(100);
+    for limit in [LossLimit::Nothing, LossLimit::Any] {
+        let error = activated(&disk, limit).unwrap_err().to_string();
+        assert!(error.contains("running"), "{error}");
+    }
+    site.close();
+    catch_up(&disk).unwrap();
+    assert!(opens(&disk, ACTIVE) && !opens(&disk, COPY));
+}
+
+#[test]
+fn a_failover_loses_at_most_what_is_allowed_and_says_what() {
+    let (disk, site) = behind(200);
+    // The copy learns of logs, and cannot fetch them.
+    let mut copy = follow(&disk).unwrap();
+    copy.step().unwrap();
+    copy.stop().unwrap();
+    site.insert(300..500);
+    let closed = logs(&disk, ACTIVE).closed().unwrap();
+    let (newest, _) = closed.last_key_value().unwrap();
+    let next = CopyState::read(&disk, Path::new(COPY)).unwrap().unwrap().next;
+    let lost = newest.0 + 1 - next;
+    assert!(lost > 2, "{lost}");
+    let disk = disk.process_kill();
+    disk.corrupt(&closed[&ese_format::Generation(next)], 9000, &[7; 300]).unwrap();
+    let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
+    assert!(error.contains("damaged") || error.contains("missing"), "{error}");
+    let error = activated(&disk, LossLimit::Generations(lost - 1)).unwrap_err().to_string();
+    assert!(error.contains(&format!("--lossy {lost}")), "{error}");
+    assert!(opens(&disk.clone_disk(), ACTIVE), "nothing was changed");
+    let result = activated(&disk, LossLimit::Generations(lost)).unwrap();
+    let said = result.lost.unwrap();
+    assert_eq!((said.first, said.last_known), (next, newest.0 + 1));
+    assert!(said.commits.is_none() && said.kept_until_unix_ms.is_some(), "{said:?}");
+    let found = keys(&disk, COPY);
+    assert!(
+        found.len() > 200 && found.len() < 500 && found == (0..found.len() as i32).collect(),
+        "{}",
+        found.len()
+    );
+    // The old active side has diverged.
+    let old = CopyState::read(&disk, Path::new(ACTIVE)).unwrap().unwrap();
+    assert!(matches!(old.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. }), "{old:?}");
+    assert!(!opens(&disk, ACTIVE));
+}
+
+#[test]
+fn a_copy_whose_active_side_is_gone_is_activated_only_with_loss() {
+    let (disk, site) = behind(200);
+    site.close();
+    for path in disk.list(Path::new(ACTIVE)).unwrap() {
+        disk.remove(&path).unwrap();
+    }
+    let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
+    assert!(error.contains("cannot be reached") && error.contains("--lossy"), "{error}");
+    let result = activated(&disk, LossLimit::Generations(0)).unwrap();
+    assert!(result.lost.is_some_and(|lost| lost.commits.is_none()) && !result.stepped_down, "{result:?}");
+    assert!(keys(&disk, COPY).len() >= 150);
+}
+
+/// After a power cut at any operation, either the old active side can be opened, or the copy can be activated; never both are
+/// active, and nothing is lost.
+#[test]
+fn an_interrupted_switch_over_is_repeated() {
+    let (disk, site) = behind(60);
+    site.close();
+    let whole = {
+        let disk = disk.clone_disk();
+        let before = disk.operations();
+        activated(&disk, LossLimit::Nothing).unwrap();
+        disk.operations() - before
+    };
+    for cut in (1..=whole).step_by(3) {
+        let disk = disk.clone_disk();
+        disk.stop_after(disk.operations() + cut);
+        let _ = activated(&disk, LossLimit::Nothing);
+        let disk = disk.crash(cut, CrashOptions::default());
+        let is_copy = disk.exists(&Path::new(COPY).join(COPY_FILE)).unwrap();
+        if is_copy {
+            if opens(&disk.clone_disk(), ACTIVE) && cut % 2 == 0 {
+                // The old active side goes on first.
+                let site = Site::open(&disk, ACTIVE, 1000);
+                site.insert(5000..5010);
+                site.close();
+            }
+            activated(&disk, LossLimit::Nothing).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        }
+        assert!(!opens(&disk, ACTIVE), "cut {cut}: there are two active sides");
+        let found = keys(&disk, COPY);
+        assert!((0..160).all(|key| found.contains(&key)), "cut {cut}: rows are lost");
+        old_follows_new(&disk);
+    }
+    assert!(whole > 50, "{whole} operations");
+}

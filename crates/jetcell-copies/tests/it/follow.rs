@@ -1,0 +1,189 @@
+//! Following: logs that are bad, gone or of another history; truncation; delay; restarts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ese_engine::CopyRegistration;
+use ese_format::Generation;
+use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason};
+use jetcell_vfs::{SimVfs, Vfs};
+
+use super::site::{
+    ACTIVE, COPY, Site, catch_up, follow, logs, pages, replay_options, seed, seeded, source, vfs,
+};
+
+fn state(disk: &SimVfs) -> CopyState {
+    CopyState::read(disk, Path::new(COPY)).unwrap().unwrap()
+}
+
+/// An active side that has gone on behind its copy, and is running.
+fn ahead(rows: i32) -> (SimVfs, Site) {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(20..rows);
+    (disk, site)
+}
+
+/// Why the copy is unfit.
+fn unfit(disk: &SimVfs) -> (UnfitReason, String) {
+    match state(disk).phase {
+        Phase::Unfit { reason, what } => (reason, what),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_active_side_keeps_the_logs_that_a_copy_needs_until_the_copy_is_too_far_behind() {
+    for limit in [1000, 4] {
+        let disk = seeded(20);
+        let needs = state(&disk).next;
+        let site = Site::open(&disk, ACTIVE, limit);
+        site.insert(20..700);
+        let oldest = *logs(&disk, ACTIVE).closed().unwrap().first_key_value().unwrap().0;
+        if limit == 1000 {
+            assert_eq!(oldest, Generation(needs));
+            let state = catch_up(&disk).unwrap();
+            assert!(state.next > needs + 10, "{state:?}");
+            site.insert(700..900);
+            let oldest = *logs(&disk, ACTIVE).closed().unwrap().first_key_value().unwrap().0;
+            assert!(oldest >= Generation(state.next) && oldest.0 <= state.next + 1, "{oldest:?}");
+            // The copy keeps what the active side keeps, and what its own redo needs.
+            catch_up(&disk).unwrap();
+            let kept = logs(&disk, COPY).closed().unwrap();
+            assert!(kept.len() < 20, "{} logs", kept.len());
+        } else {
+            assert!(oldest > Generation(needs), "{oldest:?}");
+            for _ in 0..2 {
+                assert!(matches!(catch_up(&disk), Err(CopyError::Refused(_)) | Ok(_)));
+            }
+            assert!(catch_up(&disk).is_err());
+            let (reason, what) = unfit(&disk);
+            assert!(reason == UnfitReason::LogsGone && what.contains("reseed"), "{what}");
+            site.close();
+            seed(&disk, true).unwrap();
+            catch_up(&disk).unwrap();
+        }
+    }
+}
+
+/// A log is fetched three times.
+#[test]
+fn a_log_that_is_damaged_on_the_way_is_fetched_again_and_one_that_stays_damaged_ends_the_copy() {
+    let (disk, site) = ahead(300);
+    let bad = logs(&disk, ACTIVE).archived(Generation(state(&disk).next + 2));
+    let good = disk.contents(&bad).unwrap();
+    disk.corrupt(&bad, 9000, &[7; 300]).unwrap();
+    let mut copy = follow(&disk).unwrap();
+    for _ in 0..2 {
+        copy.step().unwrap();
+    }
+    assert_eq!(copy.state().tries, 2);
+    disk.put(&bad, &good);
+    while !copy.step().unwrap().is_idle() {}
+    assert!(copy.state().tries == 0 && copy.state().replay_queue() == 0);
+    site.insert(300..500);
+    let bad = logs(&disk, ACTIVE).archived(Generation(copy.state().next + 1));
+    disk.corrupt(&bad, 9000, &[7; 300]).unwrap();
+    let error = loop {
+        if let Err(error) = copy.step() {
+            break error.to_string();
+        }
+    };
+    assert!(error.contains("damaged") && error.contains("reseed"), "{error}");
+    drop(copy);
+    assert_eq!(unfit(&disk).0, UnfitReason::BadLog);
+    assert!(catch_up(&disk).is_err(), "it stays so after a restart");
+}
+
+#[test]
+fn a_log_that_is_damaged_in_the_copy_is_fetched_again() {
+    let (disk, site) = ahead(300);
+    let first = state(&disk).next;
+    let mut waiting = replay_options();
+    waiting.delay = Duration::from_secs(3600);
+    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), waiting).unwrap();
+    while !copy.step().unwrap().is_idle() {}
+    assert!(copy.state().next > first + 2 && copy.state().replayed < first);
+    drop(copy);
+    let damaged = logs(&disk, COPY).archived(Generation(first + 1));
+    disk.corrupt(&damaged, 9000, &[7; 300]).unwrap();
+    let state = catch_up(&disk).unwrap();
+    assert_eq!(state.replay_queue(), 0);
+    site.close();
+}
+
+#[test]
+fn a_delayed_copy_replays_a_generation_when_it_is_old_enough() {
+    let (disk, site) = ahead(200);
+    let options = ReplayOptions { delay: Duration::from_secs(3600), ..replay_options() };
+    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+    while !copy.step().unwrap().is_idle() {}
+    let waiting = copy.state().replay_queue();
+    assert!(waiting >= 2 && copy.state().copy_queue() == 0, "{:?}", copy.state());
+    disk.clock().sleep(Duration::from_secs(3000));
+    assert!(copy.step().unwrap().is_idle());
+    disk.clock().sleep(Duration::from_secs(700));
+    while !copy.step().unwrap().is_idle() {}
+    // The end of the last one is not known before the next one begins.
+    assert_eq!(copy.state().replay_queue(), 1);
+    site.close();
+}
+
+#[test]
+fn another_history_is_not_followed() {
+    let (disk, site) = ahead(200);
+    catch_up(&disk).unwrap();
+    site.close();
+    // The active side is put back to an earlier moment, and goes on.
+    let other = seeded(20);
+    let site = Site::open(&other, ACTIVE, 1000);
+    site.insert(1000..1400);
+    site.close();
+    for path in disk.list(Path::new(ACTIVE)).unwrap() {
+        disk.remove(&path).unwrap();
+    }
+    for path in other.list(Path::new(ACTIVE)).unwrap() {
+        disk.put(&path, &other.contents(&path).unwrap());
+    }
+    let before = pages(&disk, "/copy/data.edb");
+    while catch_up(&disk).is_ok() {}
+    let (reason, what) = unfit(&disk);
+    assert!(reason == UnfitReason::Diverged && what.contains("different histories"), "{what}");
+    assert!(pages(&disk, "/copy/data.edb") == before);
+}
+
+#[test]
+fn an_active_side_that_is_away_stops_nothing_for_good() {
+    let (disk, site) = ahead(200);
+    site.close();
+    let away: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();
+    let kept: Vec<_> = away.iter().map(|path| disk.contents(path).unwrap()).collect();
+    away.iter().for_each(|path| disk.remove(path).unwrap());
+    assert!(matches!(catch_up(&disk), Err(CopyError::Unreachable { .. })));
+    away.iter().zip(&kept).for_each(|(path, bytes)| disk.put(path, bytes));
+    catch_up(&disk).unwrap();
+    // A full disk of the copy passes, too. The active side goes on.
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(200..400);
+    disk.set_capacity(disk.used() + 1000);
+    let error = catch_up(&disk).unwrap_err();
+    assert!(error.is_passing() && error.to_string().contains("disk full"), "{error}");
+    disk.set_capacity(u64::MAX);
+    site.insert(400..450);
+    catch_up(&disk).unwrap();
+    site.close();
+}
+
+#[test]
+fn without_a_kept_instance_the_databases_are_durable_after_each_batch() {
+    let (disk, site) = ahead(400);
+    let options = ReplayOptions { keep_instance: false, ..replay_options() };
+    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+    while !copy.step().unwrap().is_idle() {}
+    let kept = pages(&disk, "/copy/data.edb");
+    copy.stop().unwrap();
+    assert!(pages(&disk, "/copy/data.edb") == kept, "nothing was left in the cache");
+    site.close();
+    let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), "E00").unwrap();
+    assert_eq!(registered[0].1.as_ref().map(|known| known.needs.0), Some(state(&disk).next));
+}

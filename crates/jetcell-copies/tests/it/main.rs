@@ -1,0 +1,7 @@
+//! Copies on a simulated disk: seeded, followed, cut off, and with logs that are damaged, gone or of another history.
+
+mod activate;
+mod follow;
+mod reseed;
+mod seed;
+mod site;

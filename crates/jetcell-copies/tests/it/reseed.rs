@@ -1,0 +1,203 @@
+//! Divergence and incremental reseed.
+
+use std::path::Path;
+
+use ese_format::header::DatabaseState;
+use ese_format::{Generation, log::header::LogHeader};
+use jetcell_copies::{
+    CopyState, DirectorySource, History, LossLimit, Phase, Relation, Replication, Reseed, ReseedPlan, Result,
+    activate, seed_stopped,
+};
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+
+use super::site::{
+    ACTIVE, COPY, KEEP, Site, catch_up, logs, pages, replay_options, seed_options, seeded, source, vfs,
+};
+
+/// The copy was activated without the last logs of the active side, and both sides have gone on: the old active side until it
+/// was stopped, or crashed.
+fn diverged(crashed: bool) -> SimVfs {
+    let disk = seeded(50);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(50..200);
+    catch_up(&disk).unwrap();
+    site.insert(200..400);
+    let disk = match crashed {
+        true => disk.process_kill(),
+        false => {
+            site.close();
+            disk
+        }
+    };
+    // The old active side cannot be reached meanwhile.
+    let away: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();
+    let kept: Vec<_> = away.iter().map(|path| disk.contents(path).unwrap()).collect();
+    away.iter().for_each(|path| disk.remove(path).unwrap());
+    activate(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), LossLimit::Any, &replay_options())
+        .unwrap();
+    away.iter().zip(&kept).for_each(|(path, bytes)| disk.put(path, bytes));
+    let new = Site::open(&disk, COPY, KEEP);
+    new.insert(1000..1150);
+    new.close();
+    disk
+}
+
+fn history(disk: &SimVfs, directory: &str) -> History {
+    History::of_files(&vfs(disk), &disk.list(Path::new(directory)).unwrap()).unwrap()
+}
+
+fn plan(disk: &SimVfs) -> Result<Reseed> {
+    Reseed::plan(&vfs(disk), &disk.list(Path::new(COPY)).unwrap(), Path::new(ACTIVE))
+}
+
+fn reseed(disk: &SimVfs) -> Result<ReseedPlan> {
+    let reseed = plan(disk)?;
+    reseed.run(&mut |_| ())?;
+    Ok(reseed.what().clone())
+}
+
+/// The reseeded side follows, and its pages become those of the new active side.
+fn follows(disk: &SimVfs) {
+    let site = Site::open(disk, COPY, KEEP);
+    site.insert(3000..3060);
+    site.close();
+    let site = Site::open(disk, COPY, KEEP);
+    site.roll();
+    site.close();
+    let new = DirectorySource::new(logs(disk, COPY));
+    let mut old = Replication::open(&vfs(disk), Path::new(ACTIVE), Box::new(new), replay_options()).unwrap();
+    while !old.step().unwrap().is_idle() {}
+    let state = old.stop().unwrap();
+    assert!(state.copy_queue() == 0 && state.replay_queue() == 0, "{state:?}");
+    assert!(pages(disk, "/active/data.edb") == pages(disk, "/copy/data.edb"));
+}
+
+#[test]
+fn a_side_that_has_diverged_is_reseeded_by_the_pages_that_its_logs_touched() {
+    for crashed in [false, true] {
+        let disk = diverged(crashed);
+        let (old, new) = (history(&disk, ACTIVE), history(&disk, COPY));
+        assert!(matches!(old.compare(&new).unwrap(), Relation::OtherContent(_)), "{crashed}");
+        let before = disk.contents(Path::new("/active/data.edb"));
+        let planned = plan(&disk).unwrap().what().clone();
+        assert!(disk.contents(Path::new("/active/data.edb")) == before, "a plan changes nothing");
+        assert!(planned.pages > 20 && planned.bytes == planned.pages * 4096, "{planned:?}");
+        assert!(planned.commits_given_up >= 100, "{planned:?}");
+        assert_eq!(reseed(&disk).unwrap(), planned);
+        // What was given up is kept.
+        let kept = disk.list(Path::new("/active/diverged")).unwrap();
+        assert!(kept.len() >= 2, "{kept:?}");
+        follows(&disk);
+    }
+}
+
+/// After a power cut at any operation, the same call ends the reseed.
+#[test]
+fn an_interrupted_reseed_is_continued() {
+    let fresh = diverged(true);
+    let whole = {
+        let disk = fresh.clone_disk();
+        let before = disk.operations();
+        reseed(&disk).unwrap();
+        disk.operations() - before
+    };
+    for cut in (1..=whole).step_by(7) {
+        let disk = fresh.clone_disk();
+        disk.stop_after(disk.operations() + cut);
+        let _ = reseed(&disk);
+        let disk = disk.crash(cut, CrashOptions::default());
+        let state = CopyState::read(&disk, Path::new(ACTIVE)).unwrap();
+        if state.is_none_or(|state| state.phase != Phase::Following) {
+            // The other side goes on in between.
+            if cut % 2 == 0 {
+                let site = Site::open(&disk, COPY, KEEP);
+                site.insert(2000 + cut as i32..2040 + cut as i32);
+                site.close();
+            }
+            reseed(&disk).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        }
+        follows(&disk);
+    }
+    assert!(whole > 60, "{whole} operations");
+}
+
+/// The other side may be running: its pages are newer than its file.
+#[test]
+fn a_running_side_is_a_source_of_pages() {
+    let disk = diverged(false);
+    let site = Site::open(&disk, COPY, KEEP);
+    site.insert(1200..1400);
+    let done = reseed(&disk).unwrap();
+    assert!(done.pages > 20);
+    site.insert(1400..1450);
+    site.close();
+    follows(&disk);
+}
+
+#[test]
+fn the_relations_of_two_sides_are_told_apart() {
+    let disk = seeded(50);
+    let relation = |disk: &SimVfs| history(disk, COPY).compare(&history(disk, ACTIVE)).unwrap();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(50..200);
+    site.close();
+    catch_up(&disk).unwrap();
+    assert!(matches!(relation(&disk), Relation::Behind(1)), "{:?}", relation(&disk));
+    assert!(matches!(history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap(), Relation::Ahead(1)));
+    // A part of a log with the same beginning is no divergence.
+    let part = disk.clone_disk();
+    let state = CopyState::read(&part, Path::new(COPY)).unwrap().unwrap();
+    let current = part.contents(Path::new("/active/E00.log")).unwrap();
+    let mut cut = current.clone();
+    assert_eq!(LogHeader::decode(&cut[..4096]).unwrap().generation, Generation(state.next));
+    cut[2 * 4096..].fill(0);
+    part.put(Path::new("/copy/E00.log"), &cut);
+    assert!(matches!(relation(&part), Relation::Behind(0) | Relation::Equal), "{:?}", relation(&part));
+    let diverged = diverged(false);
+    assert!(relation(&diverged).is_divergence());
+    // A side that ends, and a first log of the other one that does not continue it.
+    let Relation::OtherContent(first) = relation(&diverged) else { panic!("{:?}", relation(&diverged)) };
+    for path in diverged.list(Path::new(COPY)).unwrap() {
+        let generation = logs(&diverged, COPY).names.generation_of(&path);
+        if generation.is_some_and(|generation| generation <= first) {
+            diverged.remove(&path).unwrap();
+        }
+    }
+    for path in diverged.list(Path::new(ACTIVE)).unwrap() {
+        let generation = logs(&diverged, ACTIVE).names.generation_of(&path);
+        if generation.is_some_and(|generation| generation > first) || path.ends_with("E00.log") {
+            diverged.remove(&path).unwrap();
+        }
+    }
+    let ended = history(&diverged, ACTIVE).compare(&history(&diverged, COPY)).unwrap();
+    assert_eq!(ended, Relation::ForeignPast(first.next()));
+}
+
+#[test]
+fn without_the_logs_that_it_needs_only_a_full_reseed_is_left() {
+    let disk = diverged(true);
+    let Relation::OtherContent(first) = history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap() else {
+        panic!("no divergence")
+    };
+    let before = disk.contents(Path::new("/active/data.edb"));
+    disk.corrupt(&logs(&disk, ACTIVE).archived(first), 9000, &[7; 300]).unwrap();
+    let error = reseed(&disk).unwrap_err().to_string();
+    assert!(error.contains("without --incremental"), "{error}");
+    assert!(disk.contents(Path::new("/active/data.edb")) == before);
+    let bytes = before.unwrap();
+    let header = ese_format::header::DatabaseHeader::read_from_start(&bytes[..8192]).unwrap().0;
+    assert_eq!(header.state, DatabaseState::DirtyShutdown);
+}
+
+#[test]
+fn a_full_reseed_replaces_a_side_that_has_diverged() {
+    let disk = diverged(false);
+    let files = disk.list(Path::new(COPY)).unwrap();
+    let new = DirectorySource::new(logs(&disk, COPY));
+    let again = |options| seed_stopped(&vfs(&disk), &files, Path::new(ACTIVE), &new, &options);
+    let refused = again(seed_options(false)).unwrap_err().to_string();
+    assert!(refused.contains("other files"), "{refused}");
+    again(seed_options(true)).unwrap();
+    assert!(disk.list(Path::new("/active/diverged")).unwrap().len() > 2);
+    follows(&disk);
+}

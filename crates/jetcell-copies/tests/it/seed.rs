@@ -1,0 +1,109 @@
+//! Seeding: from files and from a running instance, interrupted anywhere.
+
+use std::path::Path;
+
+use jetcell_copies::{COPY_FILE, CopyState, Phase, SeedOptions, seed_running, seed_stopped};
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+
+use super::site::{ACTIVE, COPY, Site, catch_up, follow, pages, seed, seed_options, seeded, source, vfs};
+
+fn state(disk: &SimVfs) -> Option<CopyState> {
+    CopyState::read(disk, Path::new(COPY)).unwrap()
+}
+
+#[test]
+fn a_seeded_copy_follows_and_its_pages_equal_those_of_the_active_side() {
+    let disk = seeded(50);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(50..400);
+    site.close();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.roll();
+    site.close();
+    let state = catch_up(&disk).unwrap();
+    assert!(state.next > 6 && state.replay_queue() == 0 && state.copy_queue() == 0, "{state:?}");
+    assert!(pages(&disk, "/active/data.edb") == pages(&disk, "/copy/data.edb"));
+}
+
+#[test]
+fn a_running_instance_seeds_a_copy() {
+    let disk = SimVfs::new();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(0..150);
+    let seeded =
+        seed_running(&vfs(&disk), &site.instance, Path::new(COPY), &source(&disk), &seed_options(false))
+            .unwrap();
+    assert!(seeded.state.phase == Phase::Following && seeded.copied_bytes > 256 * 4096);
+    site.insert(150..300);
+    catch_up(&disk).unwrap();
+    site.close();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.roll();
+    site.close();
+    catch_up(&disk).unwrap();
+    assert!(pages(&disk, "/active/data.edb") == pages(&disk, "/copy/data.edb"));
+}
+
+/// After a power cut at any operation, the same call ends the seed, or the copy is whole.
+#[test]
+fn an_interrupted_seed_is_continued_by_the_same_call() {
+    let fresh = SimVfs::new();
+    let site = Site::open(&fresh, ACTIVE, 1000);
+    site.insert(0..100);
+    site.close();
+    let whole = {
+        let disk = fresh.clone_disk();
+        let before = disk.operations();
+        seed(&disk, false).unwrap();
+        disk.operations() - before
+    };
+    for cut in 1..=whole {
+        let disk = fresh.clone_disk();
+        disk.stop_after(disk.operations() + cut);
+        let _ = seed(&disk, false);
+        let disk = disk.crash(cut, CrashOptions::default());
+        match state(&disk).map(|state| state.phase) {
+            Some(Phase::Following) => {}
+            _ => drop(seed(&disk, false).unwrap_or_else(|error| panic!("cut {cut}: {error}"))),
+        }
+        let site = Site::open(&disk, ACTIVE, 1000);
+        site.insert(100..140);
+        site.close();
+        let site = Site::open(&disk, ACTIVE, 1000);
+        site.roll();
+        site.close();
+        catch_up(&disk).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        assert!(pages(&disk, "/active/data.edb") == pages(&disk, "/copy/data.edb"), "cut {cut}");
+    }
+    assert!(whole > 20, "{whole} operations");
+}
+
+#[test]
+fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in_use() {
+    let disk = seeded(10);
+    let refused = |result: jetcell_copies::Result<jetcell_copies::Seeded>, part: &str| {
+        let error = result.err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    refused(seed(&disk, false), "it has a copy already");
+    let files = disk.list(Path::new(ACTIVE)).unwrap();
+    let to = |directory: &str| {
+        seed_stopped(&vfs(&disk), &files, Path::new(directory), &source(&disk), &SeedOptions::default())
+    };
+    refused(to(ACTIVE), "onto its own source");
+    disk.put(Path::new("/other/letter.txt"), b"dear");
+    refused(to("/other"), "letter.txt");
+    assert_eq!(disk.list(Path::new("/other")).unwrap().len(), 1);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    refused(to("/third"), "in use");
+    site.close();
+    // Without space, the active side stays as it is, and the copy can be seeded later.
+    disk.set_capacity(disk.used() + (64 << 10));
+    refused(to("/third"), "free space");
+    disk.set_capacity(u64::MAX);
+    to("/third").unwrap();
+    let again = seed(&disk, true).unwrap();
+    assert_eq!(again.state.phase, Phase::Following);
+    assert!(disk.exists(&Path::new(COPY).join(COPY_FILE)).unwrap());
+    drop(follow(&disk).unwrap());
+}

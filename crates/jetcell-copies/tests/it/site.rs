@@ -1,0 +1,183 @@
+//! An active side with one database, whose rows are numbers, and copies of it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Database, IndexDefinition, Instance, InstanceOptions,
+    TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::{ColumnId, ColumnType, Value};
+use jetcell_backup::BackupOptions;
+use jetcell_copies::{
+    CopyError, CopyState, DirectorySource, ReplayOptions, Replication, Result, SeedOptions, Seeded,
+    StreamDirectory, seed_stopped,
+};
+use jetcell_sync::Arc;
+use jetcell_vfs::{SimVfs, Vfs};
+
+pub const SIZE: PageSize = PageSize::KIB_4;
+pub const ACTIVE: &str = "/active";
+pub const COPY: &str = "/copy";
+/// No log is removed.
+pub const KEEP: u32 = u32::MAX;
+
+/// A running instance, with its logs and its database in one directory.
+pub struct Site {
+    pub instance: Arc<Instance>,
+    pub database: Arc<Database>,
+}
+
+pub fn vfs(disk: &SimVfs) -> Arc<dyn Vfs> {
+    Arc::new(disk.clone())
+}
+
+impl Site {
+    /// Opens the instance in a directory; creates the database if it does not exist. It removes logs that neither redo nor a
+    /// copy needs, which is up to `limit` generations behind.
+    pub fn open(disk: &SimVfs, directory: &str, limit: u32) -> Site {
+        let (files, directory) = (vfs(disk), Path::new(directory));
+        files.create_directory(directory).unwrap();
+        let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, files.clock()));
+        let mut options = InstanceOptions::with_cache(files.clone(), directory.to_path_buf(), cache);
+        (options.threads, options.log_file_size, options.circular) = (false, 64 << 10, limit != KEEP);
+        (options.checkpoint_depth, options.copy_lag_limit) = (128 << 10, limit);
+        let instance = Instance::open(options).unwrap();
+        let path = directory.join("data.edb");
+        if files.exists(&path).unwrap() {
+            let database = instance.attach(&path, 32).unwrap();
+            return Site { instance, database };
+        }
+        let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
+        let database = instance.create_database(&path, &create).unwrap();
+        let definition = TableDefinition {
+            name: "t".to_string(),
+            columns: vec![
+                ColumnDefinition::new("key", ColumnType::Long),
+                ColumnDefinition::new("body", ColumnType::LongBinary),
+            ],
+            indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
+            ..TableDefinition::default()
+        };
+        let mut session = instance.session();
+        session.begin().unwrap();
+        session.create_table(&database, &definition).unwrap();
+        session.commit(CommitMode::Durable).unwrap();
+        Site { instance, database }
+    }
+
+    /// Inserts rows with these numbers: a hundred of them fill more than one log.
+    pub fn insert(&self, keys: std::ops::Range<i32>) {
+        let mut session = self.instance.session();
+        let mut table = session.open_table(&self.database, "t").unwrap();
+        for key in keys {
+            session.begin().unwrap();
+            let body = Value::Binary(vec![key as u8; 1000]);
+            table.insert(&mut session, &[(ColumnId(1), Value::Long(key)), (ColumnId(256), body)]).unwrap();
+            session.commit(CommitMode::Lazy).unwrap();
+            self.instance.step().unwrap();
+        }
+        self.instance.flush().unwrap();
+    }
+
+    /// The numbers of all rows.
+    pub fn keys(&self) -> BTreeSet<i32> {
+        let mut session = self.instance.session();
+        let mut table = session.open_table(&self.database, "t").unwrap();
+        let mut keys = BTreeSet::new();
+        let mut more = table.first(&mut session).unwrap();
+        while more {
+            let Value::Long(key) = table.get(&mut session, ColumnId(1)).unwrap() else { panic!("no number") };
+            keys.insert(key);
+            more = table.next(&mut session).unwrap();
+        }
+        keys
+    }
+
+    /// Ends the generation that is being written.
+    pub fn roll(&self) {
+        self.instance.core().log().roll().unwrap();
+        self.instance.step().unwrap();
+    }
+
+    /// Shuts down cleanly.
+    pub fn close(self) {
+        let Site { instance, database } = self;
+        drop(database);
+        instance.shutdown().unwrap();
+    }
+}
+
+/// The logs of a directory.
+pub fn logs(disk: &SimVfs, directory: &str) -> StreamDirectory {
+    StreamDirectory::new(&vfs(disk), Path::new(directory), "E00", Default::default())
+}
+
+pub fn source(disk: &SimVfs) -> DirectorySource {
+    DirectorySource::new(logs(disk, ACTIVE))
+}
+
+pub fn seed_options(again: bool) -> SeedOptions {
+    SeedOptions { backup: BackupOptions { threads: false, save_bytes: 1, ..BackupOptions::default() }, again }
+}
+
+/// Seeds the copy from the stopped active side.
+pub fn seed(disk: &SimVfs, again: bool) -> Result<Seeded> {
+    let files: Vec<PathBuf> = disk.list(Path::new(ACTIVE)).map_err(|e| CopyError::Refused(e.to_string()))?;
+    seed_stopped(&vfs(disk), &files, Path::new(COPY), &source(disk), &seed_options(again))
+}
+
+pub fn replay_options() -> ReplayOptions {
+    ReplayOptions {
+        threads: false,
+        cache_bytes: 1 << 20,
+        checkpoint_depth: 128 << 10,
+        ..ReplayOptions::default()
+    }
+}
+
+pub fn follow(disk: &SimVfs) -> Result<Replication> {
+    Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), replay_options())
+}
+
+/// Works until nothing is left to do, and stops.
+pub fn catch_up(disk: &SimVfs) -> Result<CopyState> {
+    let mut copy = follow(disk)?;
+    loop {
+        let step = copy.step()?;
+        if let Some(error) = step.waiting {
+            return Err(error);
+        }
+        if step.is_idle() {
+            return copy.stop();
+        }
+    }
+}
+
+/// A stopped active side with so many rows, and a copy of it.
+pub fn seeded(rows: i32) -> SimVfs {
+    let disk = SimVfs::new();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(0..rows);
+    site.close();
+    seed(&disk, false).unwrap();
+    disk
+}
+
+/// The pages of a database, without what depends on how often a page was written: checksum and flush type.
+pub fn pages(disk: &SimVfs, path: &str) -> Vec<Vec<u8>> {
+    let mut bytes = disk.contents(Path::new(path)).unwrap();
+    bytes.drain(..2 * SIZE.bytes());
+    let mut pages: Vec<_> = bytes.chunks(SIZE.bytes()).map(<[u8]>::to_vec).collect();
+    for page in &mut pages {
+        page[..8].fill(0);
+        page[37] &= 0x7F;
+        page[38] &= !1;
+    }
+    while pages.last().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
+        pages.pop();
+    }
+    pages
+}

@@ -1,0 +1,300 @@
+//! An experiment: drive, load and layouts, as a TOML file has them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::drive::Drive;
+
+/// The paper's experiment, as a file with comments.
+pub const EXAMPLE: &str = include_str!("exchange-2007.toml");
+
+/// Drives by name, from data sheets.
+const DRIVES: &str = include_str!("drives.toml");
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Invalid(String);
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Seed of all random choices.
+    pub seed: u64,
+    /// Name of a drive of the table, or of [`Config::drives`].
+    pub drive: String,
+    /// Further drives.
+    #[serde(default)]
+    pub drives: BTreeMap<String, Drive>,
+    /// The load.
+    pub load: Load,
+    /// Measured seconds of simulated time for each state.
+    pub seconds: f64,
+    /// Seconds before the measured time.
+    pub warm_up_seconds: f64,
+    /// Rebuild of a lost drive.
+    pub rebuild: Rebuild,
+    /// What is compared.
+    pub layouts: Vec<Layout>,
+}
+
+/// Reads and writes of pages at random places.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Users.
+    pub users: f64,
+    /// Host I/O of each user per second.
+    pub iops_per_user: f64,
+    /// Share of reads, between 0 and 1.
+    pub read_share: f64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Bytes of all databases.
+    pub data_gb: f64,
+    /// Most accesses of the host at once; further ones wait in the host.
+    pub outstanding: usize,
+}
+
+/// How a lost drive is rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rebuild {
+    /// Bytes that are read from each drive at once.
+    pub piece_bytes: u64,
+    /// Pieces that are under way at once.
+    pub pieces: usize,
+    /// Longest time in milliseconds that an access of the rebuild, or of a consistency point, lets those of the host pass.
+    pub patience_ms: f64,
+}
+
+/// RAID levels of the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Pairs.
+    Raid10,
+    /// One rotated parity block.
+    Raid5,
+    /// Two rotated parity blocks.
+    Raid6,
+    /// Two fixed parity drives.
+    RaidDp,
+}
+
+impl Level {
+    /// Parity drives of a group.
+    pub fn parities(self) -> usize {
+        match self {
+            Level::Raid10 => 0,
+            Level::Raid5 => 1,
+            Level::Raid6 | Level::RaidDp => 2,
+        }
+    }
+}
+
+/// How the drives are used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// Name in reports.
+    pub name: String,
+    /// Level of each group.
+    pub level: Level,
+    /// Drives of each group.
+    pub groups: Vec<usize>,
+    /// Blocks are overwritten in place if absent.
+    #[serde(default)]
+    pub write_anywhere: Option<WriteAnywhere>,
+}
+
+/// A volume that never overwrites.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteAnywhere {
+    /// Seconds between consistency points, if the log of writes is not half full before.
+    pub seconds: f64,
+    /// Host writes that half of the log holds.
+    pub log_writes: usize,
+    /// Time in milliseconds to write to the log.
+    pub log_ms: f64,
+    /// The volume is simulated this many times smaller, with the same share in use.
+    pub scale: u64,
+    /// How many times the data was overwritten before the load begins.
+    pub overwritten: f64,
+}
+
+/// All drives of the built-in table.
+///
+/// # Panics
+/// Never: a test reads the table.
+pub fn drives() -> BTreeMap<String, Drive> {
+    toml::from_str(DRIVES).expect("the table of drives is valid")
+}
+
+impl Config {
+    /// The paper's experiment.
+    ///
+    /// # Panics
+    /// Never: a test reads the file.
+    pub fn exchange_2007() -> Config {
+        Config::read(EXAMPLE).expect("the example is valid")
+    }
+
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The text is not a configuration, or a value is out of its range.
+    pub fn read(text: &str) -> Result<Config, Invalid> {
+        let config: Config = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            Invalid(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), Invalid> {
+        let is_share = |value: f64| (0.0..=1.0).contains(&value);
+        let is_positive = |value: f64| value.is_finite() && value > 0.0;
+        let load = &self.load;
+        let rules = [
+            (
+                is_positive(load.users) && is_positive(load.iops_per_user) && load.iops() < 1e7,
+                "load.users and load.iops_per_user must be more than 0",
+            ),
+            (is_share(load.read_share), "load.read_share must be between 0 and 1"),
+            (
+                load.page_bytes >= 4096 && load.page_bytes.is_multiple_of(4096) && load.page_bytes <= 65536,
+                "load.page_bytes must be a multiple of 4096 up to 65536",
+            ),
+            ((1..=100_000).contains(&load.outstanding), "load.outstanding must be between 1 and 100000"),
+            (is_positive(self.seconds) && self.seconds <= 1e5, "seconds must be between 0 and 100000"),
+            ((0.0..=1e5).contains(&self.warm_up_seconds), "warm_up_seconds must be between 0 and 100000"),
+            (
+                self.rebuild.piece_bytes >= 4096 && self.rebuild.piece_bytes <= 64 << 20,
+                "rebuild.piece_bytes must be between 4096 and 64 MiB",
+            ),
+            ((1..=1024).contains(&self.rebuild.pieces), "rebuild.pieces must be between 1 and 1024"),
+            (self.rebuild.patience_ms >= 0.0, "rebuild.patience_ms must not be negative"),
+            (!self.layouts.is_empty(), "there is no [[layouts]]"),
+        ];
+        for (holds, what) in rules {
+            if !holds {
+                return Err(Invalid(what.into()));
+            }
+        }
+        let drive = self.chosen_drive()?;
+        self.layouts.iter().try_for_each(|layout| layout.check(load, &drive))
+    }
+
+    /// The drive of the experiment.
+    ///
+    /// # Errors
+    /// There is no drive of this name.
+    pub fn chosen_drive(&self) -> Result<Drive, Invalid> {
+        let mut all = drives();
+        all.extend(self.drives.clone());
+        let names = all.keys().cloned().collect::<Vec<_>>().join(", ");
+        all.remove(&self.drive)
+            .ok_or_else(|| Invalid(format!("there is no drive \"{}\"; drives are {names}", self.drive)))
+    }
+}
+
+impl Load {
+    /// Host I/O per second.
+    pub fn iops(&self) -> f64 {
+        self.users * self.iops_per_user
+    }
+}
+
+impl Layout {
+    /// Drives of all groups.
+    pub fn drives(&self) -> usize {
+        self.groups.iter().sum()
+    }
+
+    /// Data drives of a group.
+    pub fn data_drives(&self, group: usize) -> usize {
+        match self.level {
+            Level::Raid10 => self.groups[group] / 2,
+            level => self.groups[group] - level.parities(),
+        }
+    }
+
+    /// Share of the capacity that the data needs.
+    pub fn fill(&self, load: &Load, drive: &Drive) -> f64 {
+        let data: usize = (0..self.groups.len()).map(|group| self.data_drives(group)).sum();
+        load.data_gb * 1e9 / (data as f64 * drive.capacity() as f64)
+    }
+
+    fn check(&self, load: &Load, drive: &Drive) -> Result<(), Invalid> {
+        let name = &self.name;
+        let least = if self.level == Level::Raid10 { 2 } else { self.level.parities() + 2 };
+        let fits = |drives: &usize| {
+            (least..=64).contains(drives) && (self.level != Level::Raid10 || drives.is_multiple_of(2))
+        };
+        if self.groups.is_empty() || !self.groups.iter().all(fits) {
+            return Err(Invalid(format!(
+                "layout {name}: each group needs {least} to 64 drives, RAID 10 an even number"
+            )));
+        }
+        let most = if self.write_anywhere.is_some() { 0.98 } else { 1.0 };
+        let fill = self.fill(load, drive);
+        if !(fill > 0.0 && fill <= most) {
+            return Err(Invalid(format!(
+                "layout {name}: the data need {:.0} % of the capacity",
+                fill * 100.0
+            )));
+        }
+        if let Some(volume) = &self.write_anywhere {
+            let is_sound =
+                volume.seconds > 0.0 && volume.log_writes > 0 && volume.log_ms >= 0.0 && volume.scale > 0;
+            if !is_sound || !(0.0..=100.0).contains(&volume.overwritten) || self.level.parities() == 0 {
+                return Err(Invalid(format!(
+                    "layout {name}: write_anywhere needs parity, and positive values; overwritten is 0 to 100"
+                )));
+            }
+            let stripes = drive.capacity() / 4096 / volume.scale;
+            if !(4096..=1 << 22).contains(&stripes) {
+                return Err(Invalid(format!(
+                    "layout {name}: with scale {} a drive has {stripes} blocks; choose one with 4096 to 4194304",
+                    volume.scale
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_drives_and_the_example_are_valid() {
+        assert!(drives().len() >= 4);
+        let config = Config::exchange_2007();
+        assert_eq!((config.load.iops(), config.layouts.len()), (5000.0, 5));
+        assert!(config.layouts.iter().all(|layout| layout.drives() <= 63));
+    }
+
+    #[test]
+    fn wrong_files_are_refused_with_one_line() {
+        for (from, to, what) in [
+            ("seed = 1", "seed = -1", "line "),
+            ("read_share = 0.5", "read_share = 1.5", "read_share must be between 0 and 1"),
+            ("drive = \"15k-146\"", "drive = \"x\"", "there is no drive \"x\"; drives are 10k-300"),
+            ("data_gb = 2000", "data_gb = 2000000", "of the capacity"),
+            ("level = \"raid6\"", "level = \"raid9\"", "unknown variant"),
+            ("seconds = ", "secs = ", "unknown field"),
+        ] {
+            assert!(EXAMPLE.contains(from), "{from}");
+            let text = Config::read(&EXAMPLE.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(text.contains(what) && !text.contains('\n'), "{text}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Drives: what a data sheet says, and how long an access takes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a sector.
+const SECTOR: f64 = 512.0;
+
+/// A kind of drive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
+pub enum Drive {
+    /// A disk with heads that seek and plates that turn.
+    Disk(DiskDrive),
+    /// Flash memory.
+    Ssd(SsdDrive),
+}
+
+/// Parameters of a disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskDrive {
+    /// Name in reports.
+    pub name: String,
+    /// Turns in a minute.
+    pub rpm: f64,
+    /// Capacity in gigabytes (10^9).
+    pub capacity_gb: f64,
+    /// Positions of the heads.
+    pub cylinders: u32,
+    /// Sectors of a track: innermost and outermost.
+    pub sectors_per_track: [f64; 2],
+    /// Seek time of reads.
+    pub read_seek: Seek,
+    /// Seek time of writes, which settle longer.
+    pub write_seek: Seek,
+    /// Time for a command beside seek, rotation and transfer, in milliseconds.
+    pub command_ms: f64,
+}
+
+/// Parameters of flash memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdDrive {
+    /// Name in reports.
+    pub name: String,
+    /// Capacity in gigabytes (10^9).
+    pub capacity_gb: f64,
+    /// Time of a small read in milliseconds.
+    pub read_ms: f64,
+    /// Time of a small write in milliseconds.
+    pub write_ms: f64,
+    /// Transfer rate in megabytes (10^6) per second.
+    pub mb_per_second: f64,
+    /// Accesses that it handles at once.
+    pub channels: u32,
+}
+
+/// How long the heads need for a distance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Seek {
+    /// Least, average and greatest time in milliseconds, as data sheets have them.
+    Points([f64; 3]),
+    /// Measured: pairs of cylinders and milliseconds, in ascending order.
+    Table(Vec<[f64; 2]>),
+}
+
+impl Seek {
+    /// Time in milliseconds for a distance of `cylinders` on a disk with `all` cylinders.
+    ///
+    /// The curve of three points is a·√(d−1) + b·(d−1) + c (Lee), which has exactly their average and greatest value.
+    pub fn milliseconds(&self, cylinders: f64, all: f64) -> f64 {
+        if cylinders < 1.0 {
+            return 0.0;
+        }
+        match self {
+            Seek::Points([min, average, max]) => {
+                let a = (-10.0 * min + 15.0 * average - 5.0 * max) / (3.0 * all.sqrt());
+                let b = (7.0 * min - 15.0 * average + 8.0 * max) / (3.0 * all);
+                (a * (cylinders - 1.0).sqrt() + b * (cylinders - 1.0) + min).max(0.0)
+            }
+            Seek::Table(pairs) => {
+                let behind = pairs.partition_point(|[distance, _]| *distance < cylinders);
+                match (behind.checked_sub(1).map(|before| pairs[before]), pairs.get(behind).copied()) {
+                    (Some([d0, t0]), Some([d1, t1])) => t0 + (t1 - t0) * (cylinders - d0) / (d1 - d0),
+                    (Some([_, time]), None) | (None, Some([_, time])) => time,
+                    (None, None) => 0.0,
+                }
+            }
+        }
+    }
+}
+
+/// An access to a drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Access {
+    /// First byte.
+    pub position: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Whether it writes.
+    pub is_write: bool,
+}
+
+/// Where the heads are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Head {
+    cylinder: f64,
+    /// End of the last access: what follows is in the drive's cache, or in its buffer.
+    next: Option<u64>,
+}
+
+impl Drive {
+    /// Name in reports.
+    pub fn name(&self) -> &str {
+        match self {
+            Drive::Disk(disk) => &disk.name,
+            Drive::Ssd(ssd) => &ssd.name,
+        }
+    }
+
+    /// Capacity in bytes.
+    pub fn capacity(&self) -> u64 {
+        let gb = match self {
+            Drive::Disk(disk) => disk.capacity_gb,
+            Drive::Ssd(ssd) => ssd.capacity_gb,
+        };
+        (gb * 1e9) as u64
+    }
+
+    /// Accesses that it handles at once.
+    pub fn channels(&self) -> u32 {
+        match self {
+            Drive::Disk(_) => 1,
+            Drive::Ssd(ssd) => ssd.channels.max(1),
+        }
+    }
+
+    /// The cylinder of a byte. The outermost one, which has the first bytes, is 0.
+    pub fn cylinder(&self, position: u64) -> f64 {
+        match self {
+            Drive::Disk(disk) => {
+                disk.place(position as f64 / self.capacity() as f64) * f64::from(disk.cylinders)
+            }
+            Drive::Ssd(_) => 0.0,
+        }
+    }
+
+    /// How long an access takes that begins now, and moves the head.
+    pub fn service(&self, head: &mut Head, now: Duration, access: Access) -> Duration {
+        let milliseconds = match self {
+            Drive::Disk(disk) => {
+                let cylinder = self.cylinder(access.position);
+                let is_sequential = head.next == Some(access.position);
+                let share = access.position as f64 / self.capacity() as f64;
+                let time = disk.milliseconds(head.cylinder, cylinder, share, is_sequential, now, access);
+                head.cylinder = cylinder;
+                time
+            }
+            Drive::Ssd(ssd) => {
+                let base = if access.is_write { ssd.write_ms } else { ssd.read_ms };
+                base + access.bytes as f64 / (ssd.mb_per_second * 1e3)
+            }
+        };
+        head.next = Some(access.position + access.bytes);
+        Duration::from_secs_f64(milliseconds.max(0.0) / 1e3)
+    }
+}
+
+impl DiskDrive {
+    /// Share of the cylinders in front of a share of the bytes: outer tracks hold more.
+    fn place(&self, share: f64) -> f64 {
+        let [inner, outer] = self.sectors_per_track;
+        let share = share.clamp(0.0, 1.0);
+        if (outer - inner).abs() < 1e-9 {
+            return share;
+        }
+        (outer - (outer * outer - (outer - inner) * (outer + inner) * share).max(0.0).sqrt())
+            / (outer - inner)
+    }
+
+    fn milliseconds(
+        &self,
+        from: f64,
+        to: f64,
+        share: f64,
+        is_sequential: bool,
+        now: Duration,
+        access: Access,
+    ) -> f64 {
+        let turn = 60_000.0 / self.rpm;
+        let [inner, outer] = self.sectors_per_track;
+        let sectors = outer - (outer - inner) * self.place(share);
+        let transfer = access.bytes as f64 / SECTOR / sectors * turn;
+        if is_sequential {
+            return self.command_ms + transfer;
+        }
+        let curve = if access.is_write { &self.write_seek } else { &self.read_seek };
+        let seek = curve.milliseconds((to - from).abs(), f64::from(self.cylinders));
+        let arrived = now.as_secs_f64() * 1e3 + self.command_ms + seek;
+        let angle = (arrived / turn).fract();
+        let target = (access.position as f64 / SECTOR / sectors).fract();
+        let rotation = (target - angle).rem_euclid(1.0) * turn;
+        self.command_ms + seek + rotation + transfer
+    }
+
+    /// Mean time of a small access at a random place without a queue, in milliseconds.
+    pub fn mean_access_ms(&self) -> f64 {
+        let Seek::Points([_, average, _]) = self.read_seek else { return f64::NAN };
+        self.command_ms + average + 30_000.0 / self.rpm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::drives;
+
+    #[test]
+    fn the_curve_of_three_points_has_their_least_average_and_greatest_value() {
+        let (seek, all) = (Seek::Points([0.2, 3.4, 6.6]), 107_500.0);
+        assert!((seek.milliseconds(1.0, all) - 0.2).abs() < 1e-9);
+        assert!((seek.milliseconds(all, all) - 6.6).abs() < 0.01);
+        // Of two random cylinders, a distance d has the probability 2 (1 - d/all) / all.
+        let steps = 20_000;
+        let mean: f64 = (0..steps)
+            .map(|step| (f64::from(step) + 0.5) / f64::from(steps))
+            .map(|x| 2.0 * (1.0 - x) * seek.milliseconds(x * all, all) / f64::from(steps))
+            .sum();
+        assert!((mean - 3.4).abs() < 0.01, "{mean}");
+        assert_eq!(seek.milliseconds(0.0, all), 0.0);
+    }
+
+    #[test]
+    fn a_table_is_interpolated_and_flat_beyond_its_ends() {
+        let seek = Seek::Table(vec![[1.0, 0.5], [10.0, 1.4], [100.0, 2.3]]);
+        let at = |distance| seek.milliseconds(distance, 200.0);
+        assert_eq!([at(0.0), at(1.0), at(100.0), at(150.0)], [0.0, 0.5, 2.3, 2.3]);
+        assert!((at(5.5) - 0.95).abs() < 1e-9);
+    }
+
+    #[test]
+    fn random_reads_of_a_15k_drive_take_what_calculators_assume() {
+        use rand::{Rng, SeedableRng};
+        let drive = drives().remove("15k-450").unwrap();
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+        let (mut head, mut now) = (Head::default(), Duration::ZERO);
+        let count = 20_000;
+        for _ in 0..count {
+            let position = rng.random_range(0..drive.capacity() / 8192) * 8192;
+            now += drive.service(&mut head, now, Access { position, bytes: 8192, is_write: false });
+        }
+        let rate = f64::from(count) / now.as_secs_f64();
+        assert!((165.0..190.0).contains(&rate), "{rate} reads a second");
+    }
+
+    #[test]
+    fn sequential_transfers_reach_the_rates_of_the_data_sheet() {
+        let drive = drives().remove("15k-450").unwrap();
+        for (start, expected) in [(0.0, 204.0), (0.99, 122.0)] {
+            let first = (drive.capacity() as f64 * start) as u64 / 8192 * 8192;
+            let (mut head, mut now) = (Head::default(), Duration::ZERO);
+            for piece in 0..200 {
+                let access = Access { position: first + piece * (1 << 20), bytes: 1 << 20, is_write: false };
+                now += drive.service(&mut head, now, access);
+            }
+            let rate = 200.0 * f64::from(1 << 20) / 1e6 / now.as_secs_f64();
+            // The data sheet's rates are those of the tracks without switches between heads.
+            assert!((rate / expected - 1.0).abs() < 0.5, "{rate} MB/s, expected {expected}");
+        }
+    }
+}

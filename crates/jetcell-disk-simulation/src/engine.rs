@@ -1,0 +1,452 @@
+//! Events in simulated time: the host's load, drives that work, consistency points, and a rebuild.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::config::{Config, Layout, WriteAnywhere};
+use crate::disk::{Disk, OperationId};
+use crate::drive::{Access, Drive};
+use crate::in_place::{Groups, Phase};
+use crate::write_anywhere::{Run, Volume};
+
+/// Bytes on one drive before the next one follows; decides which drives have the parity of a row.
+const CHUNK: u64 = 64 << 10;
+const BLOCK: u64 = 4096;
+/// Drive that fails.
+const LOST: usize = 0;
+
+/// What one simulation is about.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    pub config: &'a Config,
+    pub layout: &'a Layout,
+    pub drive: &'a Drive,
+    /// Host I/O per second that is asked for.
+    pub iops: f64,
+    /// Seconds before the measured time, and of it.
+    pub warm_up: f64,
+    pub seconds: f64,
+    /// When a drive fails, and when its rebuild begins, in seconds.
+    pub failure: Option<f64>,
+    pub rebuild: Option<f64>,
+}
+
+/// One second of a simulation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Second {
+    pub reads: u64,
+    pub read_ms: f64,
+    pub writes: u64,
+    pub write_ms: f64,
+    pub disk_writes: u64,
+    pub rebuilt_bytes: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    pub read_ms: Vec<f32>,
+    pub write_ms: Vec<f32>,
+    /// Write commands of drives, without those of the rebuild.
+    pub disk_writes: u64,
+    pub disk_reads: u64,
+    pub disk_written_bytes: u64,
+    pub rebuilt_bytes: u64,
+    /// Mean share of the time in which a drive worked.
+    pub utilisation: f64,
+    /// All seconds, those before the measured time included.
+    pub seconds: Vec<Second>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrival,
+    Done { drive: usize, operation: OperationId },
+    LogWritten { operation: OperationId },
+    ConsistencyPoint,
+    Failure,
+    RebuildBegins,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    Rebuild { bytes: u64 },
+    ConsistencyPoint,
+}
+
+struct Operation {
+    kind: Kind,
+    began: Duration,
+    phases: VecDeque<Phase>,
+    outstanding: usize,
+}
+
+/// The volume that is written anywhere, with its log.
+struct Anywhere {
+    options: WriteAnywhere,
+    volume: Volume,
+    /// Pages in the half of the log that is being filled.
+    logged: Vec<u32>,
+    is_writing: bool,
+    /// Writes of the host that wait for room in the log.
+    stalled: VecDeque<(OperationId, u32)>,
+}
+
+struct Simulation<'a> {
+    setup: Setup<'a>,
+    now: Duration,
+    events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
+    sequence: u64,
+    rng: ChaCha8Rng,
+    disks: Vec<Disk>,
+    groups: Groups,
+    anywhere: Option<Anywhere>,
+    operations: Vec<Option<Operation>>,
+    vacant: Vec<OperationId>,
+    /// Accesses of the host that are under way, and how many wait in the host.
+    outstanding: usize,
+    waiting: usize,
+    cursor: u64,
+    measured: Measured,
+    /// Bytes of the data on each data drive, when blocks are in place.
+    region: u64,
+}
+
+/// Runs a simulation.
+pub fn simulate(setup: Setup<'_>) -> Measured {
+    let mut simulation = Simulation::new(setup);
+    simulation.run();
+    simulation.measured
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.max(0.0))
+}
+
+impl<'a> Simulation<'a> {
+    fn new(setup: Setup<'a>) -> Simulation<'a> {
+        let Setup { config, layout, drive, .. } = setup;
+        let fill = layout.fill(&config.load, drive);
+        let anywhere = layout.write_anywhere.map(|options| {
+            let groups: Vec<(usize, usize)> = (0..layout.groups.len())
+                .map(|group| (layout.data_drives(group), layout.level.parities()))
+                .collect();
+            let stripes = (drive.capacity() / BLOCK / options.scale) as usize;
+            let blocks = (config.load.page_bytes / BLOCK) as u32;
+            let rng = ChaCha8Rng::seed_from_u64(config.seed ^ 0x5EED);
+            let mut volume = Volume::new(&groups, stripes, fill, blocks, rng);
+            let writes = (f64::from(volume.pages()) * options.overwritten) as u64;
+            volume.age(writes, options.log_writes);
+            Anywhere { options, volume, logged: vec![], is_writing: false, stalled: VecDeque::new() }
+        });
+        Simulation {
+            setup,
+            now: Duration::ZERO,
+            events: BinaryHeap::new(),
+            sequence: 0,
+            rng: ChaCha8Rng::seed_from_u64(config.seed),
+            disks: (0..=layout.drives()).map(|_| Disk::new()).collect(),
+            groups: Groups::new(layout, None),
+            anywhere,
+            operations: vec![],
+            vacant: vec![],
+            outstanding: 0,
+            waiting: 0,
+            cursor: (drive.capacity() as f64 * 0.35) as u64 / BLOCK * BLOCK,
+            measured: Measured::default(),
+            region: ((fill * drive.capacity() as f64) as u64 / CHUNK * CHUNK).max(CHUNK),
+        }
+    }
+
+    fn at(&mut self, time: Duration, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((time, self.sequence, event)));
+    }
+
+    fn run(&mut self) {
+        let end = seconds(self.setup.warm_up + self.setup.seconds);
+        self.at(Duration::ZERO, Event::Arrival);
+        if let Some(anywhere) = &self.anywhere {
+            self.at(seconds(anywhere.options.seconds), Event::ConsistencyPoint);
+        }
+        for (time, event) in
+            [(self.setup.failure, Event::Failure), (self.setup.rebuild, Event::RebuildBegins)]
+        {
+            if let Some(time) = time {
+                self.at(seconds(time), event);
+            }
+        }
+        let (mut before, mut is_warm) = (Duration::ZERO, false);
+        while let Some(Reverse((time, _, event))) = self.events.pop() {
+            if time >= end {
+                break;
+            }
+            if !is_warm && time >= seconds(self.setup.warm_up) {
+                is_warm = true;
+                before = self.busy();
+                for disk in &mut self.disks {
+                    disk.counters.written_bytes = 0;
+                    disk.counters.reads = 0;
+                }
+            }
+            self.now = time;
+            self.handle(event);
+        }
+        let drives = self.setup.layout.drives();
+        self.measured.utilisation =
+            (self.busy() - before).as_secs_f64() / (drives as f64 * self.setup.seconds);
+        self.measured.disk_written_bytes =
+            self.disks[..drives].iter().map(|disk| disk.counters.written_bytes).sum();
+        self.measured.disk_reads = self.disks[..drives].iter().map(|disk| disk.counters.reads).sum();
+    }
+
+    fn busy(&self) -> Duration {
+        self.disks[..self.setup.layout.drives()].iter().map(|disk| disk.counters.busy).sum()
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrival => {
+                let gap = -(1.0 - self.rng.random::<f64>()).ln() / self.setup.iops;
+                self.at(self.now + seconds(gap), Event::Arrival);
+                self.waiting += 1;
+                self.issue();
+            }
+            Event::Done { drive, operation } => {
+                self.disks[drive].ended();
+                self.start(drive);
+                self.access_ended(operation);
+            }
+            Event::LogWritten { operation } => self.ended(operation),
+            Event::ConsistencyPoint => self.consistency_point(),
+            Event::Failure => self.groups = Groups::new(self.setup.layout, Some(LOST)),
+            Event::RebuildBegins => (0..self.setup.config.rebuild.pieces).for_each(|_| self.rebuild_piece()),
+        }
+    }
+
+    /// Starts accesses of the host, as far as it may have more at once.
+    fn issue(&mut self) {
+        while self.waiting > 0 && self.outstanding < self.setup.config.load.outstanding {
+            self.waiting -= 1;
+            self.outstanding += 1;
+            let is_read = self.rng.random::<f64>() < self.setup.config.load.read_share;
+            match self.anywhere.is_some() {
+                true => self.issue_anywhere(is_read),
+                false => self.issue_in_place(is_read),
+            }
+        }
+    }
+
+    fn issue_in_place(&mut self, is_read: bool) {
+        let bytes = self.setup.config.load.page_bytes;
+        let columns: usize = (0..self.groups.len()).map(|group| self.groups.data_drives(group)).sum();
+        let mut column = self.rng.random_range(0..columns);
+        let mut group = 0;
+        while column >= self.groups.data_drives(group) {
+            column -= self.groups.data_drives(group);
+            group += 1;
+        }
+        let position = self.rng.random_range(0..self.region / bytes) * bytes;
+        let cells = self.groups.row(group, position / CHUNK);
+        let phases = match is_read {
+            true => self.groups.read(&cells, column, position, bytes, &mut self.rng),
+            false => self.groups.write(&cells, column, position, bytes),
+        };
+        self.begin(if is_read { Kind::Read } else { Kind::Write }, phases);
+    }
+
+    fn issue_anywhere(&mut self, is_read: bool) {
+        let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+        let page = self.rng.random_range(0..anywhere.volume.pages());
+        if is_read {
+            let (group, column, stripe) = anywhere.volume.locate(page);
+            let position = stripe * anywhere.options.scale * BLOCK;
+            let cells = self.groups.row(group, 0);
+            let bytes = self.setup.config.load.page_bytes;
+            let phases = self.groups.read(&cells, column, position, bytes, &mut self.rng);
+            self.begin(Kind::Read, phases);
+            return;
+        }
+        let operation = self.new_operation(Kind::Write, VecDeque::new());
+        self.log(operation, page);
+    }
+
+    /// Writes to the log, or waits for room in it.
+    fn log(&mut self, operation: OperationId, page: u32) {
+        let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+        if anywhere.logged.len() >= anywhere.options.log_writes {
+            anywhere.stalled.push_back((operation, page));
+            return;
+        }
+        anywhere.logged.push(page);
+        let is_full = anywhere.logged.len() >= anywhere.options.log_writes;
+        let written = self.now + seconds(anywhere.options.log_ms / 1e3);
+        let begins = is_full && !anywhere.is_writing;
+        self.at(written, Event::LogWritten { operation });
+        if begins {
+            self.write_log_out();
+        }
+    }
+
+    /// The time for the next consistency point.
+    fn consistency_point(&mut self) {
+        let anywhere = self.anywhere.as_ref().expect("the volume is written anywhere");
+        let (next, is_writing) = (seconds(anywhere.options.seconds), anywhere.is_writing);
+        self.at(self.now + next, Event::ConsistencyPoint);
+        if !is_writing {
+            self.write_log_out();
+        }
+    }
+
+    /// Gives all logged pages new places, and lets the drives write them.
+    fn write_log_out(&mut self) {
+        let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+        let pages = std::mem::take(&mut anywhere.logged);
+        let (mut reads, mut writes) = (Phase::new(), Phase::new());
+        let scale = anywhere.options.scale;
+        anywhere.volume.consistency_point(&pages, &mut |Run { drive, stripe, blocks, is_write }| {
+            let position = stripe as u64 * scale * BLOCK;
+            let access = Access { position, bytes: blocks as u64 * BLOCK, is_write };
+            if is_write { writes.push((drive, access)) } else { reads.push((drive, access)) }
+        });
+        let there =
+            |phase: Phase| phase.into_iter().filter(|(drive, _)| self.groups.has(*drive)).collect::<Phase>();
+        let phases: VecDeque<Phase> =
+            [there(reads), there(writes)].into_iter().filter(|phase| !phase.is_empty()).collect();
+        let has_work = !phases.is_empty();
+        if let Some(anywhere) = &mut self.anywhere {
+            anywhere.is_writing = has_work;
+        }
+        if has_work {
+            self.begin(Kind::ConsistencyPoint, phases);
+        }
+        // The other half of the log has room.
+        let stalled =
+            self.anywhere.as_mut().map(|anywhere| std::mem::take(&mut anywhere.stalled)).unwrap_or_default();
+        for (operation, page) in stalled {
+            self.log(operation, page);
+        }
+    }
+
+    fn rebuild_piece(&mut self) {
+        let (capacity, spare) = (self.setup.drive.capacity(), self.setup.layout.drives());
+        let bytes = self.setup.config.rebuild.piece_bytes.min(capacity - self.cursor);
+        if bytes == 0 {
+            return;
+        }
+        let phases = self.groups.rebuild(LOST, spare, self.cursor, bytes);
+        self.cursor += bytes;
+        self.begin(Kind::Rebuild { bytes }, phases);
+    }
+
+    fn new_operation(&mut self, kind: Kind, phases: VecDeque<Phase>) -> OperationId {
+        let operation = Operation { kind, began: self.now, phases, outstanding: 0 };
+        match self.vacant.pop() {
+            Some(place) => {
+                self.operations[place] = Some(operation);
+                place
+            }
+            None => {
+                self.operations.push(Some(operation));
+                self.operations.len() - 1
+            }
+        }
+    }
+
+    fn begin(&mut self, kind: Kind, phases: VecDeque<Phase>) {
+        let operation = self.new_operation(kind, phases);
+        self.next_phase(operation);
+    }
+
+    fn next_phase(&mut self, id: OperationId) {
+        let operation = self.operations[id].as_mut().expect("the operation is under way");
+        let Some(phase) = operation.phases.pop_front() else { return self.ended(id) };
+        operation.outstanding = phase.len();
+        let (kind, is_background) = (operation.kind, !matches!(operation.kind, Kind::Read | Kind::Write));
+        for (drive, access) in phase {
+            if access.is_write && !matches!(kind, Kind::Rebuild { .. }) {
+                if self.is_measured() {
+                    self.measured.disk_writes += 1;
+                }
+                self.second().disk_writes += 1;
+            }
+            self.disks[drive].push(self.setup.drive, self.now, id, access, is_background);
+            self.start(drive);
+        }
+    }
+
+    fn start(&mut self, drive: usize) {
+        let patience = seconds(self.setup.config.rebuild.patience_ms / 1e3);
+        while let Some((operation, time)) = self.disks[drive].start(self.setup.drive, self.now, patience) {
+            self.at(self.now + time, Event::Done { drive, operation });
+        }
+    }
+
+    fn access_ended(&mut self, id: OperationId) {
+        let operation = self.operations[id].as_mut().expect("the operation is under way");
+        operation.outstanding -= 1;
+        if operation.outstanding == 0 {
+            self.next_phase(id);
+        }
+    }
+
+    fn ended(&mut self, id: OperationId) {
+        let Operation { kind, began, .. } = self.operations[id].take().expect("the operation is under way");
+        self.vacant.push(id);
+        let milliseconds = (self.now - began).as_secs_f64() * 1e3;
+        let is_measured = self.is_measured();
+        match kind {
+            Kind::Read | Kind::Write => {
+                let second = self.second();
+                let (count, sum) = match kind {
+                    Kind::Read => (&mut second.reads, &mut second.read_ms),
+                    _ => (&mut second.writes, &mut second.write_ms),
+                };
+                *count += 1;
+                *sum += milliseconds;
+                if is_measured {
+                    let all = if kind == Kind::Read {
+                        &mut self.measured.read_ms
+                    } else {
+                        &mut self.measured.write_ms
+                    };
+                    all.push(milliseconds as f32);
+                }
+                self.outstanding -= 1;
+                self.issue();
+            }
+            Kind::Rebuild { bytes } => {
+                self.second().rebuilt_bytes += bytes;
+                if is_measured {
+                    self.measured.rebuilt_bytes += bytes;
+                }
+                self.rebuild_piece();
+            }
+            Kind::ConsistencyPoint => {
+                let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
+                anywhere.is_writing = false;
+                if anywhere.logged.len() >= anywhere.options.log_writes {
+                    self.write_log_out();
+                }
+            }
+        }
+    }
+
+    fn is_measured(&self) -> bool {
+        self.now >= seconds(self.setup.warm_up)
+    }
+
+    fn second(&mut self) -> &mut Second {
+        let place = self.now.as_secs() as usize;
+        if self.measured.seconds.len() <= place {
+            self.measured.seconds.resize(place + 1, Second::default());
+        }
+        &mut self.measured.seconds[place]
+    }
+}

@@ -1,0 +1,364 @@
+//! All layouts in all states, and what follows from them.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use crate::config::{Config, Invalid, Layout};
+use crate::drive::Drive;
+use crate::engine::{Measured, Second, Setup, simulate};
+use crate::write_anywhere::Volume;
+
+/// Mean read latency that a layout may have at its highest rate, in milliseconds.
+pub const LATENCY_LIMIT_MS: f64 = 20.0;
+/// Share of the rate asked for that counts as reached.
+const REACHED: f64 = 0.98;
+/// Steps of the search for the highest rate: to one part in 128 of its range.
+const SEARCH_STEPS: u32 = 7;
+/// Shares in use, and overwrites of all data, for which the volume that is written anywhere is measured.
+const FILLS: [f64; 6] = [0.25, 0.5, 0.7, 0.8, 0.9, 0.95];
+const AGES: [f64; 4] = [0.0, 0.5, 1.0, 3.0];
+/// Stripes of the volume on which the decay is measured.
+const DECAY_STRIPES: usize = 32 * 1024;
+
+/// State of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// All drives work.
+    Normal,
+    /// A drive of the first group is lost.
+    Degraded,
+    /// It is rebuilt on a spare.
+    Rebuilding,
+}
+
+/// Figures of a layout in a state.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateFigures {
+    /// The state.
+    pub state: State,
+    /// Host I/O per second that was reached.
+    pub iops: f64,
+    /// Mean and 99th percentile of reads, in milliseconds.
+    pub read_ms: f64,
+    /// 99th percentile of reads.
+    pub read_ms_99: f64,
+    /// Mean of writes.
+    pub write_ms: f64,
+    /// 99th percentile of writes.
+    pub write_ms_99: f64,
+    /// Write commands of drives for each host write, without the rebuild's.
+    pub disk_writes_per_host_write: f64,
+    /// Read commands of drives for each host read, those for parity and the rebuild included.
+    pub disk_reads_per_host_read: f64,
+    /// Bytes that drives wrote for each byte of the host.
+    pub bytes_per_host_byte: f64,
+    /// Mean share of the time in which a drive worked.
+    pub utilisation: f64,
+    /// Rate of the rebuild in megabytes (10^6) per second.
+    pub rebuild_mb_per_second: Option<f64>,
+    /// Time for a whole drive at that rate, in seconds.
+    pub rebuild_seconds: Option<f64>,
+    /// Whether the rate asked for was reached.
+    pub is_reached: bool,
+}
+
+/// Figures of a layout.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayoutFigures {
+    /// Its name.
+    pub name: String,
+    /// Drives.
+    pub drives: usize,
+    /// Share of the capacity in use.
+    pub fill: f64,
+    /// In each state.
+    pub states: Vec<StateFigures>,
+    /// Highest host I/O per second with a mean read latency up to [`LATENCY_LIMIT_MS`].
+    pub highest_iops: f64,
+    /// Latency before, during and after the loss of a drive: the seconds of one run.
+    pub timeline: Vec<TimelineSecond>,
+}
+
+/// A second of the run in which a drive fails after a third, and its rebuild begins after two thirds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TimelineSecond {
+    /// Mean read latency in milliseconds; absent without reads.
+    pub read_ms: Option<f64>,
+    /// Mean write latency.
+    pub write_ms: Option<f64>,
+    /// Write commands of drives.
+    pub disk_writes: u64,
+    /// Writes of the host.
+    pub host_writes: u64,
+    /// Megabytes (10^6) that were rebuilt.
+    pub rebuilt_mb: f64,
+}
+
+/// Cost of writes on a volume that is written anywhere.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Decay {
+    /// Share in use.
+    pub fill: f64,
+    /// How many times all data was overwritten before.
+    pub overwritten: f64,
+    /// Write commands of drives for each host write.
+    pub commands_per_host_write: f64,
+    /// Blocks that drives wrote for each block of the host.
+    pub blocks_per_host_block: f64,
+    /// Read commands for each host write.
+    pub reads_per_host_write: f64,
+}
+
+/// Results of an experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Experiment {
+    /// Its configuration.
+    pub config: Config,
+    /// Name of the drive.
+    pub drive: String,
+    /// Host I/O per second that was asked for.
+    pub target_iops: f64,
+    /// Figures of each layout.
+    pub layouts: Vec<LayoutFigures>,
+    /// Decay of the first layout that is written anywhere.
+    pub decay: Vec<Decay>,
+}
+
+/// Runs an experiment. `progress` receives what is done next, with its number and how many there are.
+///
+/// # Errors
+/// The drive of the configuration does not exist.
+pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Experiment, Invalid> {
+    let drive = config.chosen_drive()?;
+    let anywhere = config.layouts.iter().find(|layout| layout.write_anywhere.is_some());
+    let steps = config.layouts.len() * 5 + usize::from(anywhere.is_some());
+    let mut step = 0;
+    let mut begin = |what: &str| {
+        progress(step, steps, what);
+        step += 1;
+    };
+    let mut layouts = vec![];
+    for layout in &config.layouts {
+        let runner = Runner { config, layout, drive: &drive };
+        let mut states = vec![];
+        for state in [State::Normal, State::Degraded, State::Rebuilding] {
+            begin(&format!("{}, {}", layout.name, word(state)));
+            states.push(runner.in_state(state, config.load.iops(), config.seconds).0);
+        }
+        begin(&format!("{}, timeline", layout.name));
+        let timeline = runner.timeline();
+        begin(&format!("{}, highest rate", layout.name));
+        let highest_iops = runner.highest_iops();
+        let fill = layout.fill(&config.load, &drive);
+        let (name, drives) = (layout.name.clone(), layout.drives());
+        layouts.push(LayoutFigures { name, drives, fill, states, highest_iops, timeline });
+    }
+    let decay = match anywhere {
+        Some(layout) => {
+            begin("decay of the volume that is written anywhere");
+            decay(config, layout)
+        }
+        None => vec![],
+    };
+    let target_iops = config.load.iops();
+    Ok(Experiment { config: config.clone(), drive: drive.name().into(), target_iops, layouts, decay })
+}
+
+/// A state in a word.
+pub fn word(state: State) -> &'static str {
+    match state {
+        State::Normal => "normal",
+        State::Degraded => "degraded",
+        State::Rebuilding => "rebuilding",
+    }
+}
+
+struct Runner<'a> {
+    config: &'a Config,
+    layout: &'a Layout,
+    drive: &'a Drive,
+}
+
+impl Runner<'_> {
+    fn setup(&self, iops: f64, seconds: f64) -> Setup<'_> {
+        let Runner { config, layout, drive } = *self;
+        Setup {
+            config,
+            layout,
+            drive,
+            iops,
+            warm_up: config.warm_up_seconds,
+            seconds,
+            failure: None,
+            rebuild: None,
+        }
+    }
+
+    fn in_state(&self, state: State, iops: f64, seconds: f64) -> (StateFigures, Measured) {
+        let failure = (state != State::Normal).then_some(0.0);
+        let rebuild = (state == State::Rebuilding).then_some(0.0);
+        let measured = simulate(Setup { failure, rebuild, ..self.setup(iops, seconds) });
+        let (reads, writes) = (measured.read_ms.len() as f64, measured.write_ms.len() as f64);
+        let reached = (reads + writes) / seconds;
+        let rate = measured.rebuilt_bytes as f64 / 1e6 / seconds;
+        let rate = (state == State::Rebuilding && rate > 0.0).then_some(rate);
+        let capacity_mb = self.drive.capacity() as f64 / 1e6;
+        let figures = StateFigures {
+            state,
+            iops: reached,
+            read_ms: mean(&measured.read_ms),
+            read_ms_99: percentile_99(&measured.read_ms),
+            write_ms: mean(&measured.write_ms),
+            write_ms_99: percentile_99(&measured.write_ms),
+            disk_writes_per_host_write: measured.disk_writes as f64 / writes.max(1.0),
+            disk_reads_per_host_read: measured.disk_reads as f64 / reads.max(1.0),
+            bytes_per_host_byte: measured.disk_written_bytes as f64
+                / (writes * self.config.load.page_bytes as f64).max(1.0),
+            utilisation: measured.utilisation,
+            rebuild_mb_per_second: rate,
+            rebuild_seconds: rate.map(|rate| capacity_mb / rate),
+            is_reached: reached >= REACHED * iops,
+        };
+        (figures, measured)
+    }
+
+    fn timeline(&self) -> Vec<TimelineSecond> {
+        let seconds = self.config.seconds;
+        let (failure, rebuild) = (Some(seconds / 3.0), Some(seconds * 2.0 / 3.0));
+        let setup = Setup { warm_up: 0.0, failure, rebuild, ..self.setup(self.config.load.iops(), seconds) };
+        let mean = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);
+        let second = |second: &Second| TimelineSecond {
+            read_ms: mean(second.read_ms, second.reads),
+            write_ms: mean(second.write_ms, second.writes),
+            disk_writes: second.disk_writes,
+            host_writes: second.writes,
+            rebuilt_mb: second.rebuilt_bytes as f64 / 1e6,
+        };
+        simulate(setup).seconds.iter().map(second).collect()
+    }
+
+    /// By halving the range in which it lies.
+    fn highest_iops(&self) -> f64 {
+        let (mut low, mut high) = (0.0, self.layout.drives() as f64 * 400.0);
+        for _ in 0..SEARCH_STEPS {
+            let middle = (low + high) / 2.0;
+            let figures = self.in_state(State::Normal, middle, self.config.seconds / 2.0).0;
+            if figures.is_reached && figures.read_ms <= LATENCY_LIMIT_MS {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        low
+    }
+}
+
+/// Costs of writes on volumes of the layout's groups with other shares in use, at different ages.
+fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
+    let Some(options) = layout.write_anywhere else { return vec![] };
+    let groups: Vec<(usize, usize)> =
+        (0..layout.groups.len()).map(|group| (layout.data_drives(group), layout.level.parities())).collect();
+    let blocks = (config.load.page_bytes / 4096) as u32;
+    let mut all = vec![];
+    for fill in FILLS {
+        let rng = ChaCha8Rng::seed_from_u64(config.seed);
+        let mut volume = Volume::new(&groups, DECAY_STRIPES, fill, blocks, rng);
+        let pages = f64::from(volume.pages());
+        // As many stripes as a consistency point of the real volume would fill are too many for this one.
+        let each = options.log_writes.min((pages / 50.0) as usize).max(64);
+        let mut age = 0.0;
+        for overwritten in AGES {
+            volume.age(((overwritten - age) * pages) as u64, each);
+            let measured = volume.age((pages * 0.1) as u64, each);
+            age = overwritten + 0.1;
+            all.push(Decay {
+                fill,
+                overwritten,
+                commands_per_host_write: measured.commands_per_host_write(),
+                blocks_per_host_block: measured.blocks_per_host_block(),
+                reads_per_host_write: measured.reads_per_host_write(),
+            });
+        }
+    }
+    all
+}
+
+fn mean(values: &[f32]) -> f64 {
+    values.iter().map(|value| f64::from(*value)).sum::<f64>() / values.len().max(1) as f64
+}
+
+fn percentile_99(values: &[f32]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f32::total_cmp);
+    sorted
+        .get((sorted.len() * 99 / 100).min(sorted.len().saturating_sub(1)))
+        .map_or(0.0, |value| f64::from(*value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paper's experiment for a short time.
+    fn short() -> Config {
+        Config { seconds: 20.0, warm_up_seconds: 15.0, ..Config::exchange_2007() }
+    }
+
+    fn figures(config: &Config, layout: &str, state: State, iops: f64) -> StateFigures {
+        let layout = config.layouts.iter().find(|one| one.name.starts_with(layout)).unwrap();
+        let drive = config.chosen_drive().unwrap();
+        Runner { config, layout, drive: &drive }.in_state(state, iops, config.seconds).0
+    }
+
+    #[test]
+    fn layouts_in_place_have_their_penalties_and_a_volume_written_anywhere_less_than_one() {
+        let config = short();
+        for (layout, writes, all) in [
+            ("RAID 10", 2.0, 2.0),
+            ("RAID 5", 2.0, 4.0),
+            ("RAID 6", 3.0, 6.0),
+            ("RAID-DP in place", 3.0, 6.0),
+        ] {
+            let found = figures(&config, layout, State::Normal, 1000.0);
+            let reads = found.disk_reads_per_host_read - 1.0;
+            assert!((found.disk_writes_per_host_write - writes).abs() < 0.05, "{layout}: {found:?}");
+            // As many host reads as writes: reads beyond one for each read are those of writes.
+            assert!((found.disk_writes_per_host_write + reads - all).abs() < 0.2, "{layout}: {found:?}");
+        }
+        let found = figures(&config, "RAID-DP write", State::Normal, 5000.0);
+        assert!(found.disk_writes_per_host_write < 1.0 && found.is_reached, "{found:?}");
+        assert!(found.bytes_per_host_byte > 1.1 && found.bytes_per_host_byte < 1.5, "{found:?}");
+    }
+
+    #[test]
+    fn a_rebuild_slows_reads_and_not_logged_writes() {
+        let config = short();
+        let [normal, rebuilding] =
+            [State::Normal, State::Rebuilding].map(|state| figures(&config, "RAID-DP write", state, 5000.0));
+        assert!(rebuilding.read_ms > 1.05 * normal.read_ms, "{normal:?} {rebuilding:?}");
+        assert!((rebuilding.write_ms / normal.write_ms - 1.0).abs() < 0.05, "{normal:?} {rebuilding:?}");
+        assert!(rebuilding.rebuild_mb_per_second.unwrap() > 1.0);
+        assert!(normal.rebuild_seconds.is_none());
+    }
+
+    #[test]
+    fn an_open_queue_agrees_with_the_formula_at_low_rates() {
+        // Without a queue, a read takes the mean access time of the region in use.
+        let config = short();
+        let found = figures(&config, "RAID 10", State::Normal, 200.0);
+        assert!((2.0..6.5).contains(&found.read_ms) && found.utilisation < 0.1, "{found:?}");
+        // Utilisation = rate of accesses x mean service time.
+        let accesses = 200.0 * 0.5 * (1.0 + 2.0) / 62.0;
+        let service = found.utilisation / accesses * 1e3;
+        assert!((3.0..6.0).contains(&service), "{service}");
+    }
+
+    #[test]
+    fn two_runs_are_equal() {
+        let config = short();
+        let run = || format!("{:?}", figures(&config, "RAID-DP write", State::Rebuilding, 2000.0));
+        assert_eq!(run(), run());
+    }
+}

@@ -1,0 +1,35 @@
+//! Arrays of simulated disks under a load, in simulated time.
+//!
+//! The crate only calculates: it reads no file and no clock. From the bottom up; each part uses only those above it in this table:
+//!
+//! | part | content |
+//! | --- | --- |
+//! | [`drive`] | parameters of drives, and the time that an access takes |
+//! | [`config`] | an experiment: drive, load, layouts |
+//! | `disk` | a drive with its queue |
+//! | `in_place` | RAID 10, 5, 6 and RAID-DP that overwrite blocks where they are |
+//! | [`write_anywhere`] | a volume that writes whole stripes where there is room |
+//! | `engine` | events in simulated time |
+//! | [`experiment`] | runs of all layouts and states |
+//! | [`published`] | the figures of the paper |
+//!
+//! A run is a function of its configuration and seed.
+
+#![forbid(unsafe_code)]
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+pub mod config;
+mod disk;
+pub mod drive;
+mod engine;
+pub mod experiment;
+mod in_place;
+pub mod published;
+pub mod write_anywhere;
+
+pub use config::{Config, Invalid, Layout, Level};
+pub use experiment::{Experiment, run};

@@ -1,0 +1,349 @@
+//! A volume that never overwrites: blocks of a consistency point go where whole stripes have the most room, as in WAFL.
+//!
+//! A stripe has one block of each drive of a group. An *area* is 1024 stripes of a group, of which the volume fills the emptiest
+//! first, 64 stripes at a time. Blocks that follow each other on a drive are written by one command. Where a stripe keeps old blocks,
+//! parity needs reads: of the old blocks, or of the blocks that are replaced and of both parity blocks, whichever are fewer.
+
+use std::collections::BTreeMap;
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+/// Stripes of an area.
+const AREA: usize = 1024;
+/// Stripes that are written together.
+const TOGETHER: usize = 64;
+const NONE: u32 = u32::MAX;
+
+/// Consecutive blocks of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Drive, counted over all groups.
+    pub drive: usize,
+    /// First stripe.
+    pub stripe: usize,
+    /// Blocks.
+    pub blocks: usize,
+    /// Whether they are written.
+    pub is_write: bool,
+}
+
+/// What consistency points did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Written {
+    /// Writes of the host.
+    pub host_writes: u64,
+    /// Blocks of the host, without those that were written again before the consistency point.
+    pub blocks: u64,
+    /// Write commands of drives.
+    pub commands: u64,
+    /// Blocks that drives wrote, parity included.
+    pub disk_blocks: u64,
+    /// Read commands for parity.
+    pub reads: u64,
+}
+
+impl Written {
+    /// Write commands of drives for each write of the host.
+    pub fn commands_per_host_write(&self) -> f64 {
+        self.commands as f64 / self.host_writes.max(1) as f64
+    }
+
+    /// Blocks that drives wrote for each block of the host.
+    pub fn blocks_per_host_block(&self) -> f64 {
+        self.disk_blocks as f64 / self.blocks.max(1) as f64
+    }
+
+    /// Read commands for each write of the host.
+    pub fn reads_per_host_write(&self) -> f64 {
+        self.reads as f64 / self.host_writes.max(1) as f64
+    }
+
+    fn add(&mut self, other: &Written) {
+        self.host_writes += other.host_writes;
+        self.blocks += other.blocks;
+        self.commands += other.commands;
+        self.disk_blocks += other.disk_blocks;
+        self.reads += other.reads;
+    }
+}
+
+struct Group {
+    first_drive: usize,
+    data: usize,
+    parities: usize,
+    /// The logical block at each place, by stripe and data drive.
+    content: Vec<u32>,
+    /// Free places of each area.
+    free: Vec<usize>,
+    /// Area and stripe where the next blocks go.
+    at: usize,
+}
+
+/// The volume.
+pub struct Volume {
+    groups: Vec<Group>,
+    /// Group and place of each logical block.
+    place: Vec<(u32, u32)>,
+    blocks_of_page: u32,
+    next_group: usize,
+    rng: ChaCha8Rng,
+}
+
+impl Volume {
+    /// A volume of groups with (data, parity) drives and this many stripes, of which a share is in use: filled in order, as after the
+    /// creation of databases.
+    pub fn new(
+        groups: &[(usize, usize)],
+        stripes: usize,
+        fill: f64,
+        blocks_of_page: u32,
+        rng: ChaCha8Rng,
+    ) -> Volume {
+        let stripes = stripes / AREA * AREA;
+        let mut first_drive = 0;
+        let new = |(data, parities): &(usize, usize)| {
+            let group = Group {
+                first_drive,
+                data: *data,
+                parities: *parities,
+                content: vec![NONE; stripes * data],
+                free: vec![AREA * data; stripes / AREA],
+                at: 0,
+            };
+            first_drive += data + parities;
+            group
+        };
+        let groups: Vec<Group> = groups.iter().map(new).collect();
+        let room: usize = groups.iter().map(|group| group.content.len()).sum();
+        let pages = (room as f64 * fill) as usize / blocks_of_page as usize;
+        let place = vec![(NONE, 0); pages * blocks_of_page as usize];
+        let mut volume = Volume { groups, place, blocks_of_page, next_group: 0, rng };
+        let all: Vec<u32> = (0..volume.place.len() as u32).collect();
+        volume.write(&all, &mut |_| {});
+        volume
+    }
+
+    /// Pages of the load.
+    pub fn pages(&self) -> u32 {
+        self.place.len() as u32 / self.blocks_of_page
+    }
+
+    /// Where a page is: its group, data drive of the group and stripe.
+    pub fn locate(&self, page: u32) -> (usize, usize, u64) {
+        let (group, place) = self.place[(page * self.blocks_of_page) as usize];
+        let data = self.groups[group as usize].data;
+        (group as usize, place as usize % data, (place as usize / data) as u64)
+    }
+
+    /// Overwrites random pages in consistency points of this many writes.
+    pub fn age(&mut self, writes: u64, each: usize) -> Written {
+        let mut all = Written::default();
+        let mut left = writes;
+        while left > 0 {
+            let count = left.min(each as u64);
+            let pages: Vec<u32> = (0..count).map(|_| self.rng.random_range(0..self.pages())).collect();
+            all.add(&self.consistency_point(&pages, &mut |_| {}));
+            left -= count;
+        }
+        all
+    }
+
+    /// Writes pages. Reports each command of a drive.
+    pub fn consistency_point(&mut self, pages: &[u32], report: &mut dyn FnMut(Run)) -> Written {
+        let mut distinct = pages.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let blocks: Vec<u32> = distinct
+            .iter()
+            .flat_map(|page| (0..self.blocks_of_page).map(move |block| (*page, block)))
+            .map(|(page, block)| page * self.blocks_of_page + block)
+            .collect();
+        for block in &blocks {
+            self.release(*block);
+        }
+        Written { host_writes: pages.len() as u64, ..self.write(&blocks, report) }
+    }
+
+    fn release(&mut self, block: u32) {
+        let (group, place) = self.place[block as usize];
+        let group = &mut self.groups[group as usize];
+        group.content[place as usize] = NONE;
+        group.free[place as usize / group.data / AREA] += 1;
+    }
+
+    /// Gives blocks new places. They have none.
+    fn write(&mut self, blocks: &[u32], report: &mut dyn FnMut(Run)) -> Written {
+        let mut written = Written { blocks: blocks.len() as u64, ..Written::default() };
+        let mut rest = blocks;
+        while !rest.is_empty() {
+            let number = self.next_group;
+            self.next_group = (self.next_group + 1) % self.groups.len();
+            let group = &mut self.groups[number];
+            let count = group.fill(rest, &mut written, report, &mut |block, place| {
+                self.place[block as usize] = (number as u32, place as u32);
+            });
+            rest = &rest[count..];
+        }
+        written
+    }
+}
+
+impl Group {
+    /// Puts blocks into the free places of the next 64 stripes. Returns how many.
+    fn fill(
+        &mut self,
+        blocks: &[u32],
+        written: &mut Written,
+        report: &mut dyn FnMut(Run),
+        put: &mut dyn FnMut(u32, usize),
+    ) -> usize {
+        if self.at.is_multiple_of(AREA) || self.free[self.at / AREA] == 0 {
+            let emptiest =
+                (0..self.free.len()).max_by_key(|area| (self.free[*area], std::cmp::Reverse(*area)));
+            self.at = emptiest.expect("a group has areas") * AREA;
+        }
+        let start = self.at;
+        self.at = if (start + TOGETHER).is_multiple_of(AREA) { 0 } else { start + TOGETHER };
+        let is_full = |group: &Group, place: usize| group.content[place] != NONE;
+        // Old blocks of each stripe, and what is new.
+        let mut kept = [0usize; TOGETHER];
+        let mut new = vec![[false; TOGETHER]; self.data];
+        let mut used = 0;
+        for stripe in 0..TOGETHER {
+            for (drive, of_drive) in new.iter_mut().enumerate() {
+                let place = (start + stripe) * self.data + drive;
+                if is_full(self, place) {
+                    kept[stripe] += 1;
+                } else if let Some(block) = blocks.get(used) {
+                    self.content[place] = *block;
+                    self.free[place / self.data / AREA] -= 1;
+                    put(*block, place);
+                    of_drive[stripe] = true;
+                    used += 1;
+                }
+            }
+        }
+        self.report(start, &kept, &new, written, report);
+        used
+    }
+
+    fn report(
+        &self,
+        start: usize,
+        kept: &[usize; TOGETHER],
+        new: &[[bool; TOGETHER]],
+        written: &mut Written,
+        report: &mut dyn FnMut(Run),
+    ) {
+        let touched: [bool; TOGETHER] = std::array::from_fn(|stripe| new.iter().any(|drive| drive[stripe]));
+        let mut read: BTreeMap<usize, [bool; TOGETHER]> = BTreeMap::new();
+        for stripe in (0..TOGETHER).filter(|stripe| touched[*stripe] && kept[*stripe] > 0) {
+            let fresh = new.iter().filter(|drive| drive[stripe]).count();
+            let replaces = fresh + self.parities < kept[stripe];
+            for (drive, written) in new.iter().enumerate() {
+                if written[stripe] == replaces {
+                    read.entry(drive).or_insert([false; TOGETHER])[stripe] = true;
+                }
+            }
+            for parity in (0..self.parities).filter(|_| replaces) {
+                read.entry(self.data + parity).or_insert([false; TOGETHER])[stripe] = true;
+            }
+        }
+        for (drive, stripes) in &read {
+            for (stripe, blocks) in runs(stripes) {
+                written.reads += 1;
+                report(Run {
+                    drive: self.first_drive + drive,
+                    stripe: start + stripe,
+                    blocks,
+                    is_write: false,
+                });
+            }
+        }
+        let parity = std::iter::repeat_n(&touched, self.parities);
+        for (drive, stripes) in new.iter().chain(parity).enumerate() {
+            for (stripe, blocks) in runs(stripes) {
+                written.commands += 1;
+                written.disk_blocks += blocks as u64;
+                report(Run {
+                    drive: self.first_drive + drive,
+                    stripe: start + stripe,
+                    blocks,
+                    is_write: true,
+                });
+            }
+        }
+    }
+}
+
+/// First place and length of each run of marked places.
+fn runs(marked: &[bool; TOGETHER]) -> Vec<(usize, usize)> {
+    let mut found: Vec<(usize, usize)> = vec![];
+    for place in (0..TOGETHER).filter(|place| marked[*place]) {
+        match found.last_mut() {
+            Some((start, blocks)) if *start + *blocks == place => *blocks += 1,
+            _ => found.push((place, 1)),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    fn volume(fill: f64) -> Volume {
+        Volume::new(&[(14, 2), (14, 2)], 16 * AREA, fill, 2, ChaCha8Rng::seed_from_u64(3))
+    }
+
+    #[test]
+    fn an_empty_volume_writes_whole_stripes_and_few_commands() {
+        let mut volume = volume(0.05);
+        let written = volume.age(3584, 3584);
+        // 14+2: 16 blocks for 14, in runs of 64.
+        assert!((written.blocks_per_host_block() - 16.0 / 14.0).abs() < 0.02, "{written:?}");
+        assert!(written.commands_per_host_write() < 0.1 && written.reads == 0, "{written:?}");
+    }
+
+    #[test]
+    fn every_page_has_its_own_place_and_free_places_are_counted() {
+        let mut volume = volume(0.8);
+        volume.age(20_000, 1000);
+        let mut seen = std::collections::BTreeSet::new();
+        for (block, (group, place)) in volume.place.iter().enumerate() {
+            assert!(seen.insert((*group, *place)));
+            assert_eq!(volume.groups[*group as usize].content[*place as usize], block as u32);
+        }
+        for group in &volume.groups {
+            let free = |area: usize| {
+                group.content[area * AREA * group.data..(area + 1) * AREA * group.data]
+                    .iter()
+                    .filter(|block| **block == NONE)
+                    .count()
+            };
+            assert!((0..group.free.len()).all(|area| group.free[area] == free(area)));
+        }
+    }
+
+    #[test]
+    fn commands_for_each_host_write_grow_with_the_share_in_use() {
+        let costs: Vec<f64> = [0.3, 0.6, 0.9]
+            .map(|fill| {
+                let mut volume = volume(fill);
+                let pages = u64::from(volume.pages());
+                volume.age(2 * pages, 2000);
+                volume.age(pages / 2, 2000).commands_per_host_write()
+            })
+            .into();
+        assert!(costs.is_sorted() && costs[0] < 1.0 && costs[2] > 1.0, "{costs:?}");
+    }
+
+    #[test]
+    fn runs_are_found() {
+        let marked: [bool; TOGETHER] = std::array::from_fn(|place| [0, 1, 5, 62, 63].contains(&place));
+        assert_eq!(runs(&marked), [(0, 2), (5, 1), (62, 2)]);
+    }
+}

@@ -1,0 +1,40 @@
+//! Texts for stored values, such as the names of users for their numbers.
+
+mod hierarchy;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) use hierarchy::Hierarchy;
+
+use crate::value::Value;
+
+/// Texts for the values of a column.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Names {
+    /// For integers.
+    Numbers(Arc<BTreeMap<i64, String>>),
+    /// For GUIDs, by their stored bytes.
+    Guids(Arc<BTreeMap<[u8; 16], String>>),
+    /// Distinguished names for the numbers of objects.
+    Objects(Arc<Hierarchy>),
+    /// Paths for the numbers of directories.
+    Folders(Arc<Hierarchy>),
+}
+
+impl Names {
+    /// The text for a value; `None` if it has no name.
+    pub(crate) fn of(&self, value: &Value<'_>) -> Option<String> {
+        match (self, value) {
+            (Names::Numbers(names), Value::Int(number)) => names.get(number).cloned(),
+            (Names::Guids(names), Value::Guid(guid)) => names.get(guid).cloned(),
+            (Names::Objects(objects), Value::Int(number)) => Some(objects.names_to_root(*number)?.join(",")),
+            (Names::Folders(directories), Value::Int(number)) => {
+                let mut names = directories.names_to_root(*number)?;
+                names.reverse();
+                Some(names.concat())
+            }
+            _ => None,
+        }
+    }
+}

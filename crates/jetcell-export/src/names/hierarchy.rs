@@ -1,0 +1,57 @@
+//! Names in a tree, such as objects of a directory or folders: each row has a number, the number of its parent and a name.
+
+use std::collections::HashMap;
+
+/// Longest way to the root. Damaged files can have circles.
+const DEEPEST: usize = 256;
+/// Most bytes of all names on the way to the root. Names of damaged files can be long.
+const LONGEST: usize = 64 << 10;
+
+/// A tree of names. It takes about 100 bytes of memory for each name.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Hierarchy(HashMap<i64, (i64, Box<str>)>);
+
+impl Hierarchy {
+    /// Adds a name.
+    pub(crate) fn insert(&mut self, number: i64, parent: i64, name: &str) {
+        self.0.insert(number, (parent, name.into()));
+    }
+
+    /// The name with this number and those of its ancestors, up to the one whose parent is not in the tree. `None` if the
+    /// number is not in the tree, or if the names form a circle or are too many.
+    pub(super) fn names_to_root(&self, number: i64) -> Option<Vec<&str>> {
+        let (mut names, mut bytes) = (Vec::new(), 0);
+        let mut at = number;
+        while let Some((parent, name)) = self.0.get(&at) {
+            bytes += name.len();
+            if names.len() == DEEPEST || bytes > LONGEST {
+                return None;
+            }
+            names.push(&**name);
+            at = *parent;
+        }
+        (!names.is_empty()).then_some(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_at_the_root_and_circles_have_none() {
+        let mut tree = Hierarchy::default();
+        for (number, parent, name) in
+            [(3, 2, "C:"), (4, 3, "/"), (5, 4, "Users/"), (7, 8, "a"), (8, 7, "b"), (9, 9, "c")]
+        {
+            tree.insert(number, parent, name);
+        }
+        assert_eq!(tree.names_to_root(5), Some(vec!["Users/", "/", "C:"]));
+        assert_eq!(tree.names_to_root(3), Some(vec!["C:"]));
+        for number in [2, 7, 9] {
+            assert_eq!(tree.names_to_root(number), None, "{number}");
+        }
+        tree.insert(10, 3, &"x".repeat(LONGEST));
+        assert_eq!(tree.names_to_root(10), None, "too long");
+    }
+}

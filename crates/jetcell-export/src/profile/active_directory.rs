@@ -1,0 +1,266 @@
+//! Names of Active Directory (`ntds.dit`, `adamntds.dit`). Its columns are named after numbers of attributes, such as
+//! `ATTm590045`, and the rows of its schema say which attribute has which number.
+//!
+//! A schema row holds the name in `ATTm131532` (lDAPDisplayName), the number in `ATTc131102` (attributeID), another number
+//! in `ATTj591540` (msDS-IntId) of attributes that were added later, and in `ATTi131105` (isSingleValued) whether an object
+//! has one value.
+//!
+//! Each object has a number, `DNT_col`, the number of its parent, `PDNT_col`, its name below that parent, `ATTm589825` (name),
+//! and the number of the attribute of this name, `RDNtyp_col`. Columns of the syntax `b` refer to objects by number.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ese_format::record::{ColumnFlags, ColumnType};
+
+use super::fields::{integer, text, visit_fields};
+use crate::names::{Hierarchy, Names};
+use crate::source::Source;
+use crate::table::{Meaning, Table, unique_columns};
+
+/// The main table. All its Currency columns hold integers.
+const OBJECTS: &str = "datatable";
+/// The table of links between objects.
+const LINKS: &str = "link_table";
+/// Columns of links with numbers of objects.
+const LINK_ENDS: [&str; 2] = ["link_DNT", "backlink_DNT"];
+/// Prefix of the columns with security identifiers; the number of the attribute follows.
+const SECURITY_IDENTIFIER: &str = "ATTr";
+
+/// Whether the tables are those of Active Directory (`ntds.dit`).
+pub(super) fn fits(source: &Source) -> bool {
+    source.table(OBJECTS).is_some() && source.table(LINKS).is_some()
+}
+
+/// Marks the columns with security identifiers, whose last part is big-endian.
+pub(super) fn mark_security_identifiers(table: &mut Table) {
+    if !table.name.eq_ignore_ascii_case(OBJECTS) {
+        return;
+    }
+    for column in &mut table.columns {
+        let number = column.column.name.strip_prefix(SECURITY_IDENTIFIER).unwrap_or_default();
+        if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            column.form.meaning = Meaning::DirectorySid;
+        }
+    }
+}
+
+const NAME: &str = "ATTm131532";
+const NUMBER: &str = "ATTc131102";
+const LATER_NUMBER: &str = "ATTj591540";
+const SINGLE: &str = "ATTi131105";
+const OBJECT: &str = "DNT_col";
+const PARENT: &str = "PDNT_col";
+const NAME_ATTRIBUTE: &str = "RDNtyp_col";
+const NAME_BELOW_PARENT: &str = "ATTm589825";
+/// The object above all others, which has no name.
+const ROOT: i64 = 2;
+const PREFIX: &str = "ATT";
+/// Attributes whose large integers are times in 100-nanosecond steps since 1601, by name.
+const TIMES: [&str; 14] = [
+    "accountExpires",
+    "badPasswordTime",
+    "creationTime",
+    "lastLogoff",
+    "lastLogon",
+    "lastLogonTimestamp",
+    "lastSetTime",
+    "lockoutTime",
+    "msDS-ApproximateLastLogonTimeStamp",
+    "msDS-LastFailedInteractiveLogonTime",
+    "msDS-LastSuccessfulInteractiveLogonTime",
+    "ms-Mcs-AdmPwdExpirationTime",
+    "priorSetTime",
+    "pwdLastSet",
+];
+/// Letter of the syntax of times in seconds since 1601.
+const SECONDS_SYNTAX: char = 'l';
+/// Letter of the syntax of names of objects, which are stored as numbers.
+const OBJECT_SYNTAX: char = 'b';
+
+/// An attribute of the schema.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Attribute {
+    name: String,
+    single: bool,
+}
+
+/// What the rows of a directory say about its columns: the attributes of its schema, by number, and the names of its objects.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    attributes: BTreeMap<u32, Attribute>,
+    objects: Arc<Hierarchy>,
+}
+
+impl Directory {
+    /// Reads the schema and the objects.
+    pub(super) fn read(source: &Source) -> Directory {
+        let mut directory = Directory { attributes: attributes(source), ..Directory::default() };
+        let mut objects = Hierarchy::default();
+        let columns = [OBJECT, PARENT, NAME_ATTRIBUTE, NAME_BELOW_PARENT];
+        visit_fields(source, OBJECTS, columns, |[object, parent, attribute, name]| {
+            let numbers = (integer(&object), integer(&parent), integer(&attribute));
+            if let ((Some(object), Some(parent), Some(attribute)), Some(name)) = (numbers, text(name))
+                && object != ROOT
+            {
+                objects.insert(object, parent, &directory.relative_name(attribute, &name));
+            }
+        });
+        directory.objects = Arc::new(objects);
+        directory
+    }
+
+    /// Whether the database has rows of a schema.
+    pub(super) fn has_schema(&self) -> bool {
+        !self.attributes.is_empty()
+    }
+
+    /// A part of a distinguished name, such as `CN=Users`.
+    fn relative_name(&self, attribute: i64, name: &str) -> String {
+        let attribute = match self.attributes.get(&(attribute as u32)) {
+            Some(attribute) => attribute.name.to_uppercase(),
+            None => attribute.to_string(),
+        };
+        let mut part = format!("{attribute}=");
+        for (at, character) in name.char_indices() {
+            let outer_space = character == ' ' && (at == 0 || at + 1 == name.len());
+            match character {
+                ',' | '+' | '"' | '\\' | '<' | '>' | ';' | '=' => part.extend(['\\', character]),
+                '#' if at == 0 => part.push_str("\\#"),
+                ' ' if outer_space => part.push_str("\\ "),
+                // Names of deleted objects have a line feed.
+                control if control.is_ascii_control() => part.push_str(&format!("\\{:02X}", control as u32)),
+                other => part.push(other),
+            }
+        }
+        part
+    }
+
+    /// Gives the tables the names and forms that the directory gives them.
+    pub(super) fn apply(&self, table: &mut Table) {
+        if table.name.eq_ignore_ascii_case(OBJECTS) {
+            self.apply_attributes(table);
+        } else if table.name.eq_ignore_ascii_case(LINKS) {
+            for column in &mut table.columns {
+                if LINK_ENDS.contains(&column.column.name.as_str()) {
+                    column.names = Some(Names::Objects(self.objects.clone()));
+                }
+            }
+        }
+    }
+
+    /// Names the columns of the main table after their attributes, and gives them the form that the schema says.
+    fn apply_attributes(&self, table: &mut Table) {
+        for column in &mut table.columns {
+            if let Some((syntax, attribute)) = self.of(&column.column.name) {
+                if attribute.single {
+                    column.column.flags.remove(ColumnFlags::MULTI_VALUED);
+                    column.form.single_of_list = true;
+                }
+                let eight_bytes = matches!(column.column.kind, ColumnType::Currency | ColumnType::LongLong);
+                if eight_bytes && syntax == SECONDS_SYNTAX {
+                    column.form.meaning = Meaning::SecondsSince1601;
+                } else if eight_bytes && TIMES.contains(&attribute.name.as_str()) {
+                    column.form.meaning = Meaning::Filetime;
+                } else if syntax == OBJECT_SYNTAX && column.column.kind == ColumnType::Long {
+                    column.names = Some(Names::Objects(self.objects.clone()));
+                }
+                column.column.name.clone_from(&attribute.name);
+            }
+        }
+        unique_columns(table);
+    }
+
+    /// The attribute of a column such as `ATTm590045`, and the letter of its syntax.
+    fn of(&self, column: &str) -> Option<(char, &Attribute)> {
+        let mut rest = column.strip_prefix(PREFIX)?.chars();
+        let syntax = rest.next().filter(char::is_ascii_lowercase)?;
+        let digits = rest.as_str();
+        // Attributes with a later number are stored with a sign.
+        let number = digits.parse::<u32>().ok().or_else(|| Some(digits.parse::<i32>().ok()? as u32))?;
+        Some((syntax, self.attributes.get(&number)?))
+    }
+}
+
+/// Reads the schema. A row without a name or a number describes no attribute.
+fn attributes(source: &Source) -> BTreeMap<u32, Attribute> {
+    let mut found = BTreeMap::new();
+    visit_fields(source, OBJECTS, [NAME, NUMBER, LATER_NUMBER, SINGLE], |[name, number, later, single]| {
+        if let (Some(name), Some(number)) = (text(name), integer(&number)) {
+            let attribute = Attribute { name, single: integer(&single).unwrap_or(0) != 0 };
+            for number in [Some(number), integer(&later)].into_iter().flatten() {
+                // The stored number is the same 32 bits, with or without a sign.
+                found.entry(number as u32).or_insert_with(|| attribute.clone());
+            }
+        }
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+    use ese_format::catalog::TableSchema;
+    use ese_format::record::Column;
+    use ese_format::{PageNumber, PageSize, TreeId};
+
+    #[test]
+    fn columns_get_the_names_and_forms_of_their_attributes() {
+        let attribute = |name: &str, single| Attribute { name: name.into(), single };
+        let attributes = BTreeMap::from([
+            (590_045, attribute("sAMAccountName", true)),
+            (589_920, attribute("pwdLastSet", true)),
+            (131_074, attribute("whenCreated", true)),
+            (0x8000_0001, attribute("later", false)),
+            (131_108, attribute("member", false)),
+            (3, attribute("cn", true)),
+            (1_376_281, attribute("dc", true)),
+        ]);
+        let mut objects = Hierarchy::default();
+        let mut directory = Directory { attributes, ..Directory::default() };
+        for (object, parent, attribute, name) in
+            [(3, ROOT, 1_376_281, "example"), (4, 3, 3, " R,D #1 "), (5, 4, 99, "#a\nb")]
+        {
+            objects.insert(object, parent, &directory.relative_name(attribute, name));
+        }
+        directory.objects = Arc::new(objects);
+        let mut schema = TableSchema::new(OBJECTS, TreeId(9), PageNumber::fixed(9));
+        let column = |(id, (name, kind)): (u16, &(&str, ColumnType))| {
+            let mut column = Column::new(id, name, *kind, 0);
+            column.flags |= ColumnFlags::MULTI_VALUED;
+            column
+        };
+        let columns = [
+            ("DNT_col", ColumnType::Long),
+            ("ATTm590045", ColumnType::LongText),
+            ("ATTq589920", ColumnType::Currency),
+            ("ATTl131074", ColumnType::Currency),
+            ("ATTk-2147483647", ColumnType::LongBinary),
+            ("ATTm1", ColumnType::LongText),
+            ("later", ColumnType::LongText),
+            ("ATTb131108", ColumnType::Long),
+        ];
+        schema.columns = (256..).zip(&columns).map(column).collect();
+        let mut table = Table::new(&schema, None, PageSize::KIB_8);
+        directory.apply(&mut table);
+        let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["DNT_col", "sAMAccountName", "pwdLastSet", "whenCreated", "later", "ATTm1", "later_2", "member"]
+        );
+        let form = |at: usize| table.columns[at].form;
+        assert!(form(1).single_of_list && !form(4).single_of_list);
+        let meanings = [1, 2, 3, 4].map(|at| form(at).meaning);
+        assert_eq!(
+            meanings,
+            [Meaning::Stored, Meaning::Filetime, Meaning::SecondsSince1601, Meaning::Stored]
+        );
+        let name = |number| table.columns[7].names.as_ref().unwrap().of(&Value::Int(number));
+        assert_eq!(name(3).unwrap(), "DC=example");
+        assert_eq!(name(4).unwrap(), r"CN=\ R\,D #1\ ,DC=example");
+        assert_eq!(name(5).unwrap(), r"99=\#a\0Ab,CN=\ R\,D #1\ ,DC=example");
+        assert_eq!(name(6), None);
+        assert!(table.columns[0].names.is_none(), "the number of the object itself");
+    }
+}

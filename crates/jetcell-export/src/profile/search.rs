@@ -1,0 +1,83 @@
+//! The index of Windows Search (`Windows.edb`): names of properties, paths of folders, times, sizes.
+//!
+//! Columns of the property store are named after a number and a property, such as `15F-System_DateModified`, because names of
+//! columns have no points. Times and large integers are eight bytes of binary data.
+
+use std::sync::Arc;
+
+use super::fields::{integer, text, visit_fields};
+use crate::names::{Hierarchy, Names};
+use crate::source::Source;
+use crate::table::{Meaning, Table, TableColumn, unique_columns};
+
+const PROPERTY_STORE: &str = "SystemIndex_PropertyStore";
+/// The folders: numbers, numbers of their parents, names.
+const FOLDERS: &str = "SystemIndex_GthrPth";
+/// The files that were found, with the numbers of their folders.
+const FILES: &str = "SystemIndex_Gthr";
+/// A table with a name in UTF-16 in a column of another code page.
+const CATALOGS: &str = "CatalogStorageManager";
+/// A property with text in a binary column.
+const KIND: &str = "System.Kind";
+/// Properties with unsigned 64-bit integers.
+const INTEGERS: [&str; 8] = [
+    "System.ActivityHistory.ActiveDuration",
+    "System.Capacity",
+    "System.FreeSpace",
+    "System.Media.Duration",
+    "System.Size",
+    "System.SizeUncompressed",
+    "System.ThumbnailCacheId",
+    "System.TotalFileSize",
+];
+
+/// Whether the database is an index.
+pub(super) fn fits(source: &Source) -> bool {
+    source.table(PROPERTY_STORE).is_some() || source.table(FILES).is_some()
+}
+
+/// The paths of the folders.
+pub(super) fn read(source: &Source) -> Names {
+    let mut folders = Hierarchy::default();
+    visit_fields(source, FOLDERS, ["Scope", "Parent", "Name"], |[scope, parent, name]| {
+        if let (Some(scope), Some(parent), Some(name)) = (integer(&scope), integer(&parent), text(name)) {
+            folders.insert(scope, parent, &name);
+        }
+    });
+    Names::Folders(Arc::new(folders))
+}
+
+/// Names properties, and gives columns the form of what they hold.
+pub(super) fn apply(table: &mut Table, folders: &Names) {
+    let is = |name: &str| table.name.eq_ignore_ascii_case(name);
+    let (properties, files, catalogs) = (is(PROPERTY_STORE), is(FILES), is(CATALOGS));
+    for column in &mut table.columns {
+        match column.column.name.as_str() {
+            _ if properties => property(column),
+            "ScopeID" if files => column.names = Some(folders.clone()),
+            "LastModified" if files => column.form.meaning = Meaning::FiletimeBigEndian,
+            "CatalogName" if catalogs => column.form.meaning = Meaning::Utf16,
+            _ => {}
+        }
+    }
+    unique_columns(table);
+}
+
+fn property(column: &mut TableColumn) {
+    let Some((number, name)) = column.column.name.split_once('-') else { return };
+    if !number.trim_end_matches('F').bytes().all(|byte| byte.is_ascii_digit()) {
+        return;
+    }
+    // Only names of properties have points.
+    let name = if name.contains('_') { name.replace('_', ".") } else { name.to_owned() };
+    // Names such as System.DateModified, System.ItemDate and System.Search.GatherTime.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    if last.contains("Date") || last.ends_with("Time") && !last.starts_with("Local") {
+        column.form.meaning = Meaning::FiletimeBytes;
+    } else if INTEGERS.contains(&name.as_str()) {
+        column.form.meaning = Meaning::Unsigned;
+    } else if name == KIND {
+        column.form.meaning = Meaning::Utf16;
+    }
+    column.column.name = name;
+}

@@ -1,0 +1,62 @@
+//! The cache of Internet Explorer and Edge (`WebCacheV01.dat`): names of containers, times, headers.
+//!
+//! The table `Containers` lists the containers, and the entries of container 3 are in `Container_3`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fields::{integer, text, visit_fields};
+use crate::names::Names;
+use crate::source::Source;
+use crate::table::{Meaning, Table};
+
+const CONTAINERS: &str = "Containers";
+const CONTAINER: &str = "Container_";
+const ID: &str = "ContainerId";
+/// Columns with times in 100-nanosecond steps since 1601.
+const TIMES: [&str; 9] = [
+    "AccessedTime",
+    "CreationTime",
+    "ExpiryTime",
+    "LastAccessTime",
+    "LastModifiedTime",
+    "LastScavengeTime",
+    "ModifiedTime",
+    "PostCheckTime",
+    "SyncTime",
+];
+/// Columns with headers of HTTP, in ASCII.
+const HEADERS: [&str; 2] = ["RequestHeaders", "ResponseHeaders"];
+
+/// Whether the database is a cache.
+pub(super) fn fits(source: &Source) -> bool {
+    let entries =
+        |name: &str| name.get(..CONTAINER.len()).is_some_and(|start| start.eq_ignore_ascii_case(CONTAINER));
+    source.table(CONTAINERS).is_some() && source.tables().iter().any(|table| entries(&table.name))
+}
+
+/// The names of the containers.
+pub(super) fn read(source: &Source) -> Names {
+    let mut names = BTreeMap::new();
+    visit_fields(source, CONTAINERS, [ID, "Name"], |[id, name]| {
+        if let (Some(id), Some(name)) = (integer(&id), text(name)) {
+            names.insert(id, name);
+        }
+    });
+    Names::Numbers(Arc::new(names))
+}
+
+/// Names the containers of entries, and gives columns the form of what they hold.
+pub(super) fn apply(table: &mut Table, containers: &Names) {
+    let list = table.name.eq_ignore_ascii_case(CONTAINERS);
+    for column in &mut table.columns {
+        let name = column.column.name.as_str();
+        if TIMES.contains(&name) {
+            column.form.meaning = Meaning::Filetime;
+        } else if HEADERS.contains(&name) {
+            column.form.meaning = Meaning::Ascii;
+        } else if name == ID && !list {
+            column.names = Some(containers.clone());
+        }
+    }
+}

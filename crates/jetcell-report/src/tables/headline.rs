@@ -1,0 +1,143 @@
+//! What a reader of the first screen wants to know: what was tested, and the few figures that describe the result.
+
+use jetcell_workload::measurement::Interval;
+use jetcell_workload::result::RunResult;
+use jetcell_workload::units::human_bytes;
+
+use crate::number::{significant, span};
+use crate::table::{Cell, Table};
+
+const MIB: f64 = 1_048_576.0;
+
+/// What was tested: the user's description, the machine, the storage, the databases, the time.
+pub(crate) fn subject(result: &RunResult) -> Vec<String> {
+    let machine = &result.machine;
+    let mut lines: Vec<String> = result.configuration.description.clone().into_iter().collect();
+    lines.push(format!(
+        "{}: {} × {}, {} of memory",
+        machine.host,
+        machine.processors,
+        machine.processor,
+        human_bytes(machine.memory_bytes)
+    ));
+    let mut storage: Vec<String> = Vec::new();
+    for place in &machine.storage {
+        let device = place.device.as_ref();
+        let name = device.map(|device| device.model.as_ref().unwrap_or(&device.name).clone());
+        let mount = place.mount.as_ref().map(|mount| mount.file_system.clone());
+        let parts: Vec<String> = mount.into_iter().chain(name).collect();
+        let line = if parts.is_empty() { place.directory.display().to_string() } else { parts.join(" on ") };
+        if !storage.contains(&line) {
+            storage.push(line);
+        }
+    }
+    if !storage.is_empty() {
+        lines.push(storage.join("; "));
+    }
+    let databases = match result.database_files {
+        1 => "one database".to_string(),
+        count => format!("{count} databases"),
+    };
+    let started = result.parts.first().map_or(&result.started, |first| &first.started);
+    // Date and minute of `2026-01-02T03:04:05+00:00`.
+    let minute: String = started.chars().take(16).collect();
+    lines.push(format!(
+        "{databases}, {} in all; {}",
+        human_bytes(result.initial_database_bytes.max(result.final_database_bytes)),
+        minute.replace('T', " ")
+    ));
+    lines
+}
+
+/// The figures of the first screen, each with its unit.
+pub(crate) fn headline(result: &RunResult) -> Table {
+    let table = Table::facts("Headline");
+    if let Some(recovery) = &result.recovery {
+        let seconds = recovery.seconds_per_log();
+        return table.fact("Seconds per log and database", format!("{} s", significant(seconds)));
+    }
+    let table = match &result.backup {
+        Some(backup) => {
+            table.fact("Backup, all databases", format!("{} MiB/s", significant(backup.rate() / MIB))).fact(
+                "Backup, each database",
+                format!("{} MiB/s", significant(backup.rate_per_database() / MIB)),
+            )
+        }
+        None => table,
+    };
+    if result.measured_seconds == 0.0 {
+        return table;
+    }
+    let repetitions = result.analysis.repetitions.as_ref();
+    let target = result.configuration.target_iops.map(|target| {
+        let margin = (result.achieved_transactional_iops / target - 1.0) * 100.0;
+        format!("target {}, {margin:+.1} %", significant(target))
+    });
+    let interval =
+        |of: Option<Interval>| of.map(|interval| format!("± {}", significant(interval.half_width)));
+    let iops = [interval(repetitions.map(|all| all.transactional_iops)), target];
+    let latency = |kind: &str, value: fn(&jetcell_workload::measurement::LatencySummary) -> u64| {
+        let summary = result.latency.get(kind).filter(|summary| summary.count > 0)?;
+        Some(format!("{} ms", significant(value(summary) as f64 / 1_000.0)))
+    };
+    table
+        .fact(
+            "Transactional IOPS",
+            Cell::with_remark(
+                significant(result.achieved_transactional_iops),
+                iops.into_iter().flatten().collect::<Vec<_>>().join("; "),
+            ),
+        )
+        .fact(
+            "Operations per second",
+            Cell::with_remark(
+                significant(result.operations.per_second),
+                interval(repetitions.map(|all| all.operations_per_second)).unwrap_or_default(),
+            ),
+        )
+        .fact_if("Database read, p50", latency("database_read", |summary| summary.p50))
+        .fact_if("Database read, p95", latency("database_read", |summary| summary.p95))
+        .fact_if("Database read, p99", latency("database_read", |summary| summary.p99))
+        .fact_if("Log write, p99", latency("log_write", |summary| summary.p99))
+        .fact("Measured for", span(result.measured_seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::result;
+
+    fn lines(result: &RunResult) -> Vec<String> {
+        headline(result).rows.iter().map(|row| format!("{}: {}", row[0].line(), row[1].line())).collect()
+    }
+
+    #[test]
+    fn figures_have_units_and_the_target() {
+        let mut result = result();
+        assert_eq!(
+            lines(&result),
+            [
+                "Transactional IOPS: 286 (target 270, +5.9 %)",
+                "Operations per second: 12.5",
+                "Database read, p50: 4 ms",
+                "Database read, p95: 10 ms",
+                "Database read, p99: 20 ms",
+                "Log write, p99: 20 ms",
+                "Measured for: 0:01:00",
+            ]
+        );
+        result.measured_seconds = 0.0;
+        assert!(lines(&result).is_empty(), "a run that measured nothing has no figures");
+    }
+
+    #[test]
+    fn the_subject_begins_with_the_words_of_the_user() {
+        let mut result = result();
+        assert_eq!(
+            subject(&result),
+            ["cell: 2 × x, 8.00 GiB of memory", "/data", "one database, 1.01 GiB in all; 2026-01-02 03:04"]
+        );
+        result.configuration.description = Some("Rack 7, shelf 2".into());
+        assert_eq!(subject(&result)[0], "Rack 7, shelf 2");
+    }
+}

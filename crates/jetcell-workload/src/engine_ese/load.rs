@@ -1,0 +1,42 @@
+//! The bulk load of a table.
+
+use ese_engine::{BulkLoadOptions, BulkLoadProgress, Error};
+
+use super::session::Columns;
+use super::{Unit, definition};
+use crate::engine::{LoadStep, Result};
+
+/// Part of a page that new index pages use, in percent.
+const INDEX_DENSITY: u64 = 80;
+
+/// Loads a table with what `next` gives.
+pub(super) fn table(
+    unit: &Unit,
+    number: u32,
+    sort_bytes: usize,
+    next: &mut dyn FnMut(u64) -> LoadStep,
+    stopped: &dyn Fn() -> bool,
+) -> Result<()> {
+    let page_bytes = unit.database.page_size().bytes() as u64;
+    let mut session = unit.instance.session();
+    let options = BulkLoadOptions { sort_bytes, ..BulkLoadOptions::default() };
+    let mut load = session.bulk_load(&unit.database, &definition(number), options)?;
+    let columns = Columns::of(|name| load.column(name))
+        .ok_or_else(|| Error::Internal("a table of the load lacks a column".to_string()))?;
+    loop {
+        match next(size(&load.progress(), page_bytes)) {
+            LoadStep::Row(row) => load.push(&columns.values(row))?,
+            LoadStep::End => break,
+            LoadStep::Stop => return Ok(()),
+        }
+    }
+    match load.finish_with(|_| !stopped()) {
+        Ok(_) | Err(Error::Cancelled) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Bytes of the table when its index is complete.
+fn size(progress: &BulkLoadProgress, page_bytes: u64) -> u64 {
+    progress.pages * page_bytes + progress.entry_bytes * 100 / INDEX_DENSITY
+}

@@ -1,0 +1,83 @@
+//! The generator behind the content of records.
+
+use std::num::Wrapping;
+
+/// The increment of SplitMix64: the golden ratio as a fraction of 2^64.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A stream of 64-bit numbers: SplitMix64 with an increment of its own for each key, as in Java's `SplittableRandom`, so that
+/// the streams of two keys do not overlap. Content need not be secret, only incompressible and repeatable.
+pub(crate) struct Stream {
+    state: Wrapping<u64>,
+    increment: Wrapping<u64>,
+}
+
+impl Stream {
+    /// The stream of a key of several words.
+    pub(crate) fn new(key: &[u64]) -> Stream {
+        let state = key
+            .iter()
+            .fold(GOLDEN, |state, word| mix(state.rotate_left(23) ^ mix(word.wrapping_add(GOLDEN))));
+        Stream { state: Wrapping(state), increment: Wrapping(mix(state ^ GOLDEN) | 1) }
+    }
+
+    /// The next number.
+    pub(crate) fn next_u64(&mut self) -> u64 {
+        self.state += self.increment;
+        mix(self.state.0)
+    }
+
+    /// Fills `bytes` with the next numbers, little-endian.
+    pub(crate) fn fill_bytes(&mut self, bytes: &mut [u8]) {
+        let (words, rest) = bytes.as_chunks_mut::<8>();
+        for word in words {
+            *word = self.next_u64().to_le_bytes();
+        }
+        let last = self.next_u64().to_le_bytes();
+        rest.iter_mut().zip(last).for_each(|(to, from)| *to = from);
+    }
+}
+
+/// The finalizer of SplitMix64.
+fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ number >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With this state and increment, the numbers are those that the authors of SplitMix64 publish.
+    #[test]
+    fn numbers_are_those_of_splitmix64() {
+        let mut stream = Stream { state: Wrapping(1_234_567), increment: Wrapping(GOLDEN) };
+        let numbers = [(); 5].map(|()| stream.next_u64());
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        assert_eq!(numbers, published);
+    }
+
+    #[test]
+    fn streams_of_other_keys_are_others_and_any_length_is_filled() {
+        let filled = |key: &[u64], len: usize| {
+            let mut bytes = vec![0; len];
+            Stream::new(key).fill_bytes(&mut bytes);
+            bytes
+        };
+        let whole = filled(&[1, 2, 3], 64);
+        for key in [&[1, 2, 4][..], &[1, 3, 3], &[2, 2, 3], &[1, 2], &[1, 2, 3, 0]] {
+            let other = filled(key, 64);
+            assert!(whole.chunks(8).all(|word| !other.chunks(8).any(|other| other == word)), "{key:?}");
+        }
+        for len in 0..64 {
+            assert_eq!(filled(&[1, 2, 3], len), whole[..len], "{len}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `jetcell activate`: makes a copy the active side.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use ese_engine::EventSink;
+use jetcell_copies::{
+    Activated, CopyState, DirectorySource, LossLimit, ReplayOptions, StreamDirectory, activate,
+};
+use jetcell_report::printable_lines;
+use jetcell_workload::EventFile;
+use serde_json::json;
+
+use crate::commands::backup::vfs;
+use crate::commands::copies::{explained, time_text};
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "\
+The instance must be stopped, or must have crashed. Its last logs are copied, also the one that was being written, so nothing is
+lost. Then it steps down: no instance can be opened on it any more; it is a copy of the new active side. With --lossy, the copy is
+activated also if logs of the instance are gone or damaged; then the instance has diverged, and has to be reseeded. An activation
+that was interrupted is ended by the same command.
+
+Examples:
+  jetcell activate /mnt/other/app-copy                   without loss, or not at all
+  jetcell activate /mnt/other/app-copy --lossy 6         loses at most six closed logs, and the one that was being written
+  jetcell activate /mnt/other/app-copy --lossy any
+  jetcell replicate --from /mnt/other/app-copy --to /var/lib/app
+                                                         the other way round from now on
+
+Exit code: 0 activated without loss, 1 activated with the loss that --lossy allowed, 2 not activated.";
+
+/// Makes a copy the active side
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Activate {
+    /// Directory of the copy
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Closed generations that may be lost: a number, or any
+    #[arg(long, value_name = "N|any", value_parser = limit)]
+    lossy: Option<LossLimit>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn limit(text: &str) -> Result<LossLimit, String> {
+    match text {
+        "any" => Ok(LossLimit::Any),
+        number => number
+            .parse()
+            .map(LossLimit::Generations)
+            .map_err(|_| format!("`{number}` is no number of generations; write for example 6, or any")),
+    }
+}
+
+impl Activate {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        self.activate().unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn activate(&self) -> Result<Outcome, Failure> {
+        let vfs = vfs()?;
+        let directory = std::path::absolute(&self.directory)
+            .map_err(|error| format!("{}: {error}", self.directory.display()))?;
+        let Some(state) = CopyState::read(&*vfs, &directory).map_err(explained)? else {
+            return Err(format!("{}: this is no copy; name the directory of one", directory.display()).into());
+        };
+        let events = EventFile::open(&directory, true)
+            .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
+        let logs = StreamDirectory::new(&vfs, state.source.as_ref(), &state.base_name, state.form());
+        let options = ReplayOptions {
+            events: Some(Arc::new(events) as Arc<dyn EventSink>),
+            ..ReplayOptions::default()
+        };
+        let limit = self.lossy.unwrap_or(LossLimit::Nothing);
+        let source = Box::new(DirectorySource::new(logs));
+        let activated = activate(&vfs, &directory, source, limit, &options).map_err(explained)?;
+        console::print(&match self.json {
+            true => format!("{}\n", self.as_json(&activated)),
+            false => format!("{}\n", printable_lines(&self.as_text(&activated, &state.source))),
+        });
+        Ok(if activated.lost.is_some() { Outcome::Findings } else { Outcome::Good })
+    }
+
+    fn as_json(&self, activated: &Activated) -> serde_json::Value {
+        json!({
+            "path": self.directory, "last_generation": activated.last.0, "lost": activated.lost,
+            "rolled_back": activated.rolled_back, "databases": activated.databases,
+            "stepped_down": activated.stepped_down,
+        })
+    }
+
+    fn as_text(&self, activated: &Activated, source: &str) -> String {
+        let mut lines = vec![format!("{}: active; its databases are clean", self.directory.display())];
+        lines.push(format!(
+            "  {} transactions that had not ended were rolled back; its logs go on behind generation {:X} (hexadecimal)",
+            activated.rolled_back, activated.last.0
+        ));
+        match &activated.lost {
+            None => lines.push("  nothing was lost".to_string()),
+            Some(lost) => {
+                lines.push(format!(
+                    "  LOST: log generations {:X} to at least {:X} (hexadecimal)",
+                    lost.first, lost.last_known
+                ));
+                lines.push(match lost.commits {
+                    Some(commits) => format!("  {commits} committed transactions were in them"),
+                    None => "  how many committed transactions were in them is not known".to_string(),
+                });
+                if let Some(kept) = lost.kept_until_unix_ms {
+                    lines.push(format!("  commits until {} are kept", time_text(kept)));
+                }
+            }
+        }
+        lines.push(match (activated.stepped_down, activated.lost.is_some()) {
+            (true, false) => format!("  {source} is a copy now: follow with jetcell replicate"),
+            (true, true) => format!("  {source} has diverged: jetcell reseed --incremental brings it back"),
+            (false, _) => format!("  {source} was not reached: do not start it before it was reseeded"),
+        });
+        lines
+            .extend(activated.databases.iter().map(|database| format!("  database: {}", database.display())));
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,134 @@
+//! The directory of an array: where its members are.
+//!
+//! ```text
+//! DIR/array.toml      identity of the array, paths of its members
+//! DIR/events.jsonl    what happened to it
+//! ```
+//!
+//! The superblocks of the members decide what the array is. The file only says where to look for them, so it may name files that
+//! are no members (any more): a crash between a change of the array and that of the file is harmless.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Failure;
+use crate::whole_file;
+
+/// Name of the file with the members.
+const FILE: &str = "array.toml";
+/// An array has 32 slots with two members each, and 8 spares: longer files were not written by this program.
+const LARGEST: u64 = 1 << 20;
+
+/// An array by its directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayDirectory {
+    pub path: PathBuf,
+    /// Identity of the array, which its members have in their superblocks.
+    pub id: u128,
+    /// Absolute paths.
+    pub members: Vec<PathBuf>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    id: String,
+    members: Vec<PathBuf>,
+}
+
+impl ArrayDirectory {
+    /// Fails if the directory is that of an array, or cannot be one.
+    pub fn refuse_used(path: &Path) -> Result<(), Failure> {
+        let shown = path.display();
+        if path.join(FILE).symlink_metadata().is_ok() {
+            return Err(format!(
+                "{shown} is the directory of an array; choose another one, or destroy that array"
+            )
+            .into());
+        }
+        if path.exists() && !path.is_dir() {
+            return Err(format!(
+                "{shown} is not a directory; give a directory for the array, new or existing"
+            )
+            .into());
+        }
+        let parent = jetcell_vfs::parent_directory(path);
+        if !parent.is_dir() {
+            return Err(format!("{} does not exist; create it first", parent.display()).into());
+        }
+        Ok(())
+    }
+
+    /// Reads the file of an array.
+    pub fn open(path: &Path) -> Result<ArrayDirectory, Failure> {
+        let file = path.join(FILE);
+        let shown = file.display();
+        let length = std::fs::metadata(&file).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::from(format!(
+                "{}: no array has this directory ({FILE} is not there); jetcell raid create makes one",
+                path.display()
+            )),
+            _ => format!("{shown}: {error}").into(),
+        })?;
+        let damaged =
+            |what: &str| Failure::from(format!("{shown} is damaged ({what}); restore it from a copy"));
+        if length.len() > LARGEST {
+            return Err(damaged("too long"));
+        }
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("{shown}: {error}"))?;
+        let stored: Stored = toml::from_str(&text).map_err(|error| {
+            let what = error.message().lines().next().unwrap_or_default().to_string();
+            damaged(&what)
+        })?;
+        let id = u128::from_str_radix(&stored.id, 16).map_err(|_| damaged("the identity is not a number"))?;
+        Ok(ArrayDirectory { path: path.to_path_buf(), id, members: stored.members })
+    }
+
+    /// Writes the file, whole or not at all.
+    pub fn save(&self) -> Result<(), Failure> {
+        let stored = Stored { id: format!("{:032x}", self.id), members: self.members.clone() };
+        let shown = self.path.join(FILE);
+        let failed = |what: &dyn std::fmt::Display| {
+            Failure::from(format!("{}: cannot be written: {what}", shown.display()))
+        };
+        let text = toml::to_string(&stored).map_err(|error| failed(&error))?;
+        let head = "# Members of an array; see jetcell raid status. Paths may be changed while no process uses the array.\n";
+        whole_file::write(&self.path.join(FILE), &format!("{head}{text}")).map_err(|error| failed(&error))
+    }
+
+    /// Removes the file: there is no array any more. Events stay.
+    pub fn remove(&self) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(FILE))?;
+        std::fs::File::open(&self.path)?.sync_all()
+    }
+}
+
+/// The path as it stays right in whatever directory a later command runs.
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_read_as_it_was_written_and_damage_is_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(ArrayDirectory::open(dir.path()).unwrap_err().to_string().contains("raid create"));
+        let members = vec!["/disks/a \"b\"".into(), "/disks/c".into()];
+        let array = ArrayDirectory { path: dir.path().into(), id: 0xABC, members };
+        array.save().unwrap();
+        assert_eq!(ArrayDirectory::open(dir.path()).unwrap(), array);
+        assert!(ArrayDirectory::refuse_used(dir.path()).is_err());
+        for text in ["", "id = 3", "id = \"x\"\nmembers = []", "id = \"1\"\nmembers = []\nmore = 1", "[[["] {
+            std::fs::write(dir.path().join(FILE), text).unwrap();
+            let complaint = ArrayDirectory::open(dir.path()).unwrap_err().to_string();
+            assert!(complaint.contains("is damaged") && complaint.lines().count() == 1, "{complaint}");
+        }
+        array.remove().unwrap();
+        ArrayDirectory::refuse_used(dir.path()).unwrap();
+    }
+}

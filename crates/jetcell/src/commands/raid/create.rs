@@ -1,0 +1,118 @@
+//! `jetcell raid create`.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use clap::Args;
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateOptions, Level};
+use jetcell_workload::EventFile;
+use jetcell_workload::units::{ByteSize, human_bytes};
+use serde_json::json;
+
+use super::array_directory::{ArrayDirectory, absolute};
+use super::member_file::{MadeFiles, warn_of_shared_devices};
+use super::running_array::{Severity, add_event};
+use crate::commands::backup::vfs;
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+
+const EXAMPLES: &str = "\
+Levels: raid0, mirror (2 or 3 members), raid10, raid10-3 (3 copies), raid5, raid6, raid-tp (triple parity), raid-dp (up to 16
+data members) and raid-dp-257 (up to 28). What the members held is lost; members with data are refused unless --force is given.
+
+Examples:
+  jetcell raid create arr1 --level raid-dp --members /dev/sdb /dev/sdc /dev/sdd /dev/sde
+  jetcell raid create arr2 --level raid6 --members disks/m{1..8} --size 1GiB --spares disks/s1
+      makes the files that do not exist
+
+Exit code: 0 created, 2 not created; nothing was changed then, except with --force on members with data.";
+
+/// Makes an array of files or block devices
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Create {
+    /// Directory for the array: it will list the members and hold the events
+    #[arg(value_name = "ARRAY")]
+    array: PathBuf,
+    /// How the array protects its data
+    #[arg(long, value_name = "LEVEL")]
+    level: Level,
+    /// Files or block devices of one size
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    members: Vec<PathBuf>,
+    /// Members that take the place of those that fail
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    spares: Vec<PathBuf>,
+    /// Make the files that do not exist, with this size
+    #[arg(long, value_name = "SIZE")]
+    size: Option<ByteSize>,
+    /// Consecutive bytes on one member: a power of two from 4KiB to 256KiB
+    #[arg(long, default_value = "64KiB", value_name = "SIZE")]
+    chunk: ByteSize,
+    /// Use members that hold data or belong to an array, and destroy that
+    #[arg(long)]
+    force: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Create {
+    pub fn create(&self) -> Result<Outcome, Failure> {
+        ArrayDirectory::refuse_used(&self.array)?;
+        let absolute_paths =
+            |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>();
+        let (members, spares) = (absolute_paths(&self.members)?, absolute_paths(&self.spares)?);
+        let all = [members.clone(), spares.clone()].concat();
+        let vfs = vfs()?;
+        let files = MadeFiles::make(&*vfs, &all, self.size.map(|size| size.0))?;
+        let options = CreateOptions {
+            chunk: self.chunk_blocks()?,
+            force: self.force,
+            ..CreateOptions::new(self.level, random_id()?)
+        };
+        let failed = |error: jetcell_array::ArrayError| Failure::from(error.to_string());
+        Array::create(&*vfs, &members, &options).map_err(failed)?;
+        let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default()).map_err(failed)?;
+        spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(failed)?;
+        let (bytes, id) = (array.layout().bytes(), options.id);
+        array.close().map_err(failed)?;
+        let made = || {
+            vfs.create_directory(&self.array)?;
+            EventFile::open(&self.array, true)
+        };
+        let events = made().map_err(|error| format!("{}: cannot be made: {error}", self.array.display()))?;
+        ArrayDirectory { path: self.array.clone(), id, members: all.clone() }.save()?;
+        files.keep();
+        let (level, count) = (self.level, members.len());
+        let text = format!("An array was created: {level}, {count} members, {}.", human_bytes(bytes));
+        let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });
+        add_event(&events, "array_created", Severity::Information, &text, figures);
+        warn_of_shared_devices(&all);
+        console::print(&match self.json {
+            true => format!(
+                "{}\n",
+                json!({ "array": self.array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
+                        "members": members, "spares": spares })
+            ),
+            false => format!("{}: {level}, {count} members, {}\n", self.array.display(), human_bytes(bytes)),
+        });
+        Ok(Outcome::Good)
+    }
+
+    fn chunk_blocks(&self) -> Result<u32, Failure> {
+        let blocks = self.chunk.0 / BLOCK as u64;
+        let fits = self.chunk.0.is_multiple_of(BLOCK as u64) && blocks.is_power_of_two() && blocks <= 64;
+        match u32::try_from(blocks) {
+            Ok(blocks) if fits => Ok(blocks),
+            _ => Err(format!("--chunk {} must be a power of two from 4KiB to 256KiB", self.chunk).into()),
+        }
+    }
+}
+
+fn random_id() -> Result<u128, Failure> {
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map_err(|error| format!("/dev/urandom: {error}"))?;
+    Ok(u128::from_le_bytes(bytes).max(1))
+}

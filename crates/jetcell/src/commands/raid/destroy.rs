@@ -1,0 +1,49 @@
+//! `jetcell raid destroy`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jetcell_array::Array;
+
+use super::array_directory::ArrayDirectory;
+use crate::commands::backup::vfs;
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+
+/// Ends an array: its members become ordinary files, and what it held is lost
+#[derive(Args)]
+#[command(after_help = "\
+The superblocks of the members are overwritten; the files stay, and so do the events. It works for an array that cannot start, too.
+
+Examples:
+  jetcell raid destroy arr1 --force
+
+Exit code: 0 ended, 2 could not run.")]
+pub struct Destroy {
+    /// Directory of the array
+    #[arg(value_name = "ARRAY")]
+    array: PathBuf,
+    /// Confirm that what the array holds may be lost
+    #[arg(long)]
+    force: bool,
+}
+
+impl Destroy {
+    pub fn destroy(&self) -> Result<Outcome, Failure> {
+        let directory = ArrayDirectory::open(&self.array)?;
+        let shown = self.array.display();
+        if !self.force {
+            return Err(format!(
+                "{shown}: what the array holds would be lost; add --force if that is intended"
+            )
+            .into());
+        }
+        let vfs = vfs()?;
+        let present: Vec<PathBuf> = directory.members.iter().filter(|path| path.exists()).cloned().collect();
+        let erased =
+            Array::erase(&*vfs, directory.id, &present).map_err(|error| format!("{shown}: {error}"))?;
+        directory.remove().map_err(|error| format!("{shown}: {error}"))?;
+        console::print(&format!("{shown}: the array has ended; {erased} files are no members any more\n"));
+        Ok(Outcome::Good)
+    }
+}

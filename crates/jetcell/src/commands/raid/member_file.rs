@@ -1,0 +1,114 @@
+//! Files and block devices that are to become members: made where they are missing, refused where they are in use.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use jetcell_vfs::{IoReason, OpenMode, Vfs, is_locked, parent_directory};
+use jetcell_workload::machine::Storage;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::console;
+use crate::outcome::Failure;
+
+/// Files that were made for an array. They are removed again unless the array accepts them.
+pub struct MadeFiles<'a> {
+    vfs: &'a dyn Vfs,
+    made: Vec<PathBuf>,
+}
+
+impl<'a> MadeFiles<'a> {
+    /// Makes the files that do not exist. Refuses those that exist and are in use.
+    pub fn make(vfs: &'a dyn Vfs, paths: &[PathBuf], size: Option<u64>) -> Result<MadeFiles<'a>, Failure> {
+        let missing: Vec<&PathBuf> = paths.iter().filter(|path| !path.exists()).collect();
+        for path in paths.iter().filter(|path| path.exists()) {
+            refuse_used(path)?;
+        }
+        let mut files = MadeFiles { vfs, made: vec![] };
+        for path in missing {
+            let shown = path.display();
+            let Some(size) = size else {
+                return Err(
+                    format!("{shown} does not exist; give --size to make files, or another path").into()
+                );
+            };
+            if path.starts_with("/dev") {
+                return Err(format!("{shown}: there is no such device; no file is made there").into());
+            }
+            if files.made.contains(path) {
+                return Err(format!("{shown} is given twice; each member must be a file of its own").into());
+            }
+            files.make_one(path, size).map_err(|error| format!("{shown}: cannot be made: {error}"))?;
+        }
+        Ok(files)
+    }
+
+    fn make_one(&mut self, path: &Path, size: u64) -> std::io::Result<()> {
+        let file = self.vfs.open(path, OpenMode::CreateNew)?;
+        self.made.push(path.to_path_buf());
+        file.grow(size)?;
+        file.sync(IoReason::Other)?;
+        self.vfs.sync_directory(parent_directory(path))
+    }
+
+    /// The array has them now.
+    pub fn keep(mut self) {
+        self.made.clear();
+    }
+}
+
+impl Drop for MadeFiles<'_> {
+    fn drop(&mut self) {
+        for path in &self.made {
+            // The error that led here is the one to report.
+            let _ = self.vfs.remove(path);
+        }
+    }
+}
+
+/// Fails if another program has the file or the device.
+fn refuse_used(path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    let metadata = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
+    if metadata.is_dir() {
+        return Err(format!("{shown} is a directory; a member is a file or a block device").into());
+    }
+    let busy = || {
+        Failure::from(format!(
+            "{shown} is in use by another process; end that process, or give another member"
+        ))
+    };
+    if is_locked(path).map_err(|error| format!("{shown}: {error}"))? {
+        return Err(busy());
+    }
+    if metadata.file_type().is_block_device() {
+        // The kernel refuses this for devices that are mounted or belong to another array.
+        let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Err(Errno::BUSY) => {
+                return Err(format!("{shown} is in use: it is mounted, or part of another array").into());
+            }
+            Err(error) => return Err(format!("{shown}: {error}").into()),
+            Ok(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Warns of members that one failing device would take away together.
+pub fn warn_of_shared_devices(members: &[PathBuf]) {
+    let mut by_device: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in members {
+        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        let known = Storage::under(path).device.map(|device| device.name);
+        let device = known.unwrap_or_else(|| format!("with the number {}", metadata.dev()));
+        by_device.entry(device).or_default().push(path.display().to_string());
+    }
+    for (device, members) in by_device.into_iter().filter(|(_, members)| members.len() > 1) {
+        let (count, first, last) = (members.len(), &members[0], &members[members.len() - 1]);
+        console::note(&format!(
+            "Warning: {count} members ({first} to {last}) are on one device ({device}); its failure takes all of them away"
+        ));
+    }
+}

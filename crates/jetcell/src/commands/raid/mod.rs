@@ -1,0 +1,103 @@
+//! `jetcell raid`: makes, watches, repairs and ends arrays, and calculates their reliability.
+
+mod array_directory;
+mod create;
+mod destroy;
+mod grow;
+mod maintenance;
+mod member_file;
+mod members;
+mod running_array;
+mod scrub;
+mod simulate;
+mod status;
+
+use clap::Subcommand;
+
+use self::create::Create;
+use self::destroy::Destroy;
+use self::grow::Grow;
+use self::maintenance::Rebuild;
+use self::members::{Fail, Replace, Spare};
+pub use self::running_array::{ArrayFiles, RunningArray, Severity, Start};
+use self::scrub::Scrub;
+use self::simulate::Simulate;
+use self::status::ShowStatus;
+use super::raid_reliability::RaidReliability;
+use crate::outcome::{Failure, Outcome, print_error};
+
+/// Shown below the list of the commands.
+pub const EXAMPLES: &str = "\
+An array has a directory, which the commands are given: it lists the members and holds the events. Members are files or block
+devices of one size.
+
+Examples:
+  jetcell raid create arr1 --level raid-dp --members m1 m2 m3 m4 m5 m6 --size 256MiB
+      makes six files and an array of four data members and two of parity
+  jetcell raid status arr1 --watch
+      shows its state each second, also while another process uses it
+  jetcell raid fail arr1 m2
+      takes a member out
+  jetcell raid replace arr1 m2 m7
+      gives the slot another member, and rebuilds it
+  jetcell raid scrub arr1
+      reads and verifies everything
+  jetcell raid simulate --html experiment.html
+      10,000 mailboxes on RAID 10, 5, 6 and RAID-DP of 63 simulated disks
+  jetcell raid reliability --compare
+      compares the risk of layouts of the same disks
+
+jetcell raid COMMAND --help has more. Exit code: 0 good, 1 findings or stopped early, 2 could not run.";
+
+/// The commands of arrays.
+#[derive(Subcommand)]
+pub enum Raid {
+    /// Make an array of files or block devices
+    Create(Create),
+    /// Show the state of an array, its slots and its members
+    Status(ShowStatus),
+    /// Take a member out of an array, as if it had failed
+    Fail(Fail),
+    /// Give a slot a new member, and rebuild or copy it
+    Replace(Replace),
+    /// Add a member that takes the place of the next one that fails
+    Spare(Spare),
+    /// Continue a rebuild, or begin it on a spare
+    Rebuild(Rebuild),
+    /// Read and verify all blocks, and repair what is damaged
+    Scrub(Scrub),
+    /// Add members with further room
+    Grow(Grow),
+    /// End an array: its members become ordinary files
+    Destroy(Destroy),
+    /// Measure layouts of simulated disks under load, beside the published figures of 2008
+    Simulate(Simulate),
+    /// Calculate the probability of data loss of an array over its life
+    Reliability(Box<RaidReliability>),
+}
+
+impl Raid {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self {
+            Raid::Create(command) => outcome(command.create()),
+            Raid::Status(command) => outcome(command.show()),
+            Raid::Fail(command) => outcome(command.fail()),
+            Raid::Replace(command) => outcome(command.replace()),
+            Raid::Spare(command) => outcome(command.add()),
+            Raid::Rebuild(command) => outcome(command.rebuild()),
+            Raid::Scrub(command) => outcome(command.scrub()),
+            Raid::Grow(command) => outcome(command.grow()),
+            Raid::Destroy(command) => outcome(command.destroy()),
+            Raid::Simulate(command) => outcome(command.simulate()),
+            Raid::Reliability(command) => command.run(),
+        }
+    }
+}
+
+fn outcome(result: Result<Outcome, Failure>) -> Outcome {
+    result.unwrap_or_else(|what| {
+        print_error(what);
+        Outcome::CouldNotRun
+    })
+}

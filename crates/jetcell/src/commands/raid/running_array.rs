@@ -1,0 +1,216 @@
+//! An array that a command uses: started from its directory, with its events, and shut down at the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::{Local, SecondsFormat};
+use clap::Args;
+use jetcell_array::{
+    Array, ArrayError, ArrayState, AssembleOptions, Examination, MemberState, Refusal, Status,
+};
+use jetcell_vfs::{Vfs, is_locked};
+use jetcell_workload::EventFile;
+use serde_json::{Value, json};
+
+use super::array_directory::ArrayDirectory;
+use crate::commands::backup::vfs;
+use crate::console;
+use crate::outcome::Failure;
+
+/// How to start an array.
+#[derive(Args)]
+pub struct Start {
+    /// Directory of the array
+    #[arg(value_name = "ARRAY")]
+    pub array: PathBuf,
+    /// Start although the array was not shut down and members are missing: the last writes may be lost
+    #[arg(long)]
+    start_degraded: bool,
+}
+
+/// A started array.
+pub struct RunningArray {
+    pub array: Array,
+    pub vfs: Arc<dyn Vfs>,
+    pub files: ArrayFiles,
+}
+
+/// The files in the directory of an array.
+pub struct ArrayFiles {
+    pub directory: ArrayDirectory,
+    events: EventFile,
+}
+
+impl Start {
+    /// The array of a directory, as it is.
+    pub fn of(array: &Path) -> Start {
+        Start { array: array.to_path_buf(), start_degraded: false }
+    }
+
+    /// Starts the array with the members that its directory names and that it knows.
+    pub fn start(&self) -> Result<RunningArray, Failure> {
+        let directory = ArrayDirectory::open(&self.array)?;
+        let vfs = vfs()?;
+        if let Some(used) = directory.members.iter().find(|path| is_locked(path).unwrap_or(false)) {
+            let (array, member) = (self.array.display(), used.display());
+            return Err(format!(
+                "{array}: a process uses the array (its member {member}); end that process first"
+            )
+            .into());
+        }
+        let found = Examination::new(&*vfs, directory.id, &directory.members)
+            .map_err(|error| named(&self.array, error))?;
+        let events = EventFile::open(&directory.path, true)
+            .map_err(|error| format!("{}: events cannot be written: {error}", self.array.display()))?;
+        let (known, left_out): (Vec<_>, Vec<_>) =
+            found.members.into_iter().partition(|(_, state)| state.is_used());
+        for (path, state) in &left_out {
+            console::note(&format!("{}: left out: {}", path.display(), why(state)));
+        }
+        let members: Vec<PathBuf> = known.into_iter().map(|(path, _)| path).collect();
+        let options = AssembleOptions { force: self.start_degraded, ..AssembleOptions::default() };
+        let array = Array::assemble(vfs.clone(), &members, options).map_err(|error| match error {
+            ArrayError::Refused(Refusal::DirtyDegraded { missing }) => format!(
+                "{}: the array was not shut down and {missing} of its members are missing; bring them back, or add \
+                 --start-degraded",
+                self.array.display()
+            )
+            .into(),
+            error => named(&self.array, error),
+        })?;
+        let mut running = RunningArray { array, vfs, files: ArrayFiles { directory, events } };
+        for (path, state) in left_out {
+            running.event(
+                "member_left_out",
+                Severity::Warning,
+                &format!("{} was left out: {}.", path.display(), why(&state)),
+                json!({}),
+            );
+        }
+        running.save_members()?;
+        Ok(running)
+    }
+}
+
+/// How serious an event is.
+#[derive(Clone, Copy)]
+pub enum Severity {
+    Information,
+    Warning,
+    Error,
+}
+
+impl ArrayFiles {
+    /// Adds an event to the file of the array, with further figures.
+    pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
+        add_event(&self.events, name, severity, text, figures);
+    }
+
+    /// Writes the members that the array has now.
+    pub fn save_members(&mut self, status: &Status) -> Result<(), Failure> {
+        let members = members_of(status);
+        if members != self.directory.members {
+            self.directory.members = members;
+            self.directory.save()?;
+        }
+        Ok(())
+    }
+}
+
+impl RunningArray {
+    /// Adds an event to the file of the array, with further figures.
+    pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
+        self.files.event(name, severity, text, figures);
+    }
+
+    /// An error of the array, with its name.
+    pub fn failed(&self, error: ArrayError) -> Failure {
+        named(&self.files.directory.path, error)
+    }
+
+    /// The slot of a member, given as its path or as the number of the slot.
+    pub fn slot_of(&self, member: &str) -> Result<usize, Failure> {
+        let status = self.array.status();
+        let has = |path: &Option<PathBuf>| {
+            path.as_ref().is_some_and(|path| self.vfs.same_file(path, Path::new(member)))
+        };
+        if let Some(slot) = status.slots.iter().position(|slot| has(&slot.member) || has(&slot.replacement)) {
+            return Ok(slot);
+        }
+        match member.parse() {
+            Ok(slot) if slot < status.slots.len() => Ok(slot),
+            _ => Err(format!(
+                "{member} is neither a member of the array nor a slot (0 to {}); jetcell raid status lists them",
+                status.slots.len() - 1
+            )
+            .into()),
+        }
+    }
+
+    /// Notes files that are about to become members: they must be found again, whatever happens next.
+    pub fn note_candidates(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
+        let directory = &mut self.files.directory;
+        let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
+        directory.members = directory.members.iter().cloned().chain(new).collect();
+        directory.save()
+    }
+
+    /// Writes the members that the array has now into the file of its directory.
+    pub fn save_members(&mut self) -> Result<(), Failure> {
+        self.files.save_members(&self.array.status())
+    }
+
+    /// Shuts the array down.
+    pub fn close(mut self) -> Result<(), Failure> {
+        self.save_members()?;
+        let path = self.files.directory.path;
+        self.array.close().map_err(|error| named(&path, error))
+    }
+}
+
+/// Adds an event to a file of events.
+pub fn add_event(events: &EventFile, name: &str, severity: Severity, text: &str, figures: Value) {
+    let severity = match severity {
+        Severity::Information => "information",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    };
+    let at = Local::now().to_rfc3339_opts(SecondsFormat::Millis, false);
+    let mut line = json!({ "at": at, "event": name, "severity": severity, "text": text });
+    if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
+        line.extend(figures);
+    }
+    events.add(&line);
+}
+
+fn named(array: &Path, error: ArrayError) -> Failure {
+    format!("{}: {error}", array.display()).into()
+}
+
+fn members_of(status: &Status) -> Vec<PathBuf> {
+    let of_slots = status.slots.iter().flat_map(|slot| [&slot.member, &slot.replacement]).flatten();
+    of_slots.chain(&status.spares).cloned().collect()
+}
+
+/// Why a file is not used, in words.
+pub fn why(state: &MemberState) -> String {
+    match state {
+        MemberState::Slot(slot) => format!("it is the member of slot {slot}"),
+        MemberState::Replacement(slot) => format!("slot {slot} is rebuilt on it"),
+        MemberState::Spare => "it is a spare".into(),
+        MemberState::Stale => "it has missed writes, or was replaced".into(),
+        MemberState::Foreign => "it belongs to another array".into(),
+        MemberState::NotAMember => "it has no superblock of an array, or both are damaged".into(),
+        MemberState::Absent => "there is no such file".into(),
+        MemberState::Unreadable(error) => format!("it cannot be read: {error}"),
+    }
+}
+
+/// The state of an array in a word.
+pub fn state_word(state: ArrayState) -> &'static str {
+    match state {
+        ArrayState::Optimal => "optimal",
+        ArrayState::Degraded(_) => "degraded",
+        ArrayState::Stopped => "stopped",
+    }
+}

@@ -1,0 +1,114 @@
+//! `jetcell raid simulate`: runs an experiment in simulated time, and shows it beside the published figures.
+
+mod html;
+mod tables;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::Args;
+use jetcell_disk_simulation::config::EXAMPLE;
+use jetcell_disk_simulation::{Config, Experiment, run};
+
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+use crate::whole_file;
+
+const EXAMPLES: &str = "\
+Without --config, the experiment is that of IBM NS3574-0 (2008): 10,000 users of Exchange 2007 on 63 drives of 15,000 rpm with
+RAID-DP, and RAID 10, 5 and 6 on the same drives. States: normal, a drive lost, a drive rebuilt. The time is simulated: a run takes
+seconds, and the same configuration always has the same result.
+
+Examples:
+  jetcell raid simulate
+  jetcell raid simulate --html experiment.html --json > experiment.json
+  jetcell raid simulate --example-config > mine.toml
+  jetcell raid simulate --config mine.toml
+
+Exit code: 0 simulated, 2 could not run.";
+
+/// Measures layouts of simulated disks under load, in simulated time
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Simulate {
+    /// Read the experiment from a TOML file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the default experiment as a file with comments
+    #[arg(long)]
+    example_config: bool,
+    /// Write the tables and charts as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A longer file is no configuration.
+const LARGEST: u64 = 1 << 20;
+
+impl Simulate {
+    pub fn simulate(&self) -> Result<Outcome, Failure> {
+        if self.example_config {
+            console::print(EXAMPLE);
+            return Ok(Outcome::Good);
+        }
+        let config = match &self.config {
+            None => Config::exchange_2007(),
+            Some(path) => {
+                let named = |what: String| Failure::from(format!("{}: {what}", path.display()));
+                let length = std::fs::metadata(path).map_err(|error| named(error.to_string()))?.len();
+                if length > LARGEST {
+                    return Err(named("too long for a configuration".into()));
+                }
+                let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+                Config::read(&text).map_err(|error| named(error.to_string()))?
+            }
+        };
+        let is_shown = std::io::stderr().is_terminal();
+        let experiment = run(&config, &mut |step, steps, what| {
+            if is_shown {
+                console::note(&format!("{} of {steps}: {what}", step + 1));
+            }
+        });
+        let experiment = experiment.map_err(|error| error.to_string())?;
+        if let Some(path) = &self.html {
+            whole_file::write(path, &html::page(&experiment))
+                .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
+        }
+        console::print(&match self.json {
+            true => as_json(&experiment)?,
+            false => text(&experiment),
+        });
+        Ok(Outcome::Good)
+    }
+}
+
+fn as_json(experiment: &Experiment) -> Result<String, Failure> {
+    let comparison = tables::comparison(experiment);
+    let mut value = serde_json::to_value(experiment).map_err(|error| error.to_string())?;
+    value["published"] = serde_json::to_value(comparison).map_err(|error| error.to_string())?;
+    Ok(format!("{value}\n"))
+}
+
+fn text(experiment: &Experiment) -> String {
+    let mut text = format!("{}\n", tables::title(experiment));
+    for table in tables::all(experiment) {
+        let columns = table.head.len();
+        let rows: Vec<&Vec<String>> = std::iter::once(&table.head).chain(&table.rows).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        text += &format!("\n{}\n", table.title);
+        for row in rows {
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ if table.has_text => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            text += &format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
+        }
+        text += &table.note.iter().map(|line| format!("  {line}\n")).collect::<String>();
+    }
+    text
+}

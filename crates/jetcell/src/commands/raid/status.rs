@@ -1,0 +1,175 @@
+//! `jetcell raid status`: what the superblocks say. It changes nothing and needs no lock, so it shows an array in use as well.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jetcell_array::{ArrayState, Examination, SlotState, SlotStatus};
+use jetcell_report::printable_lines;
+use jetcell_vfs::{Vfs, is_locked};
+use jetcell_workload::units::{TimeSpan, human_bytes};
+use serde_json::{Value, json};
+
+use super::array_directory::ArrayDirectory;
+use super::running_array::{state_word, why};
+use crate::commands::backup::vfs;
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+
+const EXAMPLES: &str = "\
+A rebuild or scrub of another process notes its progress every few seconds at least.
+
+Examples:
+  jetcell raid status arr1
+  jetcell raid status arr1 --watch --interval 5s
+  jetcell raid status arr1 --json | jq .state
+
+Exit code: 0 optimal, 1 members are missing or rebuilt, 2 could not run.";
+
+/// Shows the state of an array
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ShowStatus {
+    /// Directory of the array
+    #[arg(value_name = "ARRAY")]
+    array: PathBuf,
+    /// Show the state again and again, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// Time between two looks with --watch
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    interval: TimeSpan,
+    /// Print JSON: one object, with --watch one in each line
+    #[arg(long)]
+    json: bool,
+}
+
+/// The array at one moment.
+struct Look {
+    directory: ArrayDirectory,
+    found: Examination,
+    in_use: bool,
+    at: Instant,
+}
+
+impl ShowStatus {
+    pub fn show(&self) -> Result<Outcome, Failure> {
+        let vfs = vfs()?;
+        let mut first: Option<Look> = None;
+        loop {
+            let look = Look::take(&vfs, &self.array)?;
+            let rates = first.as_ref().map(|first| look.rates_since(first));
+            let text = match self.json {
+                true => format!("{}\n", look.as_json()),
+                false => printable_lines(&look.as_text(rates.as_deref())).to_string(),
+            };
+            if !self.watch {
+                console::print(&text);
+                return Ok(match look.found.state {
+                    ArrayState::Optimal => Outcome::Good,
+                    _ => Outcome::Findings,
+                });
+            }
+            let clears = !self.json && std::io::stdout().is_terminal();
+            console::print(&if clears { format!("\u{1b}[H\u{1b}[J{text}") } else { text });
+            first.get_or_insert(look);
+            std::thread::sleep(self.interval.0.max(Duration::from_millis(100)));
+        }
+    }
+}
+
+impl Look {
+    fn take(vfs: &Arc<dyn Vfs>, array: &Path) -> Result<Look, Failure> {
+        let directory = ArrayDirectory::open(array)?;
+        let in_use = directory.members.iter().any(|path| is_locked(path).unwrap_or(false));
+        let found = Examination::new(&**vfs, directory.id, &directory.members)
+            .map_err(|error| format!("{}: {error}", array.display()))?;
+        Ok(Look { directory, found, in_use, at: Instant::now() })
+    }
+
+    /// Progress per second of each slot since an earlier look.
+    fn rates_since(&self, earlier: &Look) -> Vec<f64> {
+        let seconds = (self.at - earlier.at).as_secs_f64().max(1e-3);
+        let pairs = self.found.slots.iter().zip(&earlier.found.slots);
+        pairs.map(|(now, then)| (now.progress - then.progress).max(0.0) / seconds).collect()
+    }
+
+    fn as_text(&self, rates: Option<&[f64]>) -> String {
+        let Look { directory, found, .. } = self;
+        let count = found.slots.len();
+        let bytes = human_bytes(found.layout.bytes());
+        let state = match found.state {
+            ArrayState::Degraded(lost) => format!("degraded: {lost} of {count} slots have no whole member"),
+            ArrayState::Stopped => "stopped: more members are missing than the level bears".into(),
+            ArrayState::Optimal => "optimal".into(),
+        };
+        let use_of = match (self.in_use, found.is_open) {
+            (true, _) => ", in use",
+            (false, true) => ", was not shut down",
+            (false, false) => "",
+        };
+        let mut lines = vec![format!(
+            "{}: {}, {count} slots, {bytes}, {state}{use_of}",
+            directory.path.display(),
+            found.layout.level
+        )];
+        for (number, slot) in found.slots.iter().enumerate() {
+            lines.push(slot_line(number, slot, rates.map(|rates| rates[number])));
+        }
+        for (path, state) in found.members.iter().filter(|(_, state)| !is_in_slot(state)) {
+            lines.push(format!("  {}: {}", path.display(), why(state)));
+        }
+        if found.scrubbed > 0.0 {
+            lines.push(format!("  scrub: {:.1} %", found.scrubbed * 100.0));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn as_json(&self) -> Value {
+        let Look { directory, found, in_use, .. } = self;
+        let slot = |(number, slot): (usize, &SlotStatus)| {
+            json!({ "slot": number, "state": slot_word(slot.state), "member": slot.member,
+                    "replacement": slot.replacement, "progress": slot.progress })
+        };
+        let other = found.members.iter().filter(|(_, state)| !is_in_slot(state));
+        let (spares, left_out): (Vec<_>, Vec<_>) = other.partition(|(_, state)| state.is_used());
+        let missing = found.slots.iter().filter(|slot| slot.member.is_none()).count();
+        json!({
+            "array": directory.path, "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
+            "state": state_word(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
+            "shut_down": !found.is_open, "scrubbed": found.scrubbed,
+            "slots": found.slots.iter().enumerate().map(slot).collect::<Vec<_>>(),
+            "spares": spares.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+            "left_out": left_out.iter().map(|(path, state)| json!({ "file": path, "why": why(state) })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn is_in_slot(state: &jetcell_array::MemberState) -> bool {
+    use jetcell_array::MemberState::{Replacement, Slot};
+    matches!(state, Slot(_) | Replacement(_))
+}
+
+fn slot_word(state: SlotState) -> &'static str {
+    match state {
+        SlotState::Present => "present",
+        SlotState::Copying => "copying",
+        SlotState::Rebuilding => "rebuilding",
+        SlotState::Missing => "missing",
+    }
+}
+
+fn slot_line(number: usize, slot: &SlotStatus, rate: Option<f64>) -> String {
+    let path = |path: &Option<PathBuf>| path.as_ref().map_or("-".into(), |path| path.display().to_string());
+    let line = format!("  {number:>3}  {:<10}  {}", slot_word(slot.state), path(&slot.member));
+    if slot.replacement.is_none() {
+        return line;
+    }
+    let left = match rate {
+        Some(rate) if rate > 0.0 => format!(", {:.0} s left", (1.0 - slot.progress) / rate),
+        _ => String::new(),
+    };
+    format!("{line}  to {}: {:.1} %{left}", path(&slot.replacement), slot.progress * 100.0)
+}

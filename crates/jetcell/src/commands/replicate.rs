@@ -1,0 +1,206 @@
+//! `jetcell replicate`: makes a passive copy of an instance, and keeps it up by the logs.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ese_engine::{EventSink, RecoverySet};
+use jetcell_backup::{BackupOptions, Cancel};
+use jetcell_copies::{
+    CopyState, DirectorySource, ReplayOptions, Replication, SeedOptions, Source, StreamDirectory,
+    seed_stopped,
+};
+use jetcell_vfs::Vfs;
+use jetcell_workload::EventFile;
+use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
+
+use crate::commands::backup::{refuse_inside, vfs};
+use crate::commands::copies::{self, explained};
+use crate::commands::recover::files;
+use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "\
+If --to is empty or new, the copy is seeded first by a backup of the databases; the instance must be stopped for that. From then on
+it may run. Its closed logs are copied, inspected and replayed, without undo, until Ctrl-C. The same command goes on later. The
+instance keeps the logs that the copy needs. What happens is written to events.jsonl in the copy.
+
+Examples:
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy      seeds the copy and follows the instance
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --once
+                                                                      only what is there now, then stops
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --delay 8h
+                                                                      replays each log when it is eight hours old
+  jetcell replicate --from /logs/app --from /data/app --to copy       logs and databases in two directories
+  jetcell copies /mnt/other/app-copy                                  queues, lag and health
+
+Exit code: 0 stopped (with --once: everything that was there is replayed, or waits for --delay), 2 could not run.";
+
+/// Pause between two looks at the instance.
+const POLL: Duration = Duration::from_millis(500);
+/// Time between two lines of progress.
+const LINE: Duration = Duration::from_secs(2);
+
+/// Makes a passive copy of an instance, and keeps it up by the logs
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Replicate {
+    /// Directory with the logs of the instance, and to seed with its databases; may be repeated
+    #[arg(long, required = true, value_name = "DIR")]
+    from: Vec<PathBuf>,
+    /// Directory of the copy
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Stop when everything that is there was replayed
+    #[arg(long)]
+    once: bool,
+    /// Replay a log only when it is so old
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    delay: TimeSpan,
+    /// Keep the replaying engine and its cache between two batches of logs; false is what Exchange 2007 did before SP1
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    keep_instance: bool,
+    /// Memory for pages
+    #[arg(long, default_value = "64MiB", value_name = "SIZE")]
+    cache: ByteSize,
+    /// Limit the load on the disks while the copy is seeded
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
+    rate: Option<ByteSize>,
+    /// Print the state at the end as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Replicate {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        self.replicate().unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn replicate(&self) -> Result<Outcome, Failure> {
+        let vfs = vfs()?;
+        for from in &self.from {
+            refuse_inside(from, &self.to)?;
+        }
+        let cancel = Cancel::default();
+        let known = CopyState::read(&*vfs, &self.to).map_err(explained)?;
+        let is_seeded = known.as_ref().is_some_and(|state| state.phase != jetcell_copies::Phase::Seeding);
+        let source = match &known {
+            Some(state) if is_seeded => self.source_of(&vfs, state)?,
+            _ => {
+                stop_on_signals(cancel.clone())?;
+                self.seed(&vfs, &cancel)?
+            }
+        };
+        if is_seeded {
+            stop_on_signals(cancel.clone())?;
+        }
+        let events = EventFile::open(&self.to, true)
+            .map_err(|error| format!("{}: {error}", self.to.join("events.jsonl").display()))?;
+        let options = ReplayOptions {
+            keep_instance: self.keep_instance,
+            delay: self.delay.0,
+            cache_bytes: usize::try_from(self.cache.0).unwrap_or(usize::MAX),
+            events: Some(Arc::new(events) as Arc<dyn EventSink>),
+            ..ReplayOptions::default()
+        };
+        let mut copy = Replication::open(&vfs, &self.to, Box::new(source), options).map_err(explained)?;
+        let followed = self.follow(&mut copy, &cancel);
+        let state = copy.stop().map_err(explained)?;
+        followed?;
+        copies::show_copy(&self.to, &state, self.json);
+        Ok(Outcome::Good)
+    }
+
+    /// The active side of a copy, which may be another one than before.
+    fn source_of(&self, vfs: &Arc<dyn Vfs>, state: &CopyState) -> Result<DirectorySource, Failure> {
+        let [from] = &self.from[..] else {
+            return Err("the copy is seeded already; name only the directory of the logs with --from".into());
+        };
+        if !from.is_dir() {
+            return Err(
+                format!("{}: there is no such directory; name that of the logs", from.display()).into()
+            );
+        }
+        Ok(DirectorySource::new(StreamDirectory::new(vfs, &absolute(from)?, &state.base_name, state.form())))
+    }
+
+    fn seed(&self, vfs: &Arc<dyn Vfs>, cancel: &Cancel) -> Result<DirectorySource, Failure> {
+        let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
+        let files = files(&from)?;
+        let set = RecoverySet::find(vfs, &files).map_err(|error| explained(error.into()))?;
+        let source = DirectorySource::new(StreamDirectory::of_set(vfs, &set).map_err(explained)?);
+        let (progress, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel.clone());
+        let backup = BackupOptions { pace, ..BackupOptions::default() };
+        let existed = self.to.exists();
+        let seeded =
+            seed_stopped(vfs, &files, &absolute(&self.to)?, &source, &SeedOptions { backup, again: false });
+        drop(progress);
+        let seeded = seeded.map_err(|error| {
+            if !existed {
+                discard(&self.to);
+            }
+            explained(error)
+        })?;
+        console::note(&format!(
+            "{}: seeded with {} from {}",
+            self.to.display(),
+            human_bytes(seeded.copied_bytes),
+            source.place()
+        ));
+        Ok(source)
+    }
+
+    fn follow(&self, copy: &mut Replication, cancel: &Cancel) -> Result<(), Failure> {
+        let mut told = Instant::now();
+        let mut waiting = String::new();
+        while !cancel.is_cancelled() {
+            let step = copy.step().map_err(explained)?;
+            if let Some(error) = &step.waiting {
+                if self.once {
+                    return Err(explained(error.clone()));
+                }
+                // Said once, however long it lasts.
+                let now = error.to_string();
+                if now != waiting {
+                    console::note(&format!("waiting: {now}"));
+                    waiting = now;
+                }
+            } else {
+                waiting.clear();
+            }
+            if told.elapsed() > LINE && std::io::stderr().is_terminal() {
+                told = Instant::now();
+                console::note(&copies::line(copy.state()));
+            }
+            if step.is_idle() {
+                if self.once && copy.state().tries == 0 {
+                    return Ok(());
+                }
+                std::thread::sleep(POLL);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes what a seed has left in a directory that did not exist before, if that is nothing but its marks.
+fn discard(to: &Path) {
+    let incoming = to.join("incoming");
+    if std::fs::remove_dir(&incoming).is_ok() {
+        for name in ["copy.json", "copy.lock"] {
+            let _ = std::fs::remove_file(to.join(name));
+        }
+    }
+    let _ = std::fs::remove_dir(to);
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}

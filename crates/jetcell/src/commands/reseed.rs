@@ -1,0 +1,162 @@
+//! `jetcell reseed`: brings a copy, or a side that has diverged, back to the active side.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use ese_engine::RecoverySet;
+use jetcell_backup::{BackupOptions, Cancel, Progress};
+use jetcell_copies::{
+    DirectorySource, Reseed, ReseedPlan, SeedOptions, Source, StreamDirectory, seed_stopped,
+};
+use jetcell_report::printable_lines;
+use jetcell_vfs::Vfs;
+use jetcell_workload::units::{ByteSize, human_bytes};
+use serde_json::json;
+
+use crate::commands::backup::{refuse_inside, vfs};
+use crate::commands::copies::explained;
+use crate::commands::recover::files;
+use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "\
+A full reseed copies the databases again; the side in --from must be stopped for that. An incremental one patches only the pages that
+the logs of the two sides changed since they parted; the side in --from may be running. The side in --to must be stopped. Logs of
+a history that is given up are kept in the directory diverged of --to. A reseed that was interrupted is continued by the same command.
+
+Examples:
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --dry-run    says what would be done
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app                            everything
+  jetcell replicate --from /mnt/other/app-copy --to /var/lib/app                         then follows
+
+Exit code: 0 reseeded, 2 could not run.";
+
+/// Brings a copy, or a side that has diverged, back to the active side
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReseedCommand {
+    /// Directory with the logs and databases of the active side; may be repeated
+    #[arg(long, required = true, value_name = "DIR")]
+    from: Vec<PathBuf>,
+    /// Directory of the copy, or of the logs of the old active side
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Patch only the pages that may differ
+    #[arg(long)]
+    incremental: bool,
+    /// Only say how many pages would be patched
+    #[arg(long, requires = "incremental")]
+    dry_run: bool,
+    /// Limit the load on the disks of a full reseed
+    #[arg(long, value_name = "BYTES/S", value_parser = rate, conflicts_with = "incremental")]
+    rate: Option<ByteSize>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ReseedCommand {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        self.reseed().unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn reseed(&self) -> Result<Outcome, Failure> {
+        let vfs = vfs()?;
+        if !self.to.is_dir() {
+            return Err(format!(
+                "{}: there is no such directory; jetcell replicate makes a new copy",
+                self.to.display()
+            )
+            .into());
+        }
+        for from in &self.from {
+            refuse_inside(from, &self.to)?;
+        }
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|error| Failure::from(format!("{}: {error}", path.display())))
+        };
+        let to = absolute(&self.to)?;
+        let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
+        let from = files(&from)?;
+        match self.incremental {
+            true => self.patch(&vfs, &from, &to)?,
+            false => self.seed(&vfs, &from, &to)?,
+        }
+        Ok(Outcome::Good)
+    }
+
+    fn patch(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), Failure> {
+        let reseed = Reseed::plan(vfs, from, to).map_err(explained)?;
+        let plan = reseed.what();
+        if !self.dry_run {
+            let (bar, pace) = TransferProgress::with_cancel("Patching", None, Cancel::default());
+            let bytes = plan.bytes.checked_div(plan.pages).unwrap_or(0);
+            let show = |pages: u64| {
+                if let Some(progress) = &pace.progress {
+                    let done = pages * bytes;
+                    progress(Progress { done, total: plan.bytes, moved: done });
+                }
+            };
+            let mut show = show;
+            let done = reseed.run(&mut show);
+            drop(bar);
+            done.map_err(explained)?;
+        }
+        self.print(json!({
+            "path": self.to, "incremental": true, "dry_run": self.dry_run, "pages": plan.pages, "bytes": plan.bytes,
+            "first_diverged_generation": plan.first_diverged.map(|first| first.0),
+            "commits_given_up": plan.commits_given_up, "continued": plan.continued,
+        }), &self.patch_text(plan));
+        Ok(())
+    }
+
+    fn patch_text(&self, plan: &ReseedPlan) -> String {
+        let would = if self.dry_run { "would be patched" } else { "patched" };
+        let mut lines =
+            vec![format!("{}: {} pages {would}, {}", self.to.display(), plan.pages, human_bytes(plan.bytes))];
+        if let Some(first) = plan.first_diverged {
+            lines.push(format!(
+                "  the histories part in generation {:X} (hexadecimal); {} committed transactions are given up here",
+                first.0, plan.commits_given_up
+            ));
+        }
+        if !self.dry_run {
+            lines.push("  it is a copy now: follow with jetcell replicate".to_string());
+        }
+        lines.join("\n")
+    }
+
+    fn seed(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), Failure> {
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
+        let set = RecoverySet::find(vfs, from).map_err(|error| explained(error.into()))?;
+        let source = DirectorySource::new(StreamDirectory::of_set(vfs, &set).map_err(explained)?);
+        let (bar, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel);
+        let backup = BackupOptions { pace, ..BackupOptions::default() };
+        let seeded = seed_stopped(vfs, from, to, &source, &SeedOptions { backup, again: true });
+        drop(bar);
+        let seeded = seeded.map_err(explained)?;
+        let text = format!(
+            "{}: seeded again with {} from {}\n  follow with jetcell replicate",
+            self.to.display(),
+            human_bytes(seeded.copied_bytes),
+            source.place()
+        );
+        self.print(json!({ "path": self.to, "incremental": false, "bytes": seeded.copied_bytes }), &text);
+        Ok(())
+    }
+
+    fn print(&self, json: serde_json::Value, text: &str) {
+        console::print(&match self.json {
+            true => format!("{json}\n"),
+            false => format!("{}\n", printable_lines(text)),
+        });
+    }
+}

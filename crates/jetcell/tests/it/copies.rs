@@ -1,0 +1,265 @@
+//! `jetcell replicate` and `jetcell copies`, on a small store.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_engine::{
+    ColumnDefinition, ColumnType, CommitMode, CreateOptions, Database, IndexDefinition, Instance,
+    InstanceOptions, PageSize, TableDefinition, Value as Field,
+};
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+/// Opens the instance in a directory; creates its database if there is none.
+pub fn store(directory: &Path) -> (Arc<Instance>, Arc<Database>) {
+    fs::create_dir_all(directory).unwrap();
+    let mut options = InstanceOptions::new(directory).unwrap();
+    (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 64 << 10, 1 << 20);
+    let instance = Instance::open(options).unwrap();
+    let path = directory.join("data.edb");
+    if path.exists() {
+        let database = instance.attach(&path, 64).unwrap();
+        return (instance, database);
+    }
+    let database = instance.create_database(&path, &CreateOptions::default()).unwrap();
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::Long),
+            ColumnDefinition::new("Body", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        ..TableDefinition::default()
+    };
+    let mut session = instance.session();
+    session.begin().unwrap();
+    session.create_table(&database, &definition).unwrap();
+    session.commit(CommitMode::Durable).unwrap();
+    (instance, database)
+}
+
+/// Inserts rows with these numbers, each in a durable transaction.
+pub fn insert(instance: &Arc<Instance>, database: &Arc<Database>, ids: std::ops::Range<i32>) {
+    let mut session = instance.session();
+    let mut table = session.open_table(database, "t").unwrap();
+    let [id, body] = ["Id", "Body"].map(|name| table.column(name).unwrap());
+    for number in ids {
+        session.begin().unwrap();
+        let row = [(id, Field::Long(number)), (body, Field::Binary(vec![number as u8; 2000]))];
+        table.insert(&mut session, &row).unwrap();
+        session.commit(CommitMode::Durable).unwrap();
+    }
+}
+
+/// Opens the store, inserts rows, ends the generation, and shuts down.
+pub fn grow(directory: &Path, ids: std::ops::Range<i32>) {
+    let (instance, database) = store(directory);
+    insert(&instance, &database, ids);
+    instance.core().log().roll().unwrap();
+    drop(database);
+    instance.shutdown().unwrap();
+}
+
+/// Runs the command, which must end with this exit code, and returns what it printed.
+#[track_caller]
+pub fn run(cell: &Cell, code: i32, words: &[&str]) -> String {
+    let output = cell.program(words).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+pub fn json(cell: &Cell, code: i32, words: &[&str]) -> Value {
+    serde_json::from_str(&run(cell, code, &[words, &["--json"]].concat())).unwrap()
+}
+
+const ONCE: [&str; 6] = ["replicate", "--from", "app", "--to", "copy", "--once"];
+
+#[test]
+fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..100);
+    let first = json(&cell, 0, &ONCE);
+    assert_eq!((&first["health"], &first["copy_queue"]), (&"healthy".into(), &0.into()), "{first}");
+    // The instance runs while its copy follows.
+    let (instance, database) = store(&cell.path("app"));
+    insert(&instance, &database, 100..300);
+    let second = json(&cell, 0, &[&ONCE[..], &["--keep-instance=false"]].concat());
+    let copied = |state: &Value| state["copied_generation"].as_u64().unwrap();
+    assert!(copied(&second) > copied(&first) + 5 && second["lag"]["bytes"] == 0, "{second}");
+    let all = json(&cell, 0, &["copies", "app"]);
+    assert_eq!(all["copies"][0]["state"]["id"], second["id"], "{all}");
+    assert_eq!(all["copies"][0]["needs_generation"], copied(&second) + 1, "{all}");
+    let text = run(&cell, 0, &["copies", "copy"]);
+    assert!(text.contains("copy: healthy") && text.contains("queues: copy 0, replay 0"), "{text}");
+    let events = run(&cell, 0, &["events", "copy", "--id", "301"]);
+    assert!(events.lines().count() > 5, "{events}");
+    drop(database);
+    instance.shutdown().unwrap();
+    // Another instance cannot be opened on the copy.
+    assert!(Instance::open(InstanceOptions::new(cell.path("copy")).unwrap()).is_err());
+}
+
+#[test]
+fn bad_input_is_refused_and_nothing_changes() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..20);
+    grow(&cell.path("other"), 0..20);
+    run(&cell, 0, &ONCE);
+    cell.make_dir("letters");
+    cell.write("letters/dear.txt", "x");
+    cell.make_dir("empty");
+    for (words, expected) in [
+        (&["replicate", "--from", "app", "--to", "app"][..], "inside"),
+        (&["replicate", "--from", "app", "--to", "app/copy"], "inside"),
+        (&["replicate", "--from", "nowhere", "--to", "x"], "nowhere"),
+        (&["replicate", "--from", "app", "--to", "letters"], "dear.txt"),
+        (&["replicate", "--from", "letters", "--to", "x"], "no ESE logs"),
+        (&["replicate", "--from", "app", "--to", "x", "--delay", "soon"], "soon"),
+        (&["copies", "letters"], "neither a copy"),
+        (&["copies", "nowhere"], "nowhere"),
+    ] {
+        let text = cell.program_refused(words);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    }
+    // Logs of another history.
+    let words = ["replicate", "--from", "other", "--to", "copy", "--once"];
+    grow(&cell.path("other"), 20..90);
+    let output = cell.program(&words).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && text.lines().count() == 1 && text.contains("-530"), "{text}");
+    let state = json(&cell, 1, &["copies", "copy"]);
+    assert_eq!((&state["health"], &state["unfit"]["reason"]), (&"unfit".into(), &"diverged".into()));
+    // The instance is in use, so that no copy can be seeded.
+    let (instance, database) = store(&cell.path("app"));
+    let output = cell.program(&["replicate", "--from", "app", "--to", "third"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && text.contains("in use"), "{text}");
+    assert!(!cell.path("third").exists());
+    drop(database);
+    instance.shutdown().unwrap();
+}
+
+#[test]
+fn logs_that_were_deleted_in_between_leave_the_copy_unfit() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..20);
+    run(&cell, 0, &ONCE);
+    grow(&cell.path("app"), 20..120);
+    let next = json(&cell, 0, &["copies", "copy"])["copied_generation"].as_u64().unwrap() + 1;
+    fs::remove_file(cell.path(&format!("app/E00{next:08X}.log"))).unwrap();
+    let output = cell.program(&ONCE).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && text.contains("gone") && text.contains("reseed"), "{text}");
+    assert_eq!(json(&cell, 1, &["copies", "copy"])["unfit"]["reason"], "logs_gone");
+}
+
+#[test]
+fn a_switch_over_and_back_loses_nothing() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..50);
+    run(&cell, 0, &ONCE);
+    let (instance, database) = store(&cell.path("app"));
+    insert(&instance, &database, 50..120);
+    let text = cell.program(&["activate", "copy"]).output().unwrap();
+    assert!(text.status.code() == Some(2) && String::from_utf8_lossy(&text.stderr).contains("running"));
+    drop(database);
+    instance.shutdown().unwrap();
+    drop(instance);
+    let done = json(&cell, 0, &["activate", "copy"]);
+    assert_eq!((&done["lost"], &done["stepped_down"]), (&Value::Null, &true.into()), "{done}");
+    assert!(Instance::open(InstanceOptions::new(cell.path("app")).unwrap()).is_err());
+    grow(&cell.path("copy"), 120..200);
+    run(&cell, 0, &["replicate", "--from", "copy", "--to", "app", "--once"]);
+    let behind = json(&cell, 0, &["copies", "app", "--with", "copy"]);
+    assert_eq!(behind["relation"], "behind", "{behind}");
+    run(&cell, 0, &["activate", "app"]);
+    assert_eq!(rows(&cell.path("app")), 200);
+    run(&cell, 0, &["check", "--structure", "app"]);
+}
+
+/// The number of rows.
+fn rows(directory: &Path) -> usize {
+    let (instance, database) = store(directory);
+    let mut session = instance.session();
+    let mut table = session.open_table(&database, "t").unwrap();
+    let (mut found, mut count) = (table.first(&mut session).unwrap(), 0);
+    while found {
+        count += 1;
+        found = table.next(&mut session).unwrap();
+    }
+    drop((table, session, database));
+    instance.shutdown().unwrap();
+    count
+}
+
+#[test]
+fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..50);
+    run(&cell, 0, &ONCE);
+    grow(&cell.path("app"), 50..100);
+    run(&cell, 0, &ONCE);
+    grow(&cell.path("app"), 100..150);
+    // The volume of the instance is gone for a while.
+    fs::rename(cell.path("app"), cell.path("away")).unwrap();
+    let text = cell.program_refused(&["activate", "copy", "--lossy", "six"]);
+    assert!(text.contains("six"), "{text}");
+    let output = cell.program(&["activate", "copy"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2) && text.lines().count() == 1 && text.contains("--lossy"),
+        "{text}"
+    );
+    let done = json(&cell, 1, &["activate", "copy", "--lossy", "any"]);
+    assert!(done["lost"]["first"].as_u64() > Some(0) && done["lost"]["commits"].is_null(), "{done}");
+    assert_eq!(rows(&cell.path("copy")), 100);
+    grow(&cell.path("copy"), 1000..1100);
+    fs::rename(cell.path("away"), cell.path("app")).unwrap();
+    let told = json(&cell, 1, &["copies", "app", "--with", "copy"]);
+    assert_eq!(told["relation"], "other_content", "{told}");
+    assert!(told["commits_only_here"].as_u64() >= Some(50), "{told}");
+    let text = run(&cell, 1, &["copies", "app", "--with", "copy"]);
+    assert!(text.contains("jetcell reseed"), "{text}");
+    let before = cell.listing();
+    let reseed = ["reseed", "--from", "copy", "--to", "app", "--incremental"];
+    let planned = json(&cell, 0, &[&reseed[..], &["--dry-run"]].concat());
+    assert!(cell.listing() == before, "a plan changes nothing");
+    assert!(
+        planned["pages"].as_u64() > Some(20) && planned["commits_given_up"].as_u64() >= Some(50),
+        "{planned}"
+    );
+    assert_eq!(json(&cell, 0, &reseed)["pages"], planned["pages"]);
+    assert!(fs::read_dir(cell.path("app/diverged")).unwrap().count() > 2);
+    run(&cell, 0, &["replicate", "--from", "copy", "--to", "app", "--once"]);
+    // The whole reseed does the same.
+    run(&cell, 0, &["reseed", "--from", "copy", "--to", "app"]);
+    run(&cell, 0, &["replicate", "--from", "copy", "--to", "app", "--once"]);
+    run(&cell, 0, &["activate", "app"]);
+    assert_eq!(rows(&cell.path("app")), 200);
+    run(&cell, 0, &["check", "--structure", "app"]);
+}
+
+#[test]
+fn what_is_no_copy_is_not_activated_or_reseeded() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..20);
+    grow(&cell.path("other"), 0..20);
+    cell.make_dir("empty");
+    for (words, expected) in [
+        (&["activate", "app"][..], "no copy"),
+        (&["activate", "nowhere"], "no copy"),
+        (&["reseed", "--from", "app", "--to", "app"], "inside"),
+        (&["reseed", "--from", "app", "--to", "nowhere"], "replicate makes"),
+        (&["reseed", "--from", "app", "--to", "other"], "another log stream"),
+        (&["reseed", "--from", "app", "--to", "other", "--incremental"], "another stream"),
+        (&["reseed", "--from", "app", "--to", "empty", "--incremental"], "no ESE logs"),
+        (&["reseed", "--from", "app", "--to", "other", "--dry-run"], "--incremental"),
+    ] {
+        let text = cell.program_refused(words);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    }
+}

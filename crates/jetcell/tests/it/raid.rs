@@ -1,0 +1,340 @@
+//! `jetcell raid create`, `status`, `fail`, `replace`, `rebuild`, `scrub`, `grow` and `destroy` as a user calls them.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+const SIZE: &str = "16MiB";
+
+fn run(cell: &Cell, words: &[&str]) -> Output {
+    cell.program(&[&["raid"], words].concat()).output().unwrap()
+}
+
+/// Runs a command that must end with this code, and returns what it prints.
+#[track_caller]
+fn ended(cell: &Cell, code: i32, words: &[&str]) -> String {
+    let output = run(cell, words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn json(cell: &Cell, code: i32, words: &[&str]) -> Value {
+    serde_json::from_str(&ended(cell, code, &[words, &["--json"]].concat())).unwrap()
+}
+
+/// An array of six members with RAID-DP.
+fn created(cell: &Cell) {
+    let words = [
+        "create",
+        "a",
+        "--level",
+        "raid-dp",
+        "--size",
+        SIZE,
+        "--members",
+        "m0",
+        "m1",
+        "m2",
+        "m3",
+        "m4",
+        "m5",
+    ];
+    assert!(ended(cell, 0, &words).starts_with("a: raid-dp, 6 members, "));
+}
+
+#[test]
+fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
+    let cell = Cell::new();
+    created(&cell);
+    let status = json(&cell, 0, &["status", "a"]);
+    assert_eq!(
+        (&status["state"], &status["level"], &status["in_use"]),
+        (&"optimal".into(), &"raid-dp".into(), &false.into())
+    );
+    assert_eq!(status["slots"].as_array().unwrap().len(), 6);
+
+    ended(&cell, 0, &["fail", "a", "m1"]);
+    ended(&cell, 0, &["fail", "a", "3"]);
+    let status = json(&cell, 1, &["status", "a"]);
+    assert_eq!((&status["state"], &status["missing"]), (&"degraded".into(), &2.into()));
+    assert_eq!(status["slots"][1]["state"], "missing");
+    let text = ended(&cell, 1, &["status", "a"]);
+    assert!(text.contains("degraded: 2 of 6 slots have no whole member"), "{text}");
+    let third = String::from_utf8(run(&cell, &["fail", "a", "0"]).stderr).unwrap();
+    assert!(third.contains("3 members are missing or failed, which is more than raid-dp bears"), "{third}");
+
+    let rebuilt = json(&cell, 0, &["replace", "a", "1", "m6", "--size", SIZE]);
+    assert_eq!((&rebuilt["complete"], &rebuilt["state"]), (&true.into(), &"degraded".into()));
+    ended(&cell, 0, &["spare", "a", "m7", "--size", SIZE]);
+    assert_eq!(json(&cell, 1, &["status", "a"])["slots"][3]["state"], "rebuilding");
+    assert_eq!(json(&cell, 0, &["rebuild", "a"])["state"], "optimal");
+    assert_eq!(json(&cell, 0, &["rebuild", "a"])["bytes"], 0);
+    // A member that works is copied.
+    assert!(ended(&cell, 0, &["replace", "a", "m0", "m8", "--size", SIZE]).contains("optimal"));
+    assert_eq!(json(&cell, 0, &["scrub", "a"])["complete"], true);
+
+    let before = json(&cell, 0, &["status", "a"])["bytes"].as_u64().unwrap();
+    let after = json(&cell, 0, &["grow", "a", "m9", "--size", SIZE])["bytes"].as_u64().unwrap();
+    assert_eq!(after, before / 4 * 5);
+    let events = cell.program(&["events", "a"]).output().unwrap();
+    let events = String::from_utf8(events.stdout).unwrap();
+    for what in
+        ["An array was created", "was taken out", "The rebuild is complete", "A scrub verified", "has grown"]
+    {
+        assert!(events.contains(what), "{what}: {events}");
+    }
+    assert!(cell.program_refused(&["raid", "destroy", "a"]).ends_with("add --force if that is intended"));
+    assert!(ended(&cell, 0, &["destroy", "a", "--force"]).contains("7 files are no members any more"));
+    assert!(cell.program_refused(&["raid", "status", "a"]).contains("jetcell raid create makes one"));
+    // The directory and the files can be used again. Those that left the array before its end still have superblocks.
+    ended(&cell, 0, &["create", "a", "--level", "raid5", "--force", "--members", "m0", "m1", "m2"]);
+}
+
+#[test]
+fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
+    let cell = Cell::new();
+    for name in ["m1", "m2", "m3"] {
+        cell.write(name, vec![0; 16 << 20]);
+    }
+    cell.write("longer", vec![0; 17 << 20]);
+    cell.write("short", vec![0; 8192]);
+    cell.write("short2", vec![0; 8192]);
+    cell.write("short3", vec![0; 8192]);
+    let mut data = vec![0; 16 << 20];
+    data[100] = 1;
+    cell.write("data", &data);
+    cell.make_dir("directory");
+    std::os::unix::fs::symlink(cell.path("m1"), cell.path("link")).unwrap();
+    let refused = |level: &str, members: &[&str]| {
+        cell.program_refused(&[&["raid", "create", "a", "--level", level, "--members"], members].concat())
+    };
+    for (level, members, what) in [
+        ("raid5", &["m1", "m2", "longer"][..], "members must have the same size"),
+        ("raid5", &["m1", "m2"], "raid5 does not work with 2 members; it needs 3 to"),
+        ("raid5", &["m1", "m2", "m1"], "m1 is given twice"),
+        ("raid5", &["m1", "m2", "link"], "link is given twice"),
+        ("raid5", &["m1", "m2", "data"], "holds data; creating an array with it destroys that"),
+        ("raid5", &["m1", "m2", "none"], "does not exist; give --size to make files"),
+        ("raid5", &["m1", "m2", "directory"], "is a directory"),
+        ("raid5", &["short", "short2", "short3"], "a member needs at least"),
+        ("raid5", &["m1", "m2", "/dev/zero"], "/dev/zero"),
+        ("raid7", &["m1"], "\"raid7\" is not a level; levels are raid0, mirror"),
+    ] {
+        let text = refused(level, members);
+        assert!(text.contains(what), "{members:?}: {text}");
+    }
+    let lock = RealVfs::new(RealOptions::default()).unwrap().lock(&cell.path("m2")).unwrap();
+    assert!(refused("raid5", &["m1", "m2", "m3"]).contains("m2 is in use by another process"));
+    drop(lock);
+    // Files that were made for a refused array are removed.
+    let words = ["create", "a", "--level", "raid5", "--size", SIZE, "--members", "n1", "n2", "longer"];
+    let text = String::from_utf8(run(&cell, &words).stderr).unwrap();
+    assert!(text.contains("members must have the same size") && !cell.path("n1").exists(), "{text}");
+    let text = cell.program_refused(&["raid", "create", "no/where", "--level", "raid5", "--members", "m1"]);
+    assert!(text.starts_with("no does not exist"), "{text}");
+
+    let created = run(&cell, &["create", "a", "--level", "raid5", "--members", "m1", "m2", "m3"]);
+    assert_eq!(created.status.code(), Some(0));
+    let warning = String::from_utf8(created.stderr).unwrap();
+    assert!(warning.starts_with("Warning: 3 members (") && warning.contains("on one device"), "{warning}");
+    let again = refused("raid5", &["m1", "m2", "m3"]);
+    assert!(again.contains("a is the directory of an array"), "{again}");
+    let text =
+        cell.program_refused(&["raid", "create", "b", "--level", "raid5", "--members", "m1", "m2", "m3"]);
+    assert!(text.contains("m1 holds a member of an array"), "{text}");
+    // Nor may they become members of this array a second time, or other files with data.
+    let text = String::from_utf8(run(&cell, &["replace", "a", "0", "m2"]).stderr).unwrap();
+    assert!(text.contains("m2 is in use") || text.contains("m2 is given twice"), "{text}");
+    for (file, what) in
+        [("data", "holds data"), ("short", "a member needs at least"), ("none", "does not exist")]
+    {
+        let text = String::from_utf8(run(&cell, &["replace", "a", "0", file]).stderr).unwrap();
+        assert!(text.contains(what), "{text}");
+    }
+    let text = String::from_utf8(run(&cell, &["fail", "a", "9"]).stderr).unwrap();
+    assert!(text.contains("9 is neither a member of the array nor a slot (0 to 2)"), "{text}");
+    assert_eq!(std::fs::read(cell.path("data")).unwrap(), data);
+    assert_eq!(json(&cell, 0, &["status", "a"])["state"], "optimal");
+    assert_eq!(json(&cell, 0, &["scrub", "a"])["complete"], true);
+}
+
+#[test]
+fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
+    let cell = Cell::new();
+    created(&cell);
+    let wipe = |name: &str, end: u64| {
+        let file = std::fs::OpenOptions::new().write(true).open(cell.path(name)).unwrap();
+        file.write_all_at(&vec![0xAA; end as usize], 0).unwrap();
+    };
+    // The second superblock is enough.
+    wipe("m0", 4096);
+    assert_eq!(json(&cell, 0, &["status", "a"])["state"], "optimal");
+    wipe("m1", 8 << 20);
+    wipe("m2", 8 << 20);
+    let status = json(&cell, 1, &["status", "a"]);
+    assert_eq!(
+        (&status["missing"], &status["left_out"][0]["why"]),
+        (&2.into(), &"it has no superblock of an array, or both are damaged".into())
+    );
+    wipe("m3", 8 << 20);
+    assert_eq!(json(&cell, 1, &["status", "a"])["state"], "stopped");
+    let output = run(&cell, &["scrub", "a"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("a: 3 members are missing or failed, which is more than raid-dp bears"), "{text}");
+    assert_eq!(json(&cell, 1, &["status", "a"])["state"], "stopped");
+    assert!(ended(&cell, 0, &["destroy", "a", "--force"]).contains("3 files are no members"));
+}
+
+/// A slow rebuild of slot 1 that is under way, and the status of the array meanwhile.
+fn rebuilding(cell: &Cell) -> (Child, Value) {
+    created(cell);
+    ended(cell, 0, &["fail", "a", "m1"]);
+    let slow = ["raid", "replace", "a", "1", "m6", "--size", SIZE, "--rate", "1MB/s"];
+    let mut rebuild = cell.program(&slow).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    loop {
+        let output = run(cell, &["status", "a", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if status["in_use"] == true && status["slots"][1]["state"] == "rebuilding" {
+            return (rebuild, status);
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(60) && rebuild.try_wait().unwrap().is_none(),
+            "{status}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_killed_rebuild_continues_and_an_array_in_use_is_watched_but_not_changed() {
+    let cell = Cell::new();
+    let (rebuild, status) = rebuilding(&cell);
+    assert_eq!(status["shut_down"], false);
+    let text = String::from_utf8(run(&cell, &["scrub", "a"]).stderr).unwrap();
+    assert!(text.contains("a: a process uses the array (its member "), "{text}");
+    let mut watch = cell.program(&["raid", "status", "a", "--watch", "--interval", "100ms", "--json"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(line["array"], "a");
+    }
+    kill(watch);
+    kill(rebuild);
+    assert_eq!(json(&cell, 1, &["status", "a"])["in_use"], false);
+    assert_eq!(json(&cell, 0, &["rebuild", "a"])["state"], "optimal");
+    assert_eq!(json(&cell, 0, &["scrub", "a"])["unrecoverable_rows"], Value::Array(vec![]));
+}
+
+#[test]
+fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
+    let cell = Cell::new();
+    kill(rebuilding(&cell).0);
+    std::fs::rename(cell.path("m4"), cell.path("away")).unwrap();
+    let output = run(&cell, &["rebuild", "a"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.contains("m4: left out: there is no such file"), "{text}");
+    assert!(text.contains("or add --start-degraded"), "{text}");
+    // Nothing was changed: with the member back, all is well.
+    std::fs::rename(cell.path("away"), cell.path("m4")).unwrap();
+    assert_eq!(json(&cell, 0, &["rebuild", "a"])["state"], "optimal");
+}
+
+#[test]
+fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
+    let cell = Cell::with_limits();
+    let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
+    let words = ["create", "a", "--level", "raid-dp", "--size", "64MiB", "--members"];
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    ended(&cell, 0, &[&words[..], &members].concat());
+    let test = |arguments: &[&str]| {
+        let common =
+            ["--config", "wide.toml", "--dir", "array:a", "--size", "32MiB", "--duration", "1s", "--quiet"];
+        let output = cell.jetcell(&[&common[..], arguments].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        stderr
+    };
+    test(&["--output", "first"]);
+    let result = std::fs::read_to_string(cell.path("first/result.json")).unwrap();
+    assert!(result.contains("/a/Jetstress001001.edb") && !cell.path("a/Jetstress001001.edb").exists());
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert!(
+        result["final_database_bytes"].as_u64().unwrap() >= 32 << 20,
+        "{}",
+        result["final_database_bytes"]
+    );
+    ended(&cell, 0, &["fail", "a", "1"]);
+    ended(&cell, 0, &["fail", "a", "m3"]);
+    // Every page is verified before and after the load.
+    assert_eq!(json(&cell, 1, &["status", "a"])["missing"], 2);
+    ended(&cell, 0, &["spare", "a", "s1", "--size", "64MiB"]);
+    let notes = test(&["--output", "second", "--open"]);
+    assert!(notes.contains("members are rebuilt beside the load"), "{notes}");
+    ended(&cell, 0, &["rebuild", "a"]);
+    let scrubbed = json(&cell, 0, &["scrub", "a"]);
+    assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));
+
+    let text = cell.refused(&["--dir", "array:nowhere"]);
+    assert!(text.contains("nowhere: no array has this directory"), "{text}");
+    let text = cell.program_refused(&["test", "recovery", "--dir", "array:a", "--open"]);
+    assert!(text.starts_with("databases on an array cannot be copied"), "{text}");
+}
+
+#[test]
+fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
+    let cell = Cell::new();
+    let example = ended(&cell, 0, &["simulate", "--example-config"]);
+    // A short time, and three of the five layouts.
+    let layouts: Vec<&str> = example.split("[[layouts]]").collect();
+    let chosen = [0, 1, 3, 5].map(|part| layouts[part]).join("[[layouts]]");
+    let short =
+        chosen.replacen("\nseconds = 60", "\nseconds = 10", 1).replacen("seconds = 25", "seconds = 5", 1);
+    cell.write("short.toml", &short);
+    let text = ended(&cell, 0, &["simulate", "--config", "short.toml", "--html", "page.html"]);
+    for what in [
+        "RAID-DP write-anywhere (14+2), rebuilding",
+        "read latency, ms (table 5)",
+        "9.70",
+        "26.51",
+        "Best, Best, Best, Good",
+    ] {
+        assert!(text.contains(what), "{what}: {text}");
+    }
+    let page = std::fs::read_to_string(cell.path("page.html")).unwrap();
+    assert_eq!((page.matches("<svg").count(), page.matches("</html>").count()), (9, 1));
+    let value = json(&cell, 0, &["simulate", "--config", "short.toml"]);
+    assert_eq!(value["target_iops"], 5000.0);
+    let ratio =
+        |layout: usize| value["layouts"][layout]["states"][0]["disk_writes_per_host_write"].as_f64().unwrap();
+    assert!(ratio(2) < 1.0 && (ratio(1) - 3.0).abs() < 0.1 && (ratio(0) - 2.0).abs() < 0.1);
+    assert_eq!(value["published"].as_array().unwrap().len(), 9);
+
+    for (from, to, what) in [
+        ("read_share = 0.5", "read_share = 2", "load.read_share must be between 0 and 1"),
+        ("drive = \"15k-146\"", "drive = \"floppy\"", "there is no drive \"floppy\""),
+        ("level = \"raid6\"", "level = \"raid6\"\nsize = 3", "unknown field"),
+    ] {
+        cell.write("wrong.toml", short.replacen(from, to, 1));
+        let text = cell.program_refused(&["raid", "simulate", "--config", "wrong.toml"]);
+        assert!(text.starts_with("wrong.toml: ") && text.contains(what), "{text}");
+    }
+    let text = cell.program_refused(&["raid", "simulate", "--config", "none.toml"]);
+    assert!(text.starts_with("none.toml: No such file"), "{text}");
+}

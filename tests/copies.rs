@@ -1,0 +1,52 @@
+//! Copies with power cuts, a bad network, switch-overs and failovers: see `system_tests::copies`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use system_tests::copies::{Tally, faults_of, run};
+
+/// Number of histories unless `JETCELL_COPY_HISTORIES` gives another one.
+const HISTORIES: u64 = 900;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+#[test]
+fn copies_lose_nothing_and_equal_their_active_side() {
+    if let Some(seed) = number("JETCELL_SIM_SEED") {
+        println!("seed {seed}: {:?}", run(seed, faults_of(seed)));
+        return;
+    }
+    let histories = number("JETCELL_COPY_HISTORIES").unwrap_or(HISTORIES);
+    let next = AtomicU64::new(0);
+    let total: Mutex<Tally> = Mutex::default();
+    let failed: Mutex<Vec<u64>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while failed.lock().unwrap().len() < 5 && total.lock().unwrap().histories < histories {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    match std::panic::catch_unwind(|| run(seed, faults_of(seed))) {
+                        Ok(tally) => total.lock().unwrap().add(tally),
+                        Err(_) => {
+                            eprintln!(
+                                "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test copies"
+                            );
+                            failed.lock().unwrap().push(seed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (total, failed) = (total.into_inner().unwrap(), failed.into_inner().unwrap());
+    println!("{total:?}");
+    assert!(failed.is_empty(), "failing seeds: {failed:?}");
+    if histories >= HISTORIES {
+        assert!(total.cuts > 2000 && total.in_change > 150, "few cuts come, or few during changes of roles");
+        assert!(total.switched > 400 && total.failed_over > 200, "few copies become active");
+        assert!(total.patched > 200 && total.seeded > 150, "few sides are reseeded");
+        assert!(total.compared > 900 && total.replayed > 15_000, "few pages are compared");
+    }
+}

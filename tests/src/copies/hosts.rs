@@ -1,0 +1,101 @@
+//! Three hosts, each with a simulated disk of its own, as one file system: host 1 is everything below `/1`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use jetcell_vfs::{Clock, CrashOptions, DirectoryLock, File, OpenMode, SimClock, SimVfs, Vfs};
+
+/// Number of hosts.
+pub const HOSTS: usize = 3;
+
+/// The disks of all hosts. A handle follows each host through its power cuts.
+#[derive(Clone)]
+pub struct Hosts {
+    disks: Arc<[Mutex<SimVfs>; HOSTS]>,
+    clock: Arc<SimClock>,
+}
+
+impl Hosts {
+    /// Hosts with empty disks.
+    pub fn new() -> Hosts {
+        Hosts { disks: Arc::new([(); HOSTS].map(|()| Mutex::new(SimVfs::new()))), clock: Arc::default() }
+    }
+
+    /// The directory of the store on a host.
+    pub fn store(host: usize) -> PathBuf {
+        PathBuf::from(format!("/{host}"))
+    }
+
+    /// The disk of a host.
+    pub fn disk(&self, host: usize) -> SimVfs {
+        self.disks[host].lock().expect("no panic").clone()
+    }
+
+    fn of(&self, path: &Path) -> SimVfs {
+        let host = path.iter().nth(1).and_then(|name| name.to_str()?.parse().ok());
+        self.disk(host.filter(|host| *host < HOSTS).unwrap_or(0))
+    }
+
+    /// Whether a host has power.
+    pub fn has_power(&self, host: usize) -> bool {
+        self.disk(host).list(Path::new("/")).is_ok()
+    }
+
+    /// Restarts a host after a power cut, or after its processes were killed.
+    pub fn restart(&self, host: usize, kill: bool, seed: u64) {
+        let mut disk = self.disks[host].lock().expect("no panic");
+        *disk = match kill {
+            true => disk.process_kill(),
+            false => disk.crash(seed, CrashOptions::default()),
+        };
+    }
+}
+
+impl Default for Hosts {
+    fn default() -> Hosts {
+        Hosts::new()
+    }
+}
+
+impl Vfs for Hosts {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        self.of(path).open(path, mode)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.of(path).exists(path)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.of(path).remove(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.of(from).rename(from, to)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.of(directory).sync_directory(directory)
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        self.of(directory).create_directory(directory)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        self.of(directory).list(directory)
+    }
+
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        self.of(path).free_space(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.of(path).lock(path)
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+}

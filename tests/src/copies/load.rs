@@ -1,0 +1,260 @@
+//! The active side of a story: an instance with one table, the work of a client, and what the client may rely on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ese_engine::internals::cache::{Cache, CacheOptions};
+use ese_engine::{
+    ColumnDefinition, CommitMode, CreateOptions, Database, Error, IndexDefinition, Instance, InstanceOptions,
+    Result, Seek, Session, Table, TableDefinition,
+};
+use ese_format::record::{ColumnType, Value};
+use ese_format::{LogPosition, PageSize};
+use jetcell_vfs::Vfs;
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+use super::hosts::Hosts;
+
+/// Page size of the databases.
+pub const SIZE: PageSize = PageSize::KIB_4;
+/// The row with the number of the last transaction.
+const NUMBER: i32 = -1;
+/// Rows of the transaction that does not end.
+const UNFINISHED: i32 = 10_000;
+
+/// Rows: length and byte of the body, by key.
+type Rows = BTreeMap<i32, (usize, u8)>;
+
+/// Every committed state, and which of them the client knows to be durable.
+pub struct Model {
+    /// The state after each transaction; the first one is empty.
+    states: Vec<Rows>,
+    /// Where each transaction was committed.
+    positions: Vec<LogPosition>,
+    /// The last transaction that was acknowledged as durable.
+    pub durable: usize,
+}
+
+impl Model {
+    /// Nothing was committed yet.
+    pub fn new() -> Model {
+        Model { states: vec![Rows::new()], positions: vec![LogPosition::MIN], durable: 0 }
+    }
+
+    /// Transactions that were committed.
+    pub fn commits(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// The last transaction that was committed in front of a generation.
+    pub fn last_before(&self, generation: u32) -> usize {
+        self.positions.iter().rposition(|position| position.generation.0 < generation).unwrap_or(0)
+    }
+
+    /// What an instance has found is the truth from now on.
+    pub fn continue_from(&mut self, number: usize) {
+        self.states.truncate(number + 1);
+        self.positions.truncate(number + 1);
+        self.durable = number;
+    }
+}
+
+impl Default for Model {
+    fn default() -> Model {
+        Model::new()
+    }
+}
+
+/// A running active side.
+pub struct Active {
+    pub instance: Arc<Instance>,
+    pub database: Arc<Database>,
+    session: Session,
+    /// A transaction that does not end: an activation has to roll it back.
+    other: Session,
+}
+
+impl Active {
+    /// Opens the instance on a host, with recovery; creates database and table if they do not exist.
+    pub fn open(hosts: &Hosts, host: usize, seed: u64) -> Result<Active> {
+        let directory = Hosts::store(host);
+        let vfs: Arc<dyn Vfs> = Arc::new(hosts.clone());
+        vfs.create_directory(&directory).map_err(|e| Error::io(&directory, &e))?;
+        let cache = Cache::new(CacheOptions::new(96 * SIZE.bytes(), SIZE, vfs.clock()));
+        let mut options = InstanceOptions::with_cache(vfs.clone(), directory.clone(), cache);
+        (options.threads, options.log_file_size, options.circular) = (false, 64 << 10, true);
+        (options.checkpoint_depth, options.seed) = (96 << 10, Some(seed));
+        let instance = Instance::open(options)?;
+        let path = directory.join("data.edb");
+        let exists = vfs.exists(&path).map_err(|e| Error::io(&path, &e))?;
+        let database = match exists {
+            true => instance.attach(&path, 32)?,
+            false => instance.create_database(&path, &CreateOptions::default())?,
+        };
+        let mut session = instance.session();
+        if !exists {
+            create_table(&mut session, &database)?;
+        }
+        let other = instance.session();
+        Ok(Active { instance, database, session, other })
+    }
+
+    /// One transaction of the client.
+    pub fn commit(&mut self, model: &mut Model, rng: &mut ChaCha8Rng) -> Result<()> {
+        let mut table = self.session.open_table(&self.database, "t")?;
+        let mut rows = model.states.last().cloned().unwrap_or_default();
+        self.session.begin()?;
+        for _ in 0..rng.random_range(1..6) {
+            let key = rng.random_range(0..150);
+            let row = (rng.random_range(1..2500), rng.random());
+            if rows.contains_key(&key) && rng.random_bool(0.4) {
+                seek(&mut table, &mut self.session, key)?;
+                table.delete(&mut self.session)?;
+                rows.remove(&key);
+            } else {
+                put(&mut table, &mut self.session, key, row)?;
+                rows.insert(key, row);
+            }
+        }
+        let number = model.states.len();
+        put(&mut table, &mut self.session, NUMBER, (number, 0))?;
+        let durable = rng.random_bool(0.4);
+        // A commit that returns an error may still be durable.
+        model.states.push(rows);
+        model.positions.push(LogPosition::MAX);
+        let id = self.session.commit(if durable { CommitMode::Durable } else { CommitMode::Lazy })?;
+        model.positions[number] = id.0;
+        if durable {
+            model.durable = number;
+        }
+        Ok(())
+    }
+
+    /// Changes of a transaction that does not end, or a rollback of it.
+    pub fn disturb(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
+        if rng.random_bool(0.2) {
+            return self.end_other();
+        }
+        let mut table = self.other.open_table(&self.database, "t")?;
+        if self.other.level() == 0 {
+            self.other.begin()?;
+        }
+        put(&mut table, &mut self.other, UNFINISHED + rng.random_range(0..20), (rng.random_range(1..2000), 1))
+    }
+
+    fn end_other(&mut self) -> Result<()> {
+        if self.other.level() > 0 { self.other.rollback() } else { Ok(()) }
+    }
+
+    /// Background work.
+    pub fn step(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
+        match rng.random_range(0..6) {
+            0 => drop(self.instance.flush()?),
+            1 => drop(self.instance.checkpoint()?),
+            2 => self.instance.core().log().roll()?,
+            _ => {}
+        }
+        self.instance.step()
+    }
+
+    /// Ends the generation that is being written.
+    pub fn roll(&self) -> Result<()> {
+        self.instance.core().log().roll()?;
+        self.instance.step()
+    }
+
+    /// What the table holds: the number of the last transaction. Fails unless the rows are those of that transaction.
+    pub fn number(&mut self, model: &Model, context: &str) -> usize {
+        let found = rows(&mut self.session, &self.database);
+        let found = found.unwrap_or_else(|error| panic!("{context}: reading: {error}"));
+        let number = found.get(&NUMBER).map_or(0, |(number, _)| *number);
+        let rows: Rows = found.into_iter().filter(|(key, _)| *key != NUMBER).collect();
+        let Some(expected) = model.states.get(number) else {
+            panic!("{context}: transaction {number} of {} is there", model.commits())
+        };
+        assert!(rows == *expected, "{context}: the rows are not those of transaction {number}");
+        number
+    }
+
+    /// Shuts down cleanly.
+    pub fn shut_down(mut self) -> Result<()> {
+        self.end_other()?;
+        let Active { instance, database, session, other } = self;
+        drop((session, other, database));
+        instance.shutdown()
+    }
+}
+
+fn create_table(session: &mut Session, database: &Arc<Database>) -> Result<()> {
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: vec![
+            ColumnDefinition::new("key", ColumnType::Long),
+            ColumnDefinition::new("number", ColumnType::Long),
+            ColumnDefinition::new("body", ColumnType::LongBinary),
+        ],
+        indexes: vec![
+            IndexDefinition::new("by key", &["key"]).primary(),
+            IndexDefinition::new("by number", &["number"]),
+        ],
+        ..TableDefinition::default()
+    };
+    session.begin()?;
+    session.create_table(database, &definition)?;
+    session.commit(CommitMode::Durable).map(|_| ())
+}
+
+fn seek(table: &mut Table, session: &mut Session, key: i32) -> Result<bool> {
+    table.seek(session, &[Value::Long(key)], Seek::Equal)
+}
+
+/// A row; that with the number has no body.
+fn put(table: &mut Table, session: &mut Session, key: i32, (len, byte): (usize, u8)) -> Result<()> {
+    let [id, number, body] = ["key", "number", "body"].map(|name| table.column(name).expect("it has it"));
+    let bytes = if key == NUMBER { Vec::new() } else { vec![byte; len] };
+    let values = [(number, Value::Long(len as i32)), (body, Value::Binary(bytes))];
+    match seek(table, session, key)? {
+        true => table.replace(session, &values),
+        false => table.insert(session, &[&[(id, Value::Long(key))][..], &values].concat()),
+    }
+}
+
+fn rows(session: &mut Session, database: &Arc<Database>) -> Result<Rows> {
+    let mut table = session.open_table(database, "t")?;
+    let [id, number, body] = ["key", "number", "body"].map(|name| table.column(name).expect("it has it"));
+    let mut rows = Rows::new();
+    let mut found = table.first(session)?;
+    while found {
+        let Value::Long(key) = table.get(session, id)? else { return Err(Error::RecordNotFound) };
+        let Value::Long(len) = table.get(session, number)? else { return Err(Error::RecordNotFound) };
+        let bytes = if let Value::Binary(bytes) = table.get(session, body)? { bytes } else { Vec::new() };
+        let byte = bytes.first().copied().unwrap_or(0);
+        let whole = key == NUMBER || bytes.len() == len as usize && bytes.iter().all(|b| *b == byte);
+        if !whole {
+            return Err(Error::Usage(format!("row {key} is there in part")));
+        }
+        rows.insert(key, (len as usize, byte));
+        found = table.next(session)?;
+    }
+    Ok(rows)
+}
+
+/// The pages of a database without what may differ between the sides: the two headers; of each page the checksum and the type of
+/// its last write; zeros at the end of the file.
+pub fn pages(hosts: &Hosts, host: usize) -> Vec<Vec<u8>> {
+    let path = Hosts::store(host).join("data.edb");
+    let mut bytes = hosts.disk(host).contents(Path::new(&path)).expect("the database is there");
+    bytes.drain(..2 * SIZE.bytes());
+    let mut pages: Vec<_> = bytes.chunks(SIZE.bytes()).map(<[u8]>::to_vec).collect();
+    for page in &mut pages {
+        page[..8].fill(0);
+        page[37] &= 0x7F;
+        page[38] &= !1;
+    }
+    while pages.last().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
+        pages.pop();
+    }
+    pages
+}

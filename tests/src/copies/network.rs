@@ -1,0 +1,209 @@
+//! The way from a copy to its active side: it loses, delays, repeats, reorders and damages answers, and is cut.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use ese_engine::CopyRegistration;
+use ese_format::Generation;
+use jetcell_copies::{
+    CopyError, DirectorySource, Handover, LogEnd, Offer, Phase, Result, Source, StreamDirectory,
+};
+use jetcell_vfs::{IoBuffer, Vfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::hosts::Hosts;
+
+/// How bad the network is. Shared by all ways.
+pub struct Network {
+    rng: ChaCha8Rng,
+    /// Answers are lost, old or damaged.
+    pub bad: bool,
+    /// No answer comes from these hosts.
+    pub cut: [bool; super::hosts::HOSTS],
+    /// What was answered before.
+    offers: Vec<(usize, Offer)>,
+    logs: Vec<Vec<u8>>,
+    registrations: Vec<CopyRegistration>,
+}
+
+/// A handle to the network.
+pub type SharedNetwork = Arc<Mutex<Network>>;
+
+impl Network {
+    /// A network that is good.
+    pub fn new(seed: u64) -> SharedNetwork {
+        Arc::new(Mutex::new(Network {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            bad: false,
+            cut: Default::default(),
+            offers: Vec::new(),
+            logs: Vec::new(),
+            registrations: Vec::new(),
+        }))
+    }
+
+    /// Heals everything.
+    pub fn heal(&mut self) {
+        (self.bad, self.cut) = (false, Default::default());
+    }
+
+    fn happens(&mut self, chance: f64) -> bool {
+        self.bad && self.rng.random_bool(chance)
+    }
+
+    fn any<T: Clone>(rng: &mut ChaCha8Rng, old: &[T]) -> Option<T> {
+        (!old.is_empty()).then(|| old[rng.random_range(0..old.len())].clone())
+    }
+}
+
+/// The active side on a host, over the network.
+pub struct RemoteSource {
+    hosts: Hosts,
+    network: SharedNetwork,
+    host: usize,
+}
+
+fn buffer(bytes: &[u8]) -> IoBuffer {
+    let mut buffer = IoBuffer::zeroed(bytes.len());
+    buffer.copy_from_slice(bytes);
+    buffer
+}
+
+fn lost(host: usize) -> CopyError {
+    CopyError::Unreachable { active: format!("/{host}"), what: "no answer".to_string() }
+}
+
+impl RemoteSource {
+    /// The active side on a host.
+    pub fn new(hosts: &Hosts, network: &SharedNetwork, host: usize) -> RemoteSource {
+        RemoteSource { hosts: hosts.clone(), network: network.clone(), host }
+    }
+
+    fn directory(&self) -> DirectorySource {
+        let vfs: Arc<dyn Vfs> = Arc::new(self.hosts.clone());
+        DirectorySource::new(StreamDirectory::new(&vfs, &Hosts::store(self.host), "E00", Default::default()))
+    }
+
+    /// Whether the request gets there.
+    fn asks(&self) -> Result<()> {
+        let mut network = self.network.lock().expect("no panic");
+        if network.cut[self.host] || network.happens(0.1) { Err(lost(self.host)) } else { Ok(()) }
+    }
+
+    /// The answer, unless it is lost on the way.
+    fn answers<T>(&self, answer: Result<T>) -> Result<T> {
+        let is_lost = self.network.lock().expect("no panic").happens(0.1);
+        if is_lost { Err(lost(self.host)) } else { answer }
+    }
+}
+
+impl Source for RemoteSource {
+    fn place(&self) -> String {
+        Hosts::store(self.host).display().to_string()
+    }
+
+    fn offer(&self) -> Result<Offer> {
+        self.asks()?;
+        let offer = self.directory().offer()?;
+        let mut network = self.network.lock().expect("no panic");
+        network.offers.push((self.host, offer));
+        let again = network.happens(0.15);
+        let Network { rng, offers, .. } = &mut *network;
+        let old = again.then(|| Network::any(rng, offers)).flatten();
+        // An answer belongs to a request to the same host.
+        let old = old.filter(|(host, _)| *host == self.host);
+        drop(network);
+        self.answers(Ok(old.map_or(offer, |(_, old)| old)))
+    }
+
+    fn log(&self, generation: Generation) -> Result<Option<IoBuffer>> {
+        self.asks()?;
+        let Some(mut bytes) = self.directory().log(generation)? else { return self.answers(Ok(None)) };
+        let mut network = self.network.lock().expect("no panic");
+        if network.logs.len() < 8 {
+            network.logs.push(bytes.to_vec());
+        }
+        if network.happens(0.06) {
+            let Network { rng, logs, .. } = &mut *network;
+            // An answer to an earlier request.
+            if let Some(old) = Network::any(rng, logs) {
+                bytes = buffer(&old);
+            }
+        } else if network.happens(0.06) {
+            let at = network.rng.random_range(0..bytes.len());
+            bytes[at] ^= 0x5a;
+        } else if network.happens(0.03) {
+            let keep = network.rng.random_range(0..bytes.len() / 4096) * 4096;
+            bytes = buffer(&bytes[..keep]);
+        }
+        drop(network);
+        self.answers(Ok(Some(bytes)))
+    }
+
+    fn register(&self, registration: &CopyRegistration) -> Result<()> {
+        self.asks()?;
+        let old = {
+            let mut network = self.network.lock().expect("no panic");
+            network.registrations.push(registration.clone());
+            let again = network.happens(0.1);
+            let Network { rng, registrations, .. } = &mut *network;
+            again.then(|| Network::any(rng, registrations)).flatten()
+        };
+        // An earlier message arrives late.
+        if let Some(old) = old.filter(|old| old.id == registration.id && old.stream == registration.stream) {
+            self.directory().register(&old)?;
+        }
+        let done = self.directory().register(registration);
+        self.answers(done)
+    }
+
+    fn unregister(&self, id: &str) -> Result<()> {
+        self.asks()?;
+        let done = self.directory().unregister(id);
+        self.answers(done)
+    }
+
+    fn hand_over(&self, successor: &str) -> Result<Box<dyn Handover>> {
+        self.asks()?;
+        let inner = self.directory().hand_over(successor)?;
+        let (network, host) = (self.network.clone(), self.host);
+        self.answers(Ok(Box::new(RemoteHandover { inner, network, host })))
+    }
+}
+
+struct RemoteHandover {
+    inner: Box<dyn Handover>,
+    network: SharedNetwork,
+    host: usize,
+}
+
+impl RemoteHandover {
+    fn passes(&self) -> Result<()> {
+        let mut network = self.network.lock().expect("no panic");
+        if network.cut[self.host] || network.happens(0.1) { Err(lost(self.host)) } else { Ok(()) }
+    }
+}
+
+impl Handover for RemoteHandover {
+    fn logs(&self) -> &BTreeMap<Generation, PathBuf> {
+        self.inner.logs()
+    }
+
+    fn log(&self, generation: Generation) -> Result<IoBuffer> {
+        self.passes()?;
+        self.inner.log(generation)
+    }
+
+    fn copies(&self) -> Result<Vec<CopyRegistration>> {
+        self.passes()?;
+        self.inner.copies()
+    }
+
+    fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: Phase) -> Result<()> {
+        self.passes()?;
+        self.inner.step_down(successor, end, phase)?;
+        self.passes()
+    }
+}

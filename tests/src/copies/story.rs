@@ -1,0 +1,555 @@
+//! The story of one seed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ese_engine::RecoverySet;
+use jetcell_backup::BackupOptions;
+use jetcell_copies::{
+    Activated, CopyError, CopyState, DirectorySource, LossLimit, Phase, ReplayOptions, Replication, Reseed,
+    Result, SeedOptions, StreamDirectory, UnfitReason, activate, seed_running, seed_stopped,
+};
+use jetcell_vfs::Vfs;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::hosts::{HOSTS, Hosts};
+use super::load::{Active, Model, pages};
+use super::network::{Network, RemoteSource, SharedNetwork};
+use super::tally::{Faults, Tally};
+
+/// Steps in which queues must drain when nothing is bad.
+const DRAINED_IN: usize = 60;
+/// Rounds between two comparisons of all sides.
+const ROUNDS: usize = 14;
+/// Comparisons of a story.
+const CHAPTERS: usize = 3;
+
+struct Story {
+    rng: ChaCha8Rng,
+    hosts: Hosts,
+    vfs: Arc<dyn Vfs>,
+    network: SharedNetwork,
+    faults: Faults,
+    active: usize,
+    instance: Option<Active>,
+    copies: [Option<Replication>; HOSTS],
+    /// Copies that were found to have the history of this active side.
+    confirmed: [bool; HOSTS],
+    model: Model,
+    tally: Tally,
+    context: String,
+}
+
+/// Runs one seed; panics when something was lost, damaged, or does not go on.
+pub fn run(seed: u64, faults: Faults) -> Tally {
+    let hosts = Hosts::new();
+    let mut story = Story {
+        rng: ChaCha8Rng::seed_from_u64(seed),
+        vfs: Arc::new(hosts.clone()),
+        network: Network::new(seed),
+        hosts,
+        faults,
+        active: 0,
+        instance: None,
+        copies: [None, None, None],
+        confirmed: [false; HOSTS],
+        model: Model::new(),
+        tally: Tally::default(),
+        context: format!("seed {seed}, {faults:?}"),
+    };
+    story.begin();
+    for chapter in 0..CHAPTERS {
+        story.context = format!("seed {seed}, {faults:?}, chapter {chapter}");
+        for _ in 0..ROUNDS {
+            story.round();
+        }
+        story.compare_all();
+        story.tally.histories += 1;
+    }
+    story.tally.commits += story.model.commits() as u64;
+    story.tally
+}
+
+impl Story {
+    /// Tells what happens, if one seed is replayed.
+    fn tell(&self, what: impl FnOnce() -> String) {
+        if std::env::var_os("JETCELL_SIM_SEED").is_some() {
+            eprintln!("{}: {}", self.context, what());
+        }
+    }
+
+    fn fail(&self, what: &str, error: impl std::fmt::Display) -> ! {
+        panic!("{}: {what}: {error}", self.context)
+    }
+
+    fn source(&self) -> RemoteSource {
+        RemoteSource::new(&self.hosts, &self.network, self.active)
+    }
+
+    fn files(&self, host: usize) -> Vec<PathBuf> {
+        self.vfs.list(&Hosts::store(host)).unwrap_or_default()
+    }
+
+    fn replay_options(&mut self) -> ReplayOptions {
+        ReplayOptions {
+            keep_instance: self.rng.random_bool(0.6),
+            cache_bytes: 1 << 20,
+            checkpoint_depth: 96 << 10,
+            threads: false,
+            ..ReplayOptions::default()
+        }
+    }
+
+    fn seed_options(again: bool) -> SeedOptions {
+        let backup = BackupOptions { threads: false, save_bytes: 1, ..BackupOptions::default() };
+        SeedOptions { backup, again }
+    }
+
+    /// The active side, some transactions, and two copies: one of the running instance, one of its files.
+    fn begin(&mut self) {
+        let seed = self.rng.random();
+        let mut active =
+            Active::open(&self.hosts, 0, seed).unwrap_or_else(|error| self.fail("opening", error));
+        for _ in 0..4 {
+            active.commit(&mut self.model, &mut self.rng).unwrap_or_else(|error| self.fail("commit", error));
+        }
+        let (options, source) = (Story::seed_options(false), self.source());
+        seed_running(&self.vfs, &active.instance, &Hosts::store(1), &source, &options)
+            .unwrap_or_else(|error| self.fail("seeding", error));
+        active.shut_down().unwrap_or_else(|error| self.fail("shutdown", error));
+        seed_stopped(&self.vfs, &self.files(0), &Hosts::store(2), &source, &options)
+            .unwrap_or_else(|error| self.fail("seeding", error));
+        self.model.durable = self.model.commits();
+    }
+
+    fn copies(&self) -> impl Iterator<Item = usize> + use<> {
+        let active = self.active;
+        (0..HOSTS).filter(move |host| *host != active)
+    }
+
+    fn round(&mut self) {
+        {
+            let mut network = self.network.lock().expect("no panic");
+            network.bad = self.rng.random_bool(0.5);
+            for host in 0..HOSTS {
+                network.cut[host] = self.rng.random_bool(0.1);
+            }
+        }
+        if self.rng.random_bool(0.25) {
+            let host = self.rng.random_range(0..HOSTS);
+            let disk = self.hosts.disk(host);
+            let limit = 1 << self.rng.random_range(0..9);
+            disk.stop_after(disk.operations() + self.rng.random_range(0..limit) + 1);
+        }
+        self.vfs.clock().sleep(std::time::Duration::from_millis(50));
+        self.work();
+        for host in self.copies() {
+            for _ in 0..self.rng.random_range(0..3) {
+                self.follow(host);
+            }
+        }
+        match self.rng.random_range(0..14) {
+            0 => self.switch_over(),
+            1 => self.fail_over(),
+            _ => {}
+        }
+        self.restart_dead();
+    }
+
+    /// The client works, if the active side runs or can be started.
+    fn work(&mut self) {
+        if self.start().is_none() {
+            return;
+        }
+        let Some(mut active) = self.instance.take() else { return };
+        let steps = self.rng.random_range(1..8);
+        let worked = (0..steps).try_for_each(|_| {
+            active.commit(&mut self.model, &mut self.rng)?;
+            if self.rng.random_bool(0.3) {
+                active.disturb(&mut self.rng)?;
+            }
+            active.step(&mut self.rng)
+        });
+        match worked {
+            Ok(()) => self.instance = Some(active),
+            Err(error) if self.hosts.has_power(self.active) => self.fail("work", error),
+            Err(_) => drop(active),
+        }
+    }
+
+    /// Starts the active side, and compares what it finds with what was promised.
+    fn start(&mut self) -> Option<()> {
+        if self.instance.is_none() {
+            let seed = self.rng.random();
+            let opened = Active::open(&self.hosts, self.active, seed);
+            let mut active = match opened {
+                Ok(active) => active,
+                Err(_) if !self.hosts.has_power(self.active) => return None,
+                Err(error) => self.fail("starting", error),
+            };
+            if self.hosts.has_power(self.active) {
+                let number = active.number(&self.model, &self.context);
+                self.tell(|| {
+                    format!(
+                        "host {} starts with transaction {number}, durable {}",
+                        self.active, self.model.durable
+                    )
+                });
+                self.check_durable(number);
+                self.model.continue_from(number);
+            }
+            self.instance = Some(active);
+        }
+        Some(())
+    }
+
+    fn check_durable(&self, number: usize) {
+        let durable = self.model.durable;
+        assert!(number >= durable, "{}: durable transactions {number} to {durable} are lost", self.context);
+    }
+
+    /// The power is on again, and processes that died with it are gone.
+    fn restart_dead(&mut self) {
+        for host in 0..HOSTS {
+            let kill = self.rng.random_bool(0.04);
+            if !kill && self.hosts.has_power(host) {
+                continue;
+            }
+            self.restart(host, kill);
+        }
+    }
+
+    fn restart(&mut self, host: usize, kill: bool) {
+        self.tally.cuts += 1;
+        self.tell(|| format!("host {host} restarts, kill {kill}"));
+        if host == self.active {
+            self.instance = None;
+        }
+        self.copies[host] = None;
+        let seed = self.rng.random();
+        self.hosts.restart(host, kill, seed);
+    }
+
+    /// One step of a copy.
+    fn follow(&mut self, host: usize) {
+        if self.copies[host].is_none() {
+            let (source, options) = (Box::new(self.source()), self.replay_options());
+            match Replication::open(&self.vfs, &Hosts::store(host), source, options) {
+                Ok(copy) => self.copies[host] = Some(copy),
+                Err(_) if !self.hosts.has_power(host) => return,
+                Err(CopyError::Refused(_)) => return self.reseed(host),
+                Err(error) => self.fail("a copy cannot be opened", error),
+            }
+        }
+        let Some(copy) = &mut self.copies[host] else { return };
+        match copy.step() {
+            Ok(report) => {
+                self.confirmed[host] |= copy.is_confirmed();
+                let state = copy.state();
+                let told = format!(
+                    "host {host}: {} copied, {} replayed, next {:X}, {:?}",
+                    report.copied, report.replayed, state.next, state.end
+                );
+                if std::env::var_os("JETCELL_SIM_SEED").is_some() && !report.is_idle() {
+                    eprintln!("{}: {told}", self.context);
+                }
+                self.tally.replayed += u64::from(report.replayed);
+                self.tally.waited += u64::from(report.waiting.is_some());
+            }
+            Err(_) if !self.hosts.has_power(host) => self.copies[host] = None,
+            Err(CopyError::Refused(_)) => {
+                self.copies[host] = None;
+                self.reseed(host);
+            }
+            Err(error) => self.fail("a copy cannot follow", error),
+        }
+    }
+
+    /// Why the copy on a host does not follow.
+    fn unfit(&self, host: usize) -> Option<(UnfitReason, String)> {
+        match CopyState::read(&*self.vfs, &Hosts::store(host)) {
+            Ok(Some(CopyState { phase: Phase::Unfit { reason, what }, .. })) => Some((reason, what)),
+            _ => None,
+        }
+    }
+
+    /// Reseeds a copy that cannot follow: by pages if that is possible, or as a whole.
+    fn reseed(&mut self, host: usize) {
+        self.tell(|| format!("host {host} needs a reseed: {:?}", self.unfit(host)));
+        if let Some((reason, what)) = self.unfit(host) {
+            let expected = matches!(
+                reason,
+                UnfitReason::BadLog | UnfitReason::LogsGone | UnfitReason::Diverged | UnfitReason::Reseeding
+            );
+            assert!(expected, "{}: host {host}: {what}", self.context);
+        }
+        if self.rng.random_bool(0.7) {
+            match Reseed::plan(&self.vfs, &self.files(self.active), &Hosts::store(host))
+                .and_then(|reseed| reseed.run(&mut |_| ()))
+            {
+                Ok(_) => {
+                    self.tell(|| format!("host {host} was patched"));
+                    self.tally.patched += 1;
+                    return;
+                }
+                Err(_) if !self.hosts.has_power(host) => {
+                    self.tally.in_change += 1;
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+        let options = Story::seed_options(true);
+        let (vfs, to, source) = (self.vfs.clone(), Hosts::store(host), self.source());
+        let seeded = match &self.instance {
+            Some(active) => seed_running(&vfs, &active.instance, &to, &source, &options),
+            None => seed_stopped(&vfs, &self.files(self.active), &to, &source, &options),
+        };
+        match seeded {
+            Ok(seeded) => {
+                self.tell(|| format!("host {host} was seeded: next {:X}", seeded.state.next));
+                self.tally.seeded += 1;
+            }
+            Err(_) if !self.hosts.has_power(host) || !self.hosts.has_power(self.active) => {
+                self.tally.in_change += 1;
+            }
+            Err(error) if error.is_passing() => self.tell(|| format!("host {host} is not seeded: {error}")),
+            Err(error) => self.fail("a full reseed", error),
+        }
+    }
+
+    fn activate(&mut self, host: usize, limit: LossLimit) -> Result<Activated> {
+        self.copies[host] = None;
+        let (source, options) = (Box::new(self.source()), self.replay_options());
+        activate(&self.vfs, &Hosts::store(host), source, limit, &options)
+    }
+
+    /// The active side is stopped, or killed, and a copy takes over without loss.
+    fn switch_over(&mut self) {
+        match self.instance.take() {
+            Some(active) if self.rng.random_bool(0.6) => {
+                let stopped = active.shut_down();
+                if self.hosts.has_power(self.active) {
+                    stopped.unwrap_or_else(|error| self.fail("shutdown", error));
+                    self.model.durable = self.model.commits();
+                }
+            }
+            // It is killed.
+            other => drop(other),
+        }
+        if !self.hosts.has_power(self.active) {
+            return;
+        }
+        let host = self.copies().nth(self.rng.random_range(0..2)).unwrap_or(0);
+        for _ in 0..6 {
+            match self.activate(host, LossLimit::Nothing) {
+                Ok(result) => {
+                    assert!(result.lost.is_none() && result.stepped_down, "{}: {result:?}", self.context);
+                    self.tally.switched += 1;
+                    return self.took_over(host);
+                }
+                Err(_) if !self.hosts.has_power(host) => {
+                    self.tally.in_change += 1;
+                    self.restart(host, false);
+                }
+                Err(_) if !self.hosts.has_power(self.active) => {
+                    self.tally.in_change += 1;
+                    let active = self.active;
+                    self.restart(active, false);
+                }
+                Err(_) => {}
+            }
+        }
+        self.end_activation(host);
+    }
+
+    /// An activation that did not end: it ends with a good network, unless the old active side still has its role.
+    fn end_activation(&mut self, host: usize) {
+        let begun = matches!(
+            CopyState::read(&*self.vfs, &Hosts::store(host)),
+            Ok(Some(CopyState { phase: Phase::Activating { .. }, .. }))
+        );
+        let has_role = self.vfs.exists(&Hosts::store(self.active).join("E00.log")).unwrap_or(false);
+        if !begun && has_role {
+            return;
+        }
+        self.network.lock().expect("no panic").heal();
+        for host in 0..HOSTS {
+            self.hosts.disk(host).stop_after(u64::MAX);
+            if !self.hosts.has_power(host) {
+                self.restart(host, false);
+            }
+        }
+        match self.activate(host, LossLimit::Nothing) {
+            Ok(result) => {
+                assert!(result.lost.is_none(), "{}: {result:?}", self.context);
+                self.tally.switched += 1;
+                self.took_over(host);
+            }
+            Err(error) if !has_role => self.fail("an activation does not end", error),
+            Err(_) => {}
+        }
+    }
+
+    /// A copy is active now; nothing was lost.
+    fn took_over(&mut self, host: usize) {
+        self.tell(|| format!("host {host} took over from {}", self.active));
+        let old = self.active;
+        self.active = host;
+        self.copies = [None, None, None];
+        self.confirmed = [false; HOSTS];
+        if self.hosts.has_power(old) {
+            let set = RecoverySet::find(&self.vfs, &self.files(old));
+            assert!(set.is_err() || !self.opens(old), "{}: there are two active sides", self.context);
+        }
+        let _ = self.start();
+    }
+
+    /// Whether an instance can be opened on a host.
+    fn opens(&self, host: usize) -> bool {
+        Active::open(&self.hosts, host, 7).is_ok()
+    }
+
+    /// The active side is away, and a copy takes over with what it has.
+    fn fail_over(&mut self) {
+        self.instance = None;
+        let (old, host) = (self.active, self.copies().nth(self.rng.random_range(0..2)).unwrap_or(0));
+        if !self.confirmed[host] {
+            // What it has may be of a history that was left: the model knows nothing of that.
+            return;
+        }
+        let unreachable = self.rng.random_bool(0.7);
+        self.network.lock().expect("no panic").cut[old] = unreachable;
+        let limit = match self.rng.random_range(0..3) {
+            0 => LossLimit::Generations(self.rng.random_range(0..13)),
+            _ => LossLimit::Any,
+        };
+        let result = match self.activate(host, limit) {
+            Ok(result) => result,
+            Err(_) => return self.end_fail_over(host),
+        };
+        self.failed_over(old, host, &result, limit);
+    }
+
+    /// A failover that was refused, or interrupted: it ends, or the old active side keeps its role.
+    fn end_fail_over(&mut self, host: usize) {
+        if !self.hosts.has_power(host) {
+            self.tally.in_change += 1;
+            self.restart(host, false);
+        }
+        let begun = match CopyState::read(&*self.vfs, &Hosts::store(host)) {
+            Ok(state) => state.is_none_or(|state| matches!(state.phase, Phase::Activating { .. })),
+            Err(_) => false,
+        };
+        if !begun {
+            return self.end_activation(host);
+        }
+        self.hosts.disk(host).stop_after(u64::MAX);
+        let old = self.active;
+        self.network.lock().expect("no panic").heal();
+        match self.activate(host, LossLimit::Any) {
+            Ok(result) => self.failed_over(old, host, &result, LossLimit::Any),
+            Err(error) => self.fail("a failover does not end", error),
+        }
+    }
+
+    fn failed_over(&mut self, old: usize, host: usize, result: &Activated, limit: LossLimit) {
+        let Some(lost) = result.lost else {
+            self.tally.switched += 1;
+            return self.took_over(host);
+        };
+        if let LossLimit::Generations(most) = limit {
+            assert!(lost.last_known - lost.first <= most, "{}: {lost:?}, limit {most}", self.context);
+        }
+        self.tally.failed_over += 1;
+        self.tell(|| format!("host {host} took over from {old} with loss: {result:?}"));
+        self.active = host;
+        self.copies = [None, None, None];
+        self.confirmed = [false; HOSTS];
+        let must = self.model.last_before(lost.first);
+        let before = self.model.durable;
+        self.model.durable = must.min(before);
+        if self.hosts.has_power(host) {
+            let _ = self.start();
+        }
+        if self.instance.is_some() {
+            self.tally.lost_commits += before.saturating_sub(self.model.commits()) as u64;
+        }
+        // The old side is not started before it was reseeded.
+        if self.hosts.has_power(old) && !result.stepped_down {
+            self.reseed(old);
+        }
+    }
+
+    /// Everything is closed and replayed; then the pages are equal.
+    fn compare_all(&mut self) {
+        if self.faults == Faults::Bounded {
+            self.network.lock().expect("no panic").heal();
+        }
+        for host in 0..HOSTS {
+            self.hosts.disk(host).stop_after(u64::MAX);
+            if !self.hosts.has_power(host) {
+                self.restart(host, false);
+            }
+        }
+        if self.start().is_none() {
+            self.fail("starting", "the power is on");
+        }
+        let ended =
+            self.instance.take().map_or(Ok(()), |active| active.roll().and_then(|()| active.shut_down()));
+        ended.unwrap_or_else(|error| self.fail("shutdown", error));
+        self.model.durable = self.model.commits();
+        // A generation that only ends the instance.
+        let seed = self.rng.random();
+        let closed = Active::open(&self.hosts, self.active, seed)
+            .and_then(|active| active.roll().and_then(|()| active.shut_down()));
+        closed.unwrap_or_else(|error| self.fail("closing", error));
+        for host in self.copies() {
+            if self.drain(host) {
+                let (theirs, ours) = (pages(&self.hosts, self.active), pages(&self.hosts, host));
+                assert!(theirs == ours, "{}: host {host}: {}", self.context, difference(&theirs, &ours));
+                self.tally.compared += 1;
+            }
+        }
+    }
+
+    /// Follows until nothing is left. With a good network, that must come soon.
+    fn drain(&mut self, host: usize) -> bool {
+        for _ in 0..DRAINED_IN {
+            self.follow(host);
+            let Some(copy) = &self.copies[host] else { continue };
+            let state = copy.state();
+            let logs = DirectorySource::new(StreamDirectory::new(
+                &self.vfs,
+                &Hosts::store(self.active),
+                "E00",
+                Default::default(),
+            ));
+            let closed = jetcell_copies::Source::offer(&logs).map_or(0, |offer| offer.closed.0);
+            if copy.is_confirmed()
+                && state.next > closed
+                && state.replay_queue() == 0
+                && state.phase == Phase::Following
+            {
+                let copy = self.copies[host].take();
+                let stopped = copy.map(Replication::stop).transpose();
+                if let Err(error) = stopped {
+                    self.fail("stopping a copy", error);
+                }
+                return true;
+            }
+        }
+        if self.faults == Faults::Bounded {
+            let state = CopyState::read(&*self.vfs, &Hosts::store(host));
+            panic!("{}: the queues of host {host} do not drain: {state:?}", self.context);
+        }
+        false
+    }
+}
+
+/// The pages that differ.
+fn difference(theirs: &[Vec<u8>], ours: &[Vec<u8>]) -> String {
+    let numbers = theirs.iter().zip(ours).enumerate().filter(|(_, (a, b))| a != b).map(|(at, _)| at + 1);
+    format!("{} and {} pages; different: {:?}", theirs.len(), ours.len(), numbers.collect::<Vec<_>>())
+}

@@ -1,0 +1,57 @@
+//! What happened in a story.
+
+/// Which faults there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faults {
+    /// They end, and then the queues must drain: liveness.
+    Bounded,
+    /// They go on until the end: only safety is asked.
+    Unbounded,
+}
+
+/// Counts of the events of a seed.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
+    /// Chapters: histories from one comparison of all sides to the next.
+    pub histories: u64,
+    /// Transactions committed.
+    pub commits: u64,
+    /// Power cuts and kills.
+    pub cuts: u64,
+    /// Of these, during an activation or a reseed.
+    pub in_change: u64,
+    /// Logs that were replayed.
+    pub replayed: u64,
+    /// Activations without loss.
+    pub switched: u64,
+    /// Failovers with loss.
+    pub failed_over: u64,
+    /// Commits that these lost.
+    pub lost_commits: u64,
+    /// Incremental reseeds.
+    pub patched: u64,
+    /// Full reseeds.
+    pub seeded: u64,
+    /// Sides whose pages were compared with those of the active side.
+    pub compared: u64,
+    /// Steps of a copy that failed for a while.
+    pub waited: u64,
+}
+
+impl Tally {
+    /// Adds the counts of another seed.
+    pub fn add(&mut self, other: Tally) {
+        self.histories += other.histories;
+        self.commits += other.commits;
+        self.cuts += other.cuts;
+        self.in_change += other.in_change;
+        self.replayed += other.replayed;
+        self.switched += other.switched;
+        self.failed_over += other.failed_over;
+        self.lost_commits += other.lost_commits;
+        self.patched += other.patched;
+        self.seeded += other.seeded;
+        self.compared += other.compared;
+        self.waited += other.waited;
+    }
+}
