@@ -210,7 +210,7 @@ impl Drive<'_> {
                     }
                     observer.sampled(&sample);
                     view.add(sample, HostCounters::read(&devices));
-                    settled = self.profile.stop_when_steady && SteadyState::is_settled(&view.samples);
+                    settled |= self.profile.stop_when_steady && SteadyState::is_settled(&view.samples);
                 }
                 view.last = now;
                 next += self.profile.sample_interval.0;
