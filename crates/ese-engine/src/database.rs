@@ -75,6 +75,11 @@ impl Database {
         self.defragmentation.stop();
     }
 
+    /// Length of the database file in bytes.
+    pub fn file_bytes(&self) -> crate::Result<u64> {
+        self.file.bytes()
+    }
+
     /// Progress of online defragmentation since the database was attached.
     pub fn defrag_progress(&self) -> DefragProgress {
         self.defragmentation.progress()

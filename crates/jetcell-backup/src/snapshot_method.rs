@@ -96,8 +96,7 @@ impl Order<'_> {
     /// The files of the snapshot. The instance is frozen or locked.
     pub fn expected(&self) -> Result<Vec<SnapshotFile>> {
         let expect = |(name, source): (String, &PathBuf)| {
-            let len = self.vfs.open(source, OpenMode::Read).and_then(|file| file.len());
-            let bytes = len.map_err(|error| BackupError::io(source, &error))?;
+            let bytes = self.vfs.file_len(source).map_err(|error| BackupError::io(source, &error))?;
             Ok(SnapshotFile { name, source: source.clone(), bytes })
         };
         self.names().into_iter().zip(self.files).map(expect).collect()

@@ -71,7 +71,7 @@ impl Unsealed<'_> {
     fn check_lengths(&self) -> Result<()> {
         for file in &self.files {
             let path = self.directory.join(&file.name);
-            let what = match self.vfs.open(&path, OpenMode::Read).and_then(|file| file.len()) {
+            let what = match self.vfs.file_len(&path) {
                 Ok(bytes) if bytes == file.bytes => continue,
                 Ok(bytes) => {
                     format!("the snapshot has {bytes} bytes of this file, and the original {}", file.bytes)

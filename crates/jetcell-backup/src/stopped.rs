@@ -231,10 +231,7 @@ impl StoppedBackup<'_> {
 
     fn expect(&self, databases: &[FoundDatabase], gauge: &Gauge) -> Result<()> {
         let vfs = &*self.destination.vfs;
-        let len = |path: &PathBuf| {
-            let open = vfs.open(path, jetcell_vfs::OpenMode::Read).and_then(|file| file.len());
-            open.map_err(|error| BackupError::io(path, &error))
-        };
+        let len = |path: &PathBuf| vfs.file_len(path).map_err(|error| BackupError::io(path, &error));
         let paths =
             databases.iter().map(|database| &database.path).chain(self.logs.iter().map(|(_, path)| path));
         let total = paths.map(len).sum::<Result<u64>>()?;

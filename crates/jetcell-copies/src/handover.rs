@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{CopyRegistration, Error, LogCopy, RecoverySet};
 use ese_format::Generation;
-use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, IoBuffer, Vfs};
+use jetcell_vfs::{DirectoryLock, IoBuffer};
 
 use crate::copy_state::{CopiedDatabase, CopyState, Phase, hex};
 use crate::error::{CopyError, Result};
@@ -138,7 +137,7 @@ impl Handover for DirectoryHandover {
         let id = format!("{:08x}", self.set.signature.random ^ newest);
         let mut state = CopyState::seeding(id, successor.to_string(), &self.logs, self.set.signature);
         state.databases = self.databases();
-        state.log_bytes = self.set.logs.values().next().map_or(0, |path| len(vfs, path));
+        state.log_bytes = self.set.logs.values().next().map_or(0, |path| vfs.file_len(path).unwrap_or(0));
         (state.next, state.end) = (end.map_or(newest + 1, |end| end.next().0), end);
         state.replayed = state.next.saturating_sub(1);
         state.phase = phase;
@@ -146,8 +145,4 @@ impl Handover for DirectoryHandover {
         self.archive()?;
         state.store(&**vfs, directory)
     }
-}
-
-fn len(vfs: &Arc<dyn Vfs>, path: &Path) -> u64 {
-    vfs.open(path, jetcell_vfs::OpenMode::Read).and_then(|file| file.len()).unwrap_or(0)
 }

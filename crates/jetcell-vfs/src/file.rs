@@ -148,6 +148,10 @@ pub trait Vfs: Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
     /// Whether the path exists. Fails when that cannot be found out, for example without access to a directory.
     fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Length of a file in bytes.
+    fn file_len(&self, path: &Path) -> io::Result<u64> {
+        self.open(path, OpenMode::Read)?.len()
+    }
     /// Removes a file; durable after `sync_directory`.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Renames atomically, replacing the target; durable after `sync_directory`.

@@ -29,9 +29,7 @@ use ese_engine::{
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
 pub use jetcell_vfs::Backend;
-use jetcell_vfs::{
-    CountedVfs, IoOperation, IoReason, IoSnapshot, MountedVfs, OpenMode, RealOptions, RealVfs, Vfs,
-};
+use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, MountedVfs, RealOptions, RealVfs, Vfs};
 use parking_lot::Mutex;
 
 use self::log_copies::LogCopier;
@@ -349,7 +347,7 @@ impl Store for EseStore {
     }
 
     fn database_bytes(&self, database: usize) -> u64 {
-        file_bytes(&*self.files, self.units[database].database.path())
+        self.units[database].database.file_bytes().unwrap_or(0)
     }
 
     fn replay_start(&self, database: usize) -> Result<ReplayStart> {
@@ -385,11 +383,6 @@ fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
         backup_read: sum(&[IoReason::Backup], Read),
         errors: snapshot.errors(),
     }
-}
-
-/// Length of a file in bytes; 0 if there is none.
-fn file_bytes(files: &dyn Vfs, path: &Path) -> u64 {
-    files.open(path, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0)
 }
 
 /// The transfers of these reasons.

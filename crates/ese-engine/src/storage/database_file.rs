@@ -198,10 +198,14 @@ impl DatabaseFile {
         self.cache.create(self.page_key(page))
     }
 
+    /// Length of the file in bytes.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        self.file.len().map_err(|e| Error::io(&self.path, &e))
+    }
+
     /// Number of pages in the file.
     pub(crate) fn file_pages(&self) -> Result<u32> {
-        let bytes = self.file.len().map_err(|e| Error::io(&self.path, &e))?;
-        Ok((bytes / self.page_size.bytes() as u64).saturating_sub(2).min(u64::from(u32::MAX)) as u32)
+        Ok((self.bytes()? / self.page_size.bytes() as u64).saturating_sub(2).min(u64::from(u32::MAX)) as u32)
     }
 
     /// Extends the file so that it has all pages up to `last`.

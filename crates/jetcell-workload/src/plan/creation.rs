@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{OpenMode, Vfs};
+use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
 use crate::kept_file::{KeptFile, absolute, with_absolute_paths};
@@ -65,9 +65,7 @@ impl Creation {
 
     /// Size of the databases so far, in percent of the requested size.
     pub(crate) fn percent(&self, files: &dyn Vfs) -> u64 {
-        let there = |one: &InstancePlan| {
-            files.open(&one.database, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0)
-        };
+        let there = |one: &InstancePlan| files.file_len(&one.database).unwrap_or(0);
         let (mut done, mut wanted) = (0, 0);
         for instance in &self.instances {
             done += u128::from(there(instance).min(instance.initial_bytes));

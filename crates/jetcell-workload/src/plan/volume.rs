@@ -6,7 +6,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::OpenMode;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 
 use crate::engine::Engine;
@@ -144,7 +143,7 @@ pub(crate) fn size_databases(
 /// Bytes that a file occupies; 0 if there is none.
 fn allocated(engine: &dyn Engine, file: &Path) -> u64 {
     if engine.array_of(file).is_some() {
-        return engine.files().open(file, OpenMode::Read).and_then(|file| file.len()).unwrap_or(0);
+        return engine.files().file_len(file).unwrap_or(0);
     }
     file.metadata().map_or(0, |file| file.blocks().saturating_mul(512))
 }
