@@ -18,7 +18,10 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
     out += "\n\n";
     tables::subject(result).iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
     out.push('\n');
-    out += &table(&tables::headline(result));
+    let headline = tables::headline(result);
+    if !headline.rows.is_empty() {
+        out += &table(&headline);
+    }
     out += &table(&tables::rules(result));
     let advice = advice(result, samples);
     if !advice.is_empty() {

@@ -78,7 +78,8 @@ pub(super) fn steady_state(result: &RunResult) -> Table {
     };
     let verdict = if state.steady { "reached" } else { "not reached: measure for longer" };
     let longest = result.configuration.duration.0.as_secs_f64();
-    let early = result.configuration.stop_when_steady && result.measured_seconds < longest;
+    let early =
+        result.configuration.stop_when_steady && state.is_precise() && result.measured_seconds < longest;
     let windows: Vec<String> = state.window_iops.iter().map(|iops| format!("{iops:.0}")).collect();
     table
         .fact("Steady state", Cell::judged(verdict, state.steady))
