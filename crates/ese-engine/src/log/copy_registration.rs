@@ -12,8 +12,8 @@
 //!   copy /backup/mail-copy    where it is
 //! ```
 //!
-//! **Who is cut off.** A copy that needs a generation more than [`InstanceOptions::copy_lag_limit`] behind the newest one
-//! keeps no log any more. A file that cannot be read keeps all logs.
+//! Logs are kept for a copy until it needs a generation more than [`InstanceOptions::copy_lag_limit`] behind the newest
+//! one: then the copy is cut off. A file that cannot be read keeps all logs.
 //!
 //! [`InstanceOptions::copy_lag_limit`]: crate::InstanceOptions::copy_lag_limit
 
