@@ -28,9 +28,9 @@ fn databases_on_degraded_arrays_lose_no_durable_commit() {
     while count < SEEDS || start.elapsed() < time {
         let seed = seeds.next().expect("there are more seeds");
         let result = std::panic::catch_unwind(|| run_on_degraded_array(seed));
-        total.add(result.unwrap_or_else(|_| {
+        total += result.unwrap_or_else(|_| {
             panic!("replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test array")
-        }));
+        });
         count += 1;
     }
     println!("{count} seeds: {total:?}");

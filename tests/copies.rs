@@ -28,7 +28,7 @@ fn copies_lose_nothing_and_equal_their_active_side() {
                 while failed.lock().unwrap().len() < 5 && total.lock().unwrap().histories < histories {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     match std::panic::catch_unwind(|| run(seed, faults_of(seed))) {
-                        Ok(tally) => total.lock().unwrap().add(tally),
+                        Ok(tally) => *total.lock().unwrap() += tally,
                         Err(_) => {
                             eprintln!(
                                 "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test copies"

@@ -38,7 +38,7 @@ fn power_cuts_lose_no_durable_commit() {
                     match result {
                         Ok(tally) => {
                             cuts.fetch_add(tally.cuts, Ordering::Relaxed);
-                            total.lock().unwrap().add(tally);
+                            *total.lock().unwrap() += tally;
                         }
                         Err(_) => {
                             eprintln!(

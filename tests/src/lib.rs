@@ -10,3 +10,4 @@ pub mod logged;
 pub mod predictable_table;
 pub mod readers;
 pub mod simulation;
+pub mod soak;

@@ -1,5 +1,7 @@
 //! Profiles of applications: names and forms of the columns of real databases.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +14,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value as Json;
 use testkit::corpus::Corpus;
 
-type Rows = Vec<serde_json::Map<String, Json>>;
+use common::{Rows, json_lines};
 
 fn run(database: &Path, format: Format, output: &Path, rendering: Rendering) -> Result<(), ExportError> {
     let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
@@ -30,18 +32,6 @@ fn run(database: &Path, format: Format, output: &Path, rendering: Rendering) -> 
 
 fn run_as(database: &Path, format: Format, output: &Path, rendering: Rendering) {
     run(database, format, output, rendering).unwrap();
-}
-
-/// File stem of each table and its rows.
-fn json_lines(output: &Path) -> BTreeMap<String, Rows> {
-    let files = std::fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path());
-    files
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let rows = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            (path.file_stem().unwrap().to_string_lossy().into_owned(), rows)
-        })
-        .collect()
 }
 
 /// The tables of a database without a profile, and with the one that fits.

@@ -1,5 +1,7 @@
 //! Parquet and SQLite output, read with their own libraries and compared with the JSON Lines of the same tables.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -10,6 +12,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value as Json;
 use testkit::corpus::Corpus;
+
+use common::json_lines;
 
 const DATABASES: [&str; 4] =
     ["db/4k/multi.edb", "db/4k/text.edb", "db/4k/binary.edb", "db/8k/decompress_test.edb"];
@@ -27,18 +31,6 @@ fn run(database: &Path, format: Format, output: &Path) {
         rendering: Rendering::default(),
     };
     export(&vfs, database, &options, &mut |_, _| {}).unwrap();
-}
-
-/// File stem of each table and its rows.
-fn json_lines(output: &Path) -> BTreeMap<String, Vec<serde_json::Map<String, Json>>> {
-    let files = std::fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path());
-    files
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let rows = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            (path.file_stem().unwrap().to_string_lossy().into_owned(), rows)
-        })
-        .collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

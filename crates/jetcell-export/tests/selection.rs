@@ -1,7 +1,9 @@
 //! Selected tables, columns and rows are those that a whole export has, too.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jetcell_export::{
     Destination, ExportError, ExportSummary, Format, Options, Profile, ROW_LIMIT, Rendering, Selection,
@@ -11,10 +13,10 @@ use jetcell_vfs::{RealOptions, RealVfs};
 use serde_json::Value as Json;
 use testkit::corpus::Corpus;
 
+use common::{Rows, json_lines};
+
 const USAGE: &str = "ApplicationResourceUsage";
 const TICKS_PER_SECOND: i64 = 10_000_000;
-
-type Rows = Vec<serde_json::Map<String, Json>>;
 
 /// The database of a usage monitor.
 struct Monitor {
@@ -46,19 +48,8 @@ impl Monitor {
 
     fn rows(&self, name: &str, selection: Selection) -> BTreeMap<String, Rows> {
         self.to(name, Format::JsonLines, selection).unwrap();
-        read(&self.directory.path().join(name))
+        json_lines(&self.directory.path().join(name))
     }
-}
-
-fn read(directory: &Path) -> BTreeMap<String, Rows> {
-    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    files
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let rows = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            (path.file_stem().unwrap().to_string_lossy().into_owned(), rows)
-        })
-        .collect()
 }
 
 fn tables(names: &[&str]) -> Selection {
@@ -146,7 +137,7 @@ fn tables_without_times_are_exported_whole_and_noted() {
     };
     let selection = Selection { times: times(&[]), ..tables(&[USAGE, "SruDbIdMapTable"]) };
     let summary = monitor.to("both", Format::JsonLines, selection).unwrap();
-    let both = read(&monitor.directory.path().join("both"));
+    let both = json_lines(&monitor.directory.path().join("both"));
     assert_eq!((both[USAGE].len(), both["SruDbIdMapTable"].is_empty()), (0, false));
     let notes: Vec<String> = summary.issues.kept().iter().map(ToString::to_string).collect();
     assert!(

@@ -1,6 +1,7 @@
-//! For tests only: the corpus of real files, and damage to copies of files.
+//! For tests only: the corpus of real files, damage to copies of files, pages to compare.
 
 #![forbid(unsafe_code)]
 
 pub mod corpus;
 pub mod damage;
+pub mod pages;

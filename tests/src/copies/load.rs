@@ -241,20 +241,9 @@ fn rows(session: &mut Session, database: &Arc<Database>) -> Result<Rows> {
     Ok(rows)
 }
 
-/// The pages of a database without what may differ between the sides: the two headers; of each page the checksum and the type of
-/// its last write; zeros at the end of the file.
+/// The pages of the database of a host that are compared.
 pub fn pages(hosts: &Hosts, host: usize) -> Vec<Vec<u8>> {
     let path = Hosts::store(host).join("data.edb");
-    let mut bytes = hosts.disk(host).contents(Path::new(&path)).expect("the database is there");
-    bytes.drain(..2 * SIZE.bytes());
-    let mut pages: Vec<_> = bytes.chunks(SIZE.bytes()).map(<[u8]>::to_vec).collect();
-    for page in &mut pages {
-        page[..8].fill(0);
-        page[37] &= 0x7F;
-        page[38] &= !1;
-    }
-    while pages.last().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
-        pages.pop();
-    }
-    pages
+    let database = hosts.disk(host).contents(Path::new(&path)).expect("the database is there");
+    testkit::pages::comparable(&database, SIZE.bytes())
 }

@@ -1,5 +1,7 @@
 //! What happened in a story.
 
+use std::ops::AddAssign;
+
 /// Which faults there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
@@ -38,9 +40,9 @@ pub struct Tally {
     pub waited: u64,
 }
 
-impl Tally {
+impl AddAssign for Tally {
     /// Adds the counts of another seed.
-    pub fn add(&mut self, other: Tally) {
+    fn add_assign(&mut self, other: Tally) {
         self.histories += other.histories;
         self.commits += other.commits;
         self.cuts += other.cuts;

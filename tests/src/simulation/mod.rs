@@ -14,6 +14,7 @@ mod model;
 mod restored;
 mod work;
 
+use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,9 +60,9 @@ pub struct Tally {
     pub kept: u64,
 }
 
-impl Tally {
+impl AddAssign for Tally {
     /// Adds the counts of another seed.
-    pub fn add(&mut self, other: Tally) {
+    fn add_assign(&mut self, other: Tally) {
         self.cuts += other.cuts;
         self.in_recovery += other.in_recovery;
         self.left_attached += other.left_attached;

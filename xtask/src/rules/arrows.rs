@@ -21,7 +21,11 @@ const ARROWS: [(&str, &[&str], &[&str]); 18] = [
     ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
     ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
-    ("jetcell-copies", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"], &[]),
+    (
+        "jetcell-copies",
+        &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"],
+        &["testkit"],
+    ),
     ("jetcell-workload", &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup"], &[]),
     ("jetcell-report", &["jetcell-workload"], &[]),
     (

@@ -74,20 +74,9 @@ fn original(disk: &SimVfs) -> Arc<Instance> {
     instance
 }
 
-/// The pages without checksum and flush type, which depend on how often a page was written.
+/// The pages of a database that are compared.
 fn pages(disk: &SimVfs, path: &str) -> Vec<Vec<u8>> {
-    let mut bytes = disk.contents(Path::new(path)).unwrap();
-    bytes.drain(..2 * SIZE.bytes());
-    let mut pages: Vec<_> = bytes.chunks(SIZE.bytes()).map(<[u8]>::to_vec).collect();
-    for page in &mut pages {
-        page[..8].fill(0);
-        page[37] &= 0x7F;
-        page[38] &= !1;
-    }
-    while pages.last().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
-        pages.pop();
-    }
-    pages
+    testkit::pages::comparable(&disk.contents(Path::new(path)).unwrap(), SIZE.bytes())
 }
 
 /// The closed generations of the original that the copy does not have are replayed.

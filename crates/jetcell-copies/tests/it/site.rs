@@ -166,18 +166,7 @@ pub fn seeded(rows: i32) -> SimVfs {
     disk
 }
 
-/// The pages of a database, without what depends on how often a page was written: checksum and flush type.
+/// The pages of a database that are compared.
 pub fn pages(disk: &SimVfs, path: &str) -> Vec<Vec<u8>> {
-    let mut bytes = disk.contents(Path::new(path)).unwrap();
-    bytes.drain(..2 * SIZE.bytes());
-    let mut pages: Vec<_> = bytes.chunks(SIZE.bytes()).map(<[u8]>::to_vec).collect();
-    for page in &mut pages {
-        page[..8].fill(0);
-        page[37] &= 0x7F;
-        page[38] &= !1;
-    }
-    while pages.last().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
-        pages.pop();
-    }
-    pages
+    testkit::pages::comparable(&disk.contents(Path::new(path)).unwrap(), SIZE.bytes())
 }

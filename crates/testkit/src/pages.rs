@@ -1,0 +1,18 @@
+//! Pages of databases that are compared.
+
+/// The pages of a database without what may differ between equal databases: the two headers; of each page the checksum and the
+/// flush type, which depend on how often it was written; pages of zeros at the end.
+///
+/// `page_bytes` is the page size. Panics if a page is shorter than its header.
+pub fn comparable(database: &[u8], page_bytes: usize) -> Vec<Vec<u8>> {
+    let mut pages: Vec<_> = database.chunks(page_bytes).skip(2).map(<[u8]>::to_vec).collect();
+    for page in &mut pages {
+        page[..8].fill(0);
+        page[37] &= 0x7F;
+        page[38] &= !1;
+    }
+    while pages.last().is_some_and(|page| page.iter().all(|byte| *byte == 0)) {
+        pages.pop();
+    }
+    pages
+}
