@@ -179,7 +179,10 @@ impl Config {
                 "rebuild.piece_bytes must be between 4096 and 64 MiB",
             ),
             ((1..=1024).contains(&self.rebuild.pieces), "rebuild.pieces must be between 1 and 1024"),
-            (self.rebuild.patience_ms >= 0.0, "rebuild.patience_ms must not be negative"),
+            (
+                (0.0..=1e9).contains(&self.rebuild.patience_ms),
+                "rebuild.patience_ms must be between 0 and 1000000000",
+            ),
             (!self.layouts.is_empty(), "there is no [[layouts]]"),
         ];
         for (holds, what) in rules {
@@ -188,6 +191,9 @@ impl Config {
             }
         }
         let drive = self.chosen_drive()?;
+        if let Some(field) = drive.impossible_field() {
+            return Err(Invalid(format!("drive {}: no drive has this {field}", self.drive)));
+        }
         self.layouts.iter().try_for_each(|layout| layout.check(load, &drive))
     }
 
@@ -251,8 +257,10 @@ impl Layout {
             )));
         }
         if let Some(volume) = &self.write_anywhere {
-            let is_sound =
-                volume.seconds > 0.0 && volume.log_writes > 0 && volume.log_ms >= 0.0 && volume.scale > 0;
+            let is_sound = (0.001..=1e5).contains(&volume.seconds)
+                && (1..=10_000_000).contains(&volume.log_writes)
+                && (0.0..=1e5).contains(&volume.log_ms)
+                && volume.scale > 0;
             if !is_sound || !(0.0..=100.0).contains(&volume.overwritten) || self.level.parities() == 0 {
                 return Err(Invalid(format!(
                     "layout {name}: write_anywhere needs parity, and positive values; overwritten is 0 to 100"
@@ -283,6 +291,38 @@ mod tests {
     }
 
     #[test]
+    fn drives_that_cannot_exist_are_refused() {
+        let disk = "[drives.x]\nkind = 'disk'\nname = 'x'\nrpm = 7200\ncapacity_gb = 146\ncylinders = 50000\n\
+                    sectors_per_track = [500, 900]\nread_seek = [0.2, 3.5, 7]\nwrite_seek = [[1, 0.4], [50000, 8]]\n\
+                    command_ms = 0.1\n";
+        let ssd = "[drives.x]\nkind = 'ssd'\nname = 'x'\ncapacity_gb = 146\nread_ms = 0.1\nwrite_ms = 0.1\n\
+                   mb_per_second = 500\nchannels = 8\n";
+        let read =
+            |drive: &str| Config::read(&format!("{}\n{drive}", EXAMPLE.replacen("\"15k-146\"", "\"x\"", 1)));
+        for sound in [disk, ssd] {
+            assert_eq!(read(sound).map(drop), Ok(()));
+        }
+        for (sound, from, to, field) in [
+            (disk, "rpm = 7200", "rpm = 0", "rpm"),
+            (disk, "rpm = 7200", "rpm = nan", "rpm"),
+            (disk, "capacity_gb = 146", "capacity_gb = inf", "capacity_gb"),
+            (disk, "cylinders = 50000", "cylinders = 0", "cylinders"),
+            (disk, "[500, 900]", "[0, 900]", "sectors_per_track"),
+            (disk, "[500, 900]", "[900, 500]", "sectors_per_track"),
+            (disk, "[0.2, 3.5, 7]", "[0.2, inf, 7]", "read_seek"),
+            (disk, "[[1, 0.4], [50000, 8]]", "[[9, 0.4], [9, 8]]", "write_seek"),
+            (disk, "[[1, 0.4], [50000, 8]]", "[[1, -0.4], [50000, 8]]", "write_seek"),
+            (disk, "command_ms = 0.1", "command_ms = -1", "command_ms"),
+            (ssd, "mb_per_second = 500", "mb_per_second = 0", "mb_per_second"),
+            (ssd, "read_ms = 0.1", "read_ms = inf", "read_ms"),
+            (ssd, "channels = 8", "channels = 0", "channels"),
+        ] {
+            let text = read(&sound.replacen(from, to, 1)).unwrap_err().to_string();
+            assert_eq!(text, format!("drive x: no drive has this {field}"), "{to}");
+        }
+    }
+
+    #[test]
     fn wrong_files_are_refused_with_one_line() {
         for (from, to, what) in [
             ("seed = 1", "seed = -1", "line "),
@@ -291,6 +331,7 @@ mod tests {
             ("data_gb = 2000", "data_gb = 2000000", "of the capacity"),
             ("level = \"raid6\"", "level = \"raid9\"", "unknown variant"),
             ("seconds = ", "secs = ", "unknown field"),
+            ("patience_ms = ", "patience_ms = inf # ", "patience_ms must be between"),
         ] {
             assert!(EXAMPLE.contains(from), "{from}");
             let text = Config::read(&EXAMPLE.replacen(from, to, 1)).unwrap_err().to_string();

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a sector.
 const SECTOR: f64 = 512.0;
+/// Longest time in milliseconds of a part of an access.
+const LONGEST: f64 = 60_000.0;
 
 /// A kind of drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +70,19 @@ pub enum Seek {
 }
 
 impl Seek {
+    /// Whether times and distances are in their range, and distances ascend.
+    fn is_possible(&self) -> bool {
+        let is_time = |time: f64| (0.0..=LONGEST).contains(&time);
+        match self {
+            Seek::Points(times) => times.iter().all(|time| is_time(*time)) && times.is_sorted(),
+            Seek::Table(pairs) => {
+                !pairs.is_empty()
+                    && pairs.iter().all(|[distance, time]| distance.is_finite() && is_time(*time))
+                    && pairs.windows(2).all(|pair| pair[0][0] < pair[1][0])
+            }
+        }
+    }
+
     /// Time in milliseconds for a distance of `cylinders` on a disk with `all` cylinders.
     ///
     /// The curve of three points is a·√(d−1) + b·(d−1) + c (Lee), which has exactly their average and greatest value.
@@ -119,6 +134,33 @@ impl Drive {
             Drive::Disk(disk) => &disk.name,
             Drive::Ssd(ssd) => &ssd.name,
         }
+    }
+
+    /// The first field whose value no drive can have.
+    pub(crate) fn impossible_field(&self) -> Option<&'static str> {
+        let in_range = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
+        let rules = match self {
+            Drive::Disk(disk) => {
+                let [inner, outer] = disk.sectors_per_track;
+                vec![
+                    ("rpm", in_range(disk.rpm, 1.0, 1e6)),
+                    ("capacity_gb", in_range(disk.capacity_gb, 0.001, 1e6)),
+                    ("cylinders", disk.cylinders > 0),
+                    ("sectors_per_track", in_range(inner, 1.0, 1e6) && in_range(outer, inner, 1e6)),
+                    ("read_seek", disk.read_seek.is_possible()),
+                    ("write_seek", disk.write_seek.is_possible()),
+                    ("command_ms", in_range(disk.command_ms, 0.0, LONGEST)),
+                ]
+            }
+            Drive::Ssd(ssd) => vec![
+                ("capacity_gb", in_range(ssd.capacity_gb, 0.001, 1e6)),
+                ("read_ms", in_range(ssd.read_ms, 0.0, LONGEST)),
+                ("write_ms", in_range(ssd.write_ms, 0.0, LONGEST)),
+                ("mb_per_second", in_range(ssd.mb_per_second, 0.001, 1e9)),
+                ("channels", (1..=1024).contains(&ssd.channels)),
+            ],
+        };
+        rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)
     }
 
     /// Capacity in bytes.
