@@ -201,6 +201,10 @@ impl Table {
         let mut table =
             Table { sequence: number(bytes, 16)?, reserve: number(bytes, 24)?, ..Table::default() };
         let reserve = table.reserve;
+        // Extents are no longer than the array, so that no sum of them overflows.
+        if reserve > blocks {
+            return None;
+        }
         let is_possible = |extent: &Range<u64>| {
             2 * AREA <= extent.start && extent.start < extent.end && extent.end <= reserve
         };
@@ -224,7 +228,7 @@ impl Table {
         let mut all: Vec<&Range<u64>> = table.extents().collect();
         all.sort_by_key(|extent| extent.start);
         let is_sound = all.windows(2).all(|pair| pair[0].end <= pair[1].start);
-        (is_sound && table.reserve <= blocks && at == end).then_some(table)
+        (is_sound && at == end).then_some(table)
     }
 }
 
@@ -282,6 +286,13 @@ mod tests {
             lie(&mut table);
             assert_eq!(Table::decode(&table.encode().unwrap(), 4000), None);
         }
+    }
+
+    #[test]
+    fn extents_that_overflow_in_sum_are_refused() {
+        let mut table = Table { reserve: u64::MAX, ..table() };
+        table.node_mut(0).extents = vec![512..u64::MAX; 3];
+        assert_eq!(Table::decode(&table.encode().unwrap(), 4000), None);
     }
 
     #[test]
