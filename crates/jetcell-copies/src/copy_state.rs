@@ -20,6 +20,8 @@ use crate::stream_directory::StreamDirectory;
 /// The file that makes a directory a copy.
 pub const COPY_FILE: &str = "copy.json";
 const FORMAT: u32 = 1;
+/// No log has a higher number.
+const LAST_GENERATION: u32 = 0x7FFF_FFFF;
 
 /// What a copy knows about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,7 +164,39 @@ impl CopyState {
             );
             return Err(CopyError::Refused(what));
         }
+        if let Some(field) = state.impossible_field() {
+            return Err(CopyError::Refused(format!(
+                "{}: no copy has this {field}; reseed the copy with jetcell reseed",
+                path.display()
+            )));
+        }
         Ok(Some(state))
+    }
+
+    /// The first field whose value no copy can have. Names stay in their directories, and generations can be counted on.
+    fn impossible_field(&self) -> Option<&'static str> {
+        let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_name = |text: &str| Path::new(text).file_name().is_some_and(|name| name == text);
+        let databases = &self.databases;
+        let seen = self.active.iter().flat_map(|active| [active.oldest, active.closed]);
+        let lost = match &self.phase {
+            Phase::Activating { lost: Some(lost), .. } => [lost.first, lost.last_known],
+            _ => [0, 0],
+        };
+        let mut generations = [self.next, self.replayed]
+            .into_iter()
+            .chain(seen)
+            .chain(lost)
+            .chain(self.end.map(|end| end.generation));
+        let rules = [
+            ("id", is_word(&self.id)),
+            ("base_name", is_word(&self.base_name)),
+            ("log_signature", signature_of(&self.log_signature).is_some()),
+            ("file", databases.iter().all(|database| is_name(&database.file))),
+            ("signature", databases.iter().all(|database| signature_of(&database.signature).is_some())),
+            ("generation", generations.all(|generation| generation <= LAST_GENERATION)),
+        ];
+        rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)
     }
 
     /// Stores the file, durably.
@@ -269,5 +303,59 @@ pub fn first_needed(header: &DatabaseHeader) -> Generation {
     match header.state {
         DatabaseState::CleanShutdown => header.consistent_position.generation,
         _ => header.gen_min_required,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ese_format::LogTime;
+    use jetcell_vfs::SimVfs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_no_copy_can_have_is_refused_by_the_name_of_its_field() {
+        let disk = SimVfs::new();
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        let directory = Path::new("/copy");
+        disk.create_directory(directory).unwrap();
+        let logs = StreamDirectory::new(&vfs, directory, "E00", LogNameForm::default());
+        let mut sound = CopyState::seeding("a1".into(), "/a".into(), &logs, Signature::new(7, LogTime::NONE));
+        let database = CopiedDatabase {
+            file: "data.edb".into(),
+            signature: hex(sound.stream()),
+            source: "/a/data.edb".into(),
+        };
+        sound.databases.push(database);
+        let refusal = |state: &CopyState| {
+            state.store(&disk, directory).unwrap();
+            match CopyState::read(&disk, directory) {
+                Ok(read) => {
+                    assert_eq!(read.as_ref(), Some(state));
+                    None
+                }
+                Err(error) => Some(error.to_string()),
+            }
+        };
+        assert_eq!(refusal(&sound), None);
+        let lies: [(&str, fn(&mut CopyState)); 9] = [
+            ("id", |state| state.id = "../x".into()),
+            ("id", |state| state.id.clear()),
+            ("base_name", |state| state.base_name = "/E00".into()),
+            ("log_signature", |state| state.log_signature = "é7".into()),
+            ("file", |state| state.databases[0].file = "../data.edb".into()),
+            ("file", |state| state.databases[0].file = "..".into()),
+            ("signature", |state| state.databases[0].signature.clear()),
+            ("generation", |state| state.next = u32::MAX),
+            ("generation", |state| {
+                state.active = Some(ActiveSeen { oldest: 1, closed: u32::MAX, at_unix_ms: 0 });
+            }),
+        ];
+        for (field, lie) in lies {
+            let mut state = sound.clone();
+            lie(&mut state);
+            let text = refusal(&state).unwrap_or_default();
+            assert!(text.contains(&format!("no copy has this {field};")), "{field}: {text}");
+        }
     }
 }
