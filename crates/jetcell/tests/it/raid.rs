@@ -338,3 +338,39 @@ fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
     let text = cell.program_refused(&["raid", "simulate", "--config", "none.toml"]);
     assert!(text.starts_with("none.toml: No such file"), "{text}");
 }
+
+#[test]
+fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
+    let cell = Cell::new();
+    let make = |name: &str, level: &str, members: [&str; 4]| {
+        let words = [&["create", name, "--level", level, "--size", SIZE, "--members"][..], &members].concat();
+        ended(&cell, 0, &words);
+    };
+    make("a", "raid5", ["a0", "a1", "a2", "a3"]);
+    let defaults = |value: &Value| value["inputs"]["defaults"].to_string();
+    let before = json(&cell, 0, &["reliability", "--array", "a"]);
+    assert!(
+        ["restore", "scrub", "latent-rate"].iter().all(|name| defaults(&before).contains(name)),
+        "{before}"
+    );
+
+    ended(&cell, 0, &["fail", "a", "a1"]);
+    ended(&cell, 0, &["replace", "a", "1", "a4", "--size", SIZE]);
+    (0..2).for_each(|_| drop(ended(&cell, 0, &["scrub", "a"])));
+    let words = ["reliability", "--array", "a", "--latent-rate", "1e-4/h", "--afr", "2%"];
+    let after = json(&cell, 0, &words);
+    assert_eq!(defaults(&after), "[\"groups\",\"years\"]", "{after}");
+    // Rebuilt and scrubbed within seconds, so the risk is smaller than with the published times.
+    let loss = |value: &Value| value["probability_of_loss"].as_f64().unwrap();
+    assert!(loss(&after) > 0.0 && loss(&after) < loss(&before), "{after}");
+    let given = json(&cell, 0, &[&words[..], &["--restore", "12h", "--scrub", "168h"]].concat());
+    let same =
+        [&words[3..], &["--type", "raid5", "--data-disks", "3", "--restore", "12h", "--scrub", "168h"]];
+    assert_eq!(loss(&given), loss(&json(&cell, 0, &[&["reliability"][..], &same.concat()].concat())));
+
+    make("b", "raid0", ["b0", "b1", "b2", "b3"]);
+    let refused = run(&cell, &["reliability", "--array", "b"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("loses data with any drive"));
+    assert_eq!(run(&cell, &["reliability", "--array", "nowhere"]).status.code(), Some(2));
+}

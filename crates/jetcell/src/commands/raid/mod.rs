@@ -5,6 +5,7 @@ mod create;
 mod destroy;
 mod grow;
 mod maintenance;
+mod measured;
 mod member_file;
 mod members;
 mod running_array;
@@ -18,12 +19,14 @@ use self::create::Create;
 use self::destroy::Destroy;
 use self::grow::Grow;
 use self::maintenance::Rebuild;
+use self::measured::Measured;
 use self::members::{Fail, Replace, Spare};
 pub use self::running_array::{ArrayFiles, RunningArray, Severity, Start};
 use self::scrub::Scrub;
 use self::simulate::Simulate;
 use self::status::ShowStatus;
-use super::raid_reliability::RaidReliability;
+use super::raid_reliability::{Options, RaidReliability};
+use crate::console::note;
 use crate::outcome::{Failure, Outcome, print_error};
 
 /// Shown below the list of the commands.
@@ -90,9 +93,16 @@ impl Raid {
             Raid::Grow(command) => outcome(command.grow()),
             Raid::Destroy(command) => outcome(command.destroy()),
             Raid::Simulate(command) => outcome(command.simulate()),
-            Raid::Reliability(command) => command.run(),
+            Raid::Reliability(command) => outcome(reliability(*command)),
         }
     }
+}
+
+fn reliability(command: RaidReliability) -> Result<Outcome, Failure> {
+    let Some(array) = command.array() else { return command.calculate(Options::default()) };
+    let Measured { options, notes } = Measured::of(array)?;
+    notes.iter().for_each(|line| note(line));
+    command.calculate(options)
 }
 
 fn outcome(result: Result<Outcome, Failure>) -> Outcome {

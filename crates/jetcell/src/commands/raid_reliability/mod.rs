@@ -5,14 +5,14 @@ mod chart;
 mod options;
 mod output;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use self::answer::Answer;
-use self::options::Options;
+pub use self::options::Options;
 use crate::console::print;
-use crate::outcome::{Failure, Outcome, print_error};
+use crate::outcome::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +29,8 @@ Examples:
       all RAID types with the same usable capacity, and the smallest layout that reaches the target
   jetcell raid reliability --type raid5 --curve scrub --chart scrub.svg
       the effect of more frequent scrubs
+  jetcell raid reliability --array arr1 --years 3
+      an array of jetcell raid, with the times of its own rebuilds and scrubs
   jetcell raid reliability --type raid6 --explain
       each formula with its numbers, to verify by hand
 
@@ -43,6 +45,9 @@ Exit code: 0 answered, 2 could not run.";
 pub struct RaidReliability {
     #[command(flatten)]
     options: Options,
+    /// Use layout and measured rates of an array of jetcell raid; other options win over them
+    #[arg(long, value_name = "ARRAY")]
+    array: Option<PathBuf>,
     /// Read options from a TOML file; options of the command line win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -58,25 +63,23 @@ pub struct RaidReliability {
 }
 
 impl RaidReliability {
-    /// Runs the command.
-    pub fn run(self) -> Outcome {
-        match self.answer() {
-            Ok(text) => {
-                print(&format!("{text}\n"));
-                Outcome::Good
-            }
-            Err(failure) => {
-                print_error(failure);
-                Outcome::CouldNotRun
-            }
-        }
+    /// The array whose rates count.
+    pub fn array(&self) -> Option<&Path> {
+        self.array.as_deref()
     }
 
-    fn answer(self) -> Result<String, Failure> {
+    /// Runs the command. `measured` are the options that the array answers.
+    pub fn calculate(self, measured: Options) -> Result<Outcome, Failure> {
+        print(&format!("{}\n", self.answer(measured)?));
+        Ok(Outcome::Good)
+    }
+
+    fn answer(self, measured: Options) -> Result<String, Failure> {
         let options = match &self.config {
             Some(file) => self.options.over(Options::read(file)?),
             None => self.options,
         };
+        let options = options.or_measured(measured);
         let charts = usize::from(options.compare == Some(true)) + usize::from(options.curve.is_some());
         if self.chart.is_some() && charts != 1 {
             return Err("--chart draws either --compare or --curve: give one of them".into());

@@ -45,7 +45,7 @@ macro_rules! options {
         #[derive(Args, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
         pub struct Options {
-            $($(#[$case_about])* $case: Option<$case_kind>,)*
+            $($(#[$case_about])* pub $case: Option<$case_kind>,)*
             $($(#[$run_about])* pub $run: Option<$run_kind>,)*
         }
 
@@ -165,6 +165,24 @@ options! {
 }
 
 impl Options {
+    /// These options, and where they leave something open, what was measured.
+    pub fn or_measured(self, measured: Options) -> Options {
+        let rebuild_rate = match (self.restore, self.bandwidth) {
+            (None, None) => self.rebuild_rate.or(measured.rebuild_rate),
+            _ => self.rebuild_rate,
+        };
+        let needs_capacity = rebuild_rate.is_some() || self.bandwidth.is_some();
+        Options {
+            raid: self.raid.or(measured.raid),
+            data_disks: self.data_disks.or(measured.data_disks),
+            capacity: self.capacity.or(measured.capacity.filter(|_| needs_capacity)),
+            rebuild_rate,
+            scrub: self.scrub.or(measured.scrub.filter(|_| self.scrub_pass.is_none())),
+            latent_rate: self.latent_rate.or(measured.latent_rate.filter(|_| self.error_rate.is_none())),
+            ..self
+        }
+    }
+
     /// Options from a file.
     pub fn read(file: &Path) -> Result<Options, Failure> {
         let name = file.display();

@@ -1,0 +1,207 @@
+//! What an array of `jetcell raid` has shown of itself: layout, rate of its rebuilds, time between its scrubs, defects that they
+//! found.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use chrono::DateTime;
+use jetcell_array::{Examination, Level};
+use jetcell_raid_models::RaidType;
+use jetcell_raid_models::units::HOURS_PER_YEAR;
+use jetcell_workload::EVENT_FILE;
+use jetcell_workload::units::human_bytes;
+use serde_json::Value;
+
+use super::array_directory::ArrayDirectory;
+use super::maintenance::ZONE_BYTES;
+use crate::commands::backup::vfs;
+use crate::commands::raid_reliability::Options;
+use crate::outcome::Failure;
+
+/// Events are read up to here.
+const MOST_EVENTS: u64 = 64 << 20;
+
+/// The options that an array answers, and a line for each figure that was measured, or could not be.
+pub struct Measured {
+    pub options: Options,
+    pub notes: Vec<String>,
+}
+
+/// The events of an array that say how fast and how often it is repaired.
+#[derive(Default)]
+struct Record {
+    /// Bytes per second of the last complete rebuild.
+    rebuild_rate: Option<f64>,
+    /// Milliseconds since 1970 of the creation, or of the first event.
+    began: Option<i64>,
+    /// The same of the complete scrubs.
+    scrubs: Vec<i64>,
+    /// Damaged blocks that they found.
+    damaged: u64,
+}
+
+impl Measured {
+    /// Examines an array. Changes nothing.
+    pub fn of(array: &Path) -> Result<Measured, Failure> {
+        let directory = ArrayDirectory::open(array)?;
+        let found = Examination::new(&*vfs()?, directory.id, &directory.members)
+            .map_err(|error| format!("{}: {error}", array.display()))?;
+        let layout = found.layout;
+        let raid = match (layout.level, layout.slots) {
+            (Level::Raid0, _) => {
+                return Err(format!(
+                    "{}: a raid0 array loses data with any drive; there is no model",
+                    array.display()
+                )
+                .into());
+            }
+            (Level::Mirror, 2) | (Level::Raid10 { copies: 2 }, _) => RaidType::Raid10,
+            (Level::Mirror | Level::Raid10 { .. }, _) => RaidType::Mirror3,
+            (Level::Raid5, _) => RaidType::Raid5,
+            (Level::Raid6, _) => RaidType::Raid6,
+            (Level::RaidDp { .. }, _) => RaidType::RaidDp,
+            (Level::TripleParity, _) => RaidType::TripleParity,
+        };
+        let capacity = layout.zones() * ZONE_BYTES;
+        let mut options = Options {
+            raid: Some(raid),
+            data_disks: u32::try_from(layout.data_columns()).ok(),
+            capacity: quantity(capacity as f64, "B"),
+            ..Options::default()
+        };
+        let record = Record::read(&directory.path)?;
+        let notes = record.fill(&mut options, layout.slots, capacity);
+        Ok(Measured { options, notes })
+    }
+}
+
+impl Record {
+    fn read(directory: &Path) -> Result<Record, Failure> {
+        let path = directory.join(EVENT_FILE);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Record::default()),
+            file => file.map_err(|error| format!("{}: {error}", path.display()))?,
+        };
+        let mut record = Record::default();
+        for line in BufReader::new(file.take(MOST_EVENTS)).split(b'\n') {
+            let line = line.map_err(|error| format!("{}: {error}", path.display()))?;
+            // A line that was cut off is no event.
+            let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
+            let at = event["at"].as_str().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
+            let Some(at) = at.map(|at| at.timestamp_millis()) else { continue };
+            record.add(&event, at);
+        }
+        Ok(record)
+    }
+
+    fn add(&mut self, event: &Value, at: i64) {
+        self.began.get_or_insert(at);
+        match event["event"].as_str() {
+            Some("rebuild_completed") => {
+                let (bytes, seconds) = (event["bytes"].as_f64(), event["seconds"].as_f64());
+                let rate = bytes.zip(seconds).map(|(bytes, seconds)| bytes / seconds);
+                self.rebuild_rate = rate.filter(|rate| rate.is_finite() && *rate > 0.0).or(self.rebuild_rate);
+            }
+            Some("scrub_ended") => {
+                self.damaged = self.damaged.saturating_add(event["damaged"].as_u64().unwrap_or(0));
+                if event["complete"] == true {
+                    self.scrubs.push(at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the options that the events answer, and says which they do not.
+    fn fill(&self, options: &mut Options, drives: usize, capacity: u64) -> Vec<String> {
+        let hours = |from: i64, to: i64| (to as f64 - from as f64).max(1.0) / 3.6e6;
+        let mut notes = Vec::new();
+        match self.rebuild_rate {
+            Some(rate) => {
+                options.rebuild_rate = quantity(rate, "B/s");
+                let time = capacity as f64 / rate / 3600.0;
+                notes.push(format!(
+                    "rebuild: {}/s as the last one, {time:.2} h for a drive",
+                    human_bytes(rate as u64)
+                ));
+            }
+            None => notes.push("rebuild: none was completed, so --restore or its default counts".into()),
+        }
+        match self.scrubs[..] {
+            [first, .., last] => {
+                let interval = hours(first, last) / (self.scrubs.len() - 1) as f64;
+                // A defect occurs at any time between two scrubs.
+                options.scrub = quantity(interval / 2.0, "h");
+                notes.push(format!(
+                    "scrub: one in {interval:.3} h, so a defect is found after half of that on average"
+                ));
+            }
+            _ => notes.push("scrub: fewer than two were completed, so --scrub or its default counts".into()),
+        }
+        match (self.damaged, self.began, self.scrubs.last()) {
+            (damaged @ 1.., Some(began), Some(last)) => {
+                let drive_hours = hours(began, *last) * drives as f64;
+                options.latent_rate = quantity(damaged as f64 / drive_hours, "/h");
+                let years = drive_hours / HOURS_PER_YEAR;
+                notes.push(format!("defects: {damaged} blocks in {years:.3} years of drives"));
+            }
+            _ => notes.push("defects: no scrub found one, so --latent-rate or its default counts".into()),
+        }
+        notes
+    }
+}
+
+/// A quantity of the models; `None` if it is out of its range.
+fn quantity<Q: FromStr>(value: f64, unit: &str) -> Option<Q> {
+    format!("{value}{unit}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn filled(events: &[(i64, Value)]) -> (String, Vec<String>) {
+        let mut record = Record::default();
+        events.iter().for_each(|(at, event)| record.add(event, *at));
+        let mut options = Options::default();
+        let notes = record.fill(&mut options, 4, 1 << 40);
+        let Options { rebuild_rate, scrub, latent_rate, .. } = options;
+        (format!("{rebuild_rate:?} {scrub:?} {latent_rate:?}"), notes)
+    }
+
+    #[test]
+    fn rates_come_from_rebuilds_scrubs_and_what_they_found() {
+        let (options, notes) = filled(&[
+            (0, json!({ "event": "array_created" })),
+            (HOUR, json!({ "event": "scrub_ended", "complete": true, "damaged": 3 })),
+            (2 * HOUR, json!({ "event": "rebuild_completed", "bytes": 8_000_000, "seconds": 2.0 })),
+            (3 * HOUR, json!({ "event": "scrub_ended", "complete": false, "damaged": 0 })),
+            (5 * HOUR, json!({ "event": "scrub_ended", "complete": true, "damaged": 1 })),
+        ]);
+        // Scrubs are four hours apart; four defects in five hours of four drives.
+        assert_eq!(options, "Some(BytesPerSecond(4000000.0)) Some(Mean(Hours(2.0))) Some(PerHour(0.2))");
+        assert!(
+            notes[0].contains("76.35 h") && notes[1].contains("4.000 h") && notes[2].contains("4 blocks"),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn what_no_event_says_is_left_to_the_defaults() {
+        let nothing = "None None None";
+        assert_eq!(filled(&[]).0, nothing);
+        let strange = [
+            (i64::MIN, json!({ "event": "rebuild_completed", "bytes": 5, "seconds": 0 })),
+            (0, json!({ "event": "rebuild_completed", "bytes": "x" })),
+            (7, json!({ "event": "scrub_ended", "damaged": u64::MAX })),
+            (8, json!({ "event": "scrub_ended", "complete": true })),
+        ];
+        assert!(filled(&strange).0.starts_with("None None "), "{:?}", filled(&strange));
+    }
+}
