@@ -296,6 +296,14 @@ impl File for CountedFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.inner.truncate(len)
     }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.punch_hole(offset, len)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.reserve(offset, len)
+    }
 }
 
 #[cfg(test)]

@@ -307,6 +307,16 @@ impl File for FaultFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.inner.truncate(len)
     }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.punch_hole(offset, len)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        // The blocks may be missing, as when the file grows.
+        fail_if(self.next_effect(FaultTarget::Grow, IoReason::DatabaseExtend, 0))?;
+        self.inner.reserve(offset, len)
+    }
 }
 
 #[cfg(test)]

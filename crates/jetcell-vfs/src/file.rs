@@ -137,6 +137,20 @@ pub trait File: Send + Sync {
     fn grow(&self, len: u64) -> io::Result<()>;
     /// Cuts to `len`.
     fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Returns the blocks of a range to the file system; the range reads as zeros, and the length stays. Durable after
+    /// [`File::sync`]. Does nothing behind the end of the file, so that a caller can ask for an error beforehand.
+    ///
+    /// Errors: the file system cannot do that (`Unsupported`).
+    #[doc(alias = "FALLOC_FL_PUNCH_HOLE")]
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Gives the holes in a range blocks again, so that writes to it do not fail for lack of space. The content stays.
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
 }
 
 /// Held while this process uses a directory or file; dropping it releases the lock.

@@ -248,6 +248,16 @@ impl File for FreezableFile {
         let _change = self.gate.enter();
         self.inner.truncate(len)
     }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.punch_hole(offset, len)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.reserve(offset, len)
+    }
 }
 
 #[cfg(test)]
@@ -298,13 +308,15 @@ mod tests {
             file.submit(vec![Transfer { kind, offset: 0, buffer, reason: IoReason::Other, done }]);
         };
         let (a, b) = (Path::new(A), Path::new("/b"));
-        let changes: [&dyn Fn(); 12] = [
+        let changes: [&dyn Fn(); 14] = [
             &|| file.write_at(0, &[3; 4096], IoReason::Other).unwrap(),
             &|| file.write_durable(0, &[3; 4096], IoReason::Other).unwrap(),
             &|| file.write_parts_durable(0, &[&[3; 4096]], IoReason::Other).unwrap(),
             &|| write(&file),
             &|| file.sync(IoReason::Other).unwrap(),
             &|| file.grow(8192).unwrap(),
+            &|| file.punch_hole(4096, 4096).unwrap(),
+            &|| file.reserve(4096, 4096).unwrap(),
             &|| file.truncate(4096).unwrap(),
             &|| Vfs::clone_file(&vfs, a, b).unwrap(),
             &|| Vfs::rename(&vfs, b, Path::new("/c")).unwrap(),

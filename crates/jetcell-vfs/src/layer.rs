@@ -119,6 +119,12 @@ pub trait FileLayer: Send + Sync {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.inner().truncate(len)
     }
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner().punch_hole(offset, len)
+    }
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner().reserve(offset, len)
+    }
 }
 
 impl<L: FileLayer> File for L {
@@ -145,5 +151,11 @@ impl<L: FileLayer> File for L {
     }
     fn truncate(&self, len: u64) -> io::Result<()> {
         FileLayer::truncate(self, len)
+    }
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        FileLayer::punch_hole(self, offset, len)
+    }
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        FileLayer::reserve(self, offset, len)
     }
 }

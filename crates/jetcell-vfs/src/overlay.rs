@@ -9,10 +9,14 @@ use std::sync::Arc;
 
 use jetcell_sync::Mutex;
 
-use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
+use crate::{
+    Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer,
+};
 
 /// Unit of what is changed, in bytes. All transfers are whole blocks.
 const BLOCK: usize = 4096;
+/// Bytes of one write of zeros.
+const ZEROS: usize = 1 << 20;
 /// The scratch file grows by this many bytes.
 const SCRATCH_STEP: u64 = 4 << 20;
 
@@ -310,6 +314,16 @@ impl File for OverlayFile {
         blocks.len = blocks.len.min(len);
         blocks.below_len = blocks.below_len.min(len);
         Ok(())
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let end = offset.saturating_add(len).min(self.len()?);
+        let zeros = IoBuffer::zeroed((end.saturating_sub(offset) as usize).min(ZEROS));
+        (offset..end).step_by(ZEROS).try_for_each(|at| {
+            let len = ((end - at) as usize).min(ZEROS);
+            self.content.write(at, &zeros[..len], IoReason::Other)
+        })
     }
 }
 

@@ -210,7 +210,7 @@ struct RealFile {
 }
 
 impl RealFile {
-    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+    fn extend(&self, from: u64, to: u64) -> io::Result<()> {
         let file = self.descriptor.control();
         match retry(|| rustix::fs::fallocate(file, FallocateFlags::empty(), from, to - from)) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(from, to),
@@ -270,7 +270,7 @@ impl File for RealFile {
         if len == old {
             return Ok(());
         }
-        self.reserve(old, len).inspect_err(|_| {
+        self.extend(old, len).inspect_err(|_| {
             // The first error is the one to report.
             let _ = rustix::fs::ftruncate(self.descriptor.control(), old);
         })
@@ -281,6 +281,22 @@ impl File for RealFile {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(rustix::fs::ftruncate(self.descriptor.control(), len)?)
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry(|| rustix::fs::fallocate(self.descriptor.control(), flags, offset, len)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(io::ErrorKind::Unsupported.into()),
+            other => Ok(other?),
+        }
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::KEEP_SIZE;
+        match retry(|| rustix::fs::fallocate(self.descriptor.control(), flags, offset, len)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            other => Ok(other?),
+        }
     }
 }
 

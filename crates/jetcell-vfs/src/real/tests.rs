@@ -455,3 +455,31 @@ fn an_error_of_the_kernel_reaches_the_caller_of_every_backend() {
         }
     }
 }
+
+#[test]
+fn a_hole_reads_as_zeros_and_gives_its_blocks_back() {
+    let dir = on_disk();
+    let path = dir.path().join("file");
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&path).unwrap());
+    let vfs = vfs(Backend::Threads, false).unwrap();
+    let file = vfs.open(&path, OpenMode::CreateNew).unwrap();
+    let mut bytes = IoBuffer::zeroed(1 << 20);
+    bytes.fill(7);
+    file.write_at(0, &bytes, IoReason::Other).unwrap();
+    file.sync(IoReason::Other).unwrap();
+    let before = blocks();
+    if file.punch_hole(1 << 20, 4096).is_err() {
+        return; // The file system cannot do it, and says so before anything is changed.
+    }
+    assert_eq!((file.len().unwrap(), blocks()), (1 << 20, before), "nothing is behind the end");
+    file.punch_hole(64 << 10, 512 << 10).unwrap();
+    file.sync(IoReason::Other).unwrap();
+    assert!(blocks() + 1000 <= before, "{before} blocks, {} afterwards", blocks());
+    file.read_at(0, &mut bytes, IoReason::Other).unwrap();
+    let hole = 64 << 10..576 << 10;
+    assert!((0..1 << 20).all(|at| bytes[at] == if hole.contains(&at) { 0 } else { 7 }));
+    file.reserve(64 << 10, 512 << 10).unwrap();
+    let mut again = IoBuffer::zeroed(1 << 20);
+    file.read_at(0, &mut again, IoReason::Other).unwrap();
+    assert!(again[..] == bytes[..] && file.len().unwrap() == 1 << 20);
+}

@@ -92,6 +92,15 @@ impl File for SimFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.set_len(len, |old| len <= old)
     }
+
+    /// A write of zeros, which a power cut can tear. The content reads the same.
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        let end = offset.saturating_add(len).min(self.len()?);
+        match end.checked_sub(offset).filter(|len| *len > 0) {
+            Some(len) => self.write_at(offset, &vec![0; len as usize], IoReason::Other),
+            None => self.require_writable(),
+        }
+    }
 }
 
 impl Drop for SimFile {
