@@ -22,6 +22,7 @@ pub struct Database {
     pub(crate) file: Arc<DatabaseFile>,
     pub(crate) trees: Arc<OpenTrees>,
     pub(crate) tables: OpenTables,
+    pub(crate) system: Arc<SystemTables>,
     pub(crate) scan: DatabaseScan,
     pub(crate) defragmentation: Defragmentation,
 }
@@ -32,7 +33,8 @@ impl Database {
         let system = Arc::new(SystemTables::new(trees.clone()));
         Database {
             defragmentation: Defragmentation::new(file.clone(), services.clone(), system.clone()),
-            tables: OpenTables::new(system),
+            tables: OpenTables::new(system.clone()),
+            system,
             trees,
             scan: DatabaseScan::new(file.clone(), services.clone()),
             file,

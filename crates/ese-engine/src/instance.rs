@@ -11,6 +11,7 @@ mod freezing;
 mod listener;
 mod maintaining;
 mod replay_end;
+mod returning_space;
 mod state_table;
 
 use jetcell_sync::Arc;

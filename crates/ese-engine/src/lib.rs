@@ -87,7 +87,8 @@ pub use defrag::{DefragOptions, DefragProgress};
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
 pub use events::{
     DefragEvent, DefragReport, DefragTotals, Event, EventCategory, EventDescription, EventKind, EventProfile,
-    EventSeverity, EventSink, EventValue, PageDamage, PageFault, PassReport, WindowAdvice,
+    EventSeverity, EventSink, EventValue, PageDamage, PageFault, PassReport, ShrinkReport, SpaceEvent,
+    TrimReport, WindowAdvice,
 };
 pub use instance::Instance;
 pub use log::{CopyRegistration, LogHold, LogNameForm};

@@ -5,6 +5,7 @@ use jetcell_vfs::File;
 
 use super::announced_ranges::AnnouncedRanges;
 use super::dirty_page_table::DirtyPageTable;
+use super::given_back::GivenBack;
 use super::in_flight::InFlight;
 use super::{FileId, WriteAhead};
 use crate::events::Events;
@@ -23,6 +24,7 @@ pub(super) struct AttachedFile {
     pub in_flight: InFlight,
     /// Ranges that are being read past the cache.
     pub announced: AnnouncedRanges,
+    pub given_back: GivenBack,
 }
 
 impl AttachedFile {
@@ -36,6 +38,7 @@ impl AttachedFile {
             sync: Mutex::default(),
             in_flight: InFlight::default(),
             announced: AnnouncedRanges::default(),
+            given_back: GivenBack::default(),
         }
     }
 }

@@ -96,6 +96,12 @@ impl DirtyPageTable {
         self.dirty.len() + self.writing.len()
     }
 
+    /// Dirty pages that are `wanted`: those with no write in flight, and how many others there are.
+    pub fn matching(&self, wanted: impl Fn(PageNumber) -> bool) -> (Vec<PageNumber>, usize) {
+        let dirty = self.dirty.iter().map(|(_, page)| *page).filter(|page| wanted(*page)).collect();
+        (dirty, self.writing.iter().filter(|(_, page)| wanted(*page)).count())
+    }
+
     /// Dirty pages with no write in flight and a first change before `position`, oldest first.
     pub fn below(&self, position: LogPosition) -> impl Iterator<Item = PageNumber> {
         self.dirty.iter().take_while(move |(first, _)| *first < position).map(|(_, page)| *page)

@@ -13,6 +13,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::attached_file::AttachedFile;
 use super::frame::{Frame, FrameState};
+use super::given_back::unused_page;
 use super::{Cache, PageKey, PinnedPage};
 use crate::events::{EventKind, PageDamage, PageFault};
 use crate::{Error, Result};
@@ -94,7 +95,7 @@ impl Cache {
     pub fn create(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             self.shared.check()?;
-            self.shared.file(key.file)?;
+            self.shared.file(key.file)?.given_back.remove(key.page.get(), key.page.get());
             if let Some(page) = self.page_table.pin(key) {
                 let frame = page.frame();
                 match self.page_table.stable_state(&page) {
@@ -257,6 +258,7 @@ impl Cache {
         mode: FetchMode,
     ) -> Result<FrameState> {
         let path = attached.file.path();
+        let is_given_back = || attached.given_back.contains(key.page.get(), key.page.get());
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -267,6 +269,16 @@ impl Cache {
                     bytes.fill(0);
                     return Ok(FrameState::Fresh);
                 }
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && is_given_back() => {
+                    unused_page(bytes, self.page_size, key.page);
+                    return Ok(FrameState::Ready);
+                }
+                Err(error)
+                    if error.kind() == io::ErrorKind::UnexpectedEof && mode == FetchMode::Tentative =>
+                {
+                    let what = format!("page {}: behind the end of the file", key.page);
+                    return Err(Error::Corrupt { path: path.to_path_buf(), page: Some(key.page), what });
+                }
                 Err(error) => {
                     self.report_damage(attached, key, PageFault::Unreadable(error.to_string()));
                     return Err(Error::io(path, &error));
@@ -275,6 +287,10 @@ impl Cache {
             match self.verify(attached, key, bytes) {
                 Ok(()) => return Ok(FrameState::Ready),
                 Err(PageDefect::Zero) if mode == FetchMode::Redo => return Ok(FrameState::Fresh),
+                Err(PageDefect::Zero) if is_given_back() => {
+                    unused_page(bytes, self.page_size, key.page);
+                    return Ok(FrameState::Ready);
+                }
                 Err(defect) if defect.may_be_transient() && attempt < READ_ATTEMPTS => {
                     self.shared.counters.read_retries.add(1);
                     self.clock.sleep(Duration::from_millis(1 << attempt));

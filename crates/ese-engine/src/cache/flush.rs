@@ -62,6 +62,33 @@ impl Cache {
         self.sync_file(file)
     }
 
+    /// Writes those pages of the file that are `wanted`, and syncs. Nothing may change these pages meanwhile. Must not be
+    /// called with a latch held.
+    pub(crate) fn flush_pages(&self, file: FileId, wanted: impl Fn(PageNumber) -> bool) -> Result<()> {
+        let attached = self.shared.file(file)?;
+        let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
+        loop {
+            let (mut dirty, in_flight) = attached.dirty_pages.lock().matching(&wanted);
+            if dirty.is_empty() && in_flight == 0 {
+                return self.sync_file(file);
+            }
+            dirty.sort_unstable();
+            let (mut started, ended) = (0, Arc::default());
+            for pages in dirty.chunks(round) {
+                self.shared.check()?;
+                let (pages, readable) = self.pin_all(&attached, pages);
+                readable?;
+                started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
+                ended.wait_below(round);
+            }
+            ended.wait();
+            if started == 0 {
+                self.shared.check()?;
+                self.clock.sleep(PAUSE);
+            }
+        }
+    }
+
     /// Like [`Cache::flush_file`], but leaves pages whose before-images cannot be logged
     /// ([`DeferredUndo::can_log`](super::DeferredUndo::can_log)).
     pub fn flush_possible(&self, file: FileId) -> Result<()> {

@@ -122,7 +122,7 @@ impl Cache {
         // file closed.
         attached.in_flight.close();
         attached.in_flight.wait();
-        self.page_table.remove_file(&attached, &self.shared.deltas);
+        self.page_table.remove_pages(&attached, &self.shared.deltas, |_| true);
         // A read-ahead may have begun in between.
         attached.in_flight.wait();
         self.shared.remove_file(file);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use ese_format::LogPosition;
+use ese_format::{LogPosition, PageNumber};
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, RwLock};
 
@@ -176,14 +176,22 @@ impl PageTable {
         page.frame().state()
     }
 
-    /// Takes out all pages of a file. The last pin of a pinned page frees its frame.
-    pub fn remove_file(&self, attached: &AttachedFile, store: &DeltaStore) {
+    /// Takes out the pages of a file that are `wanted`. The last pin of a pinned page frees its frame. Returns whether a
+    /// writer has claimed one of them.
+    pub fn remove_pages(
+        &self,
+        attached: &AttachedFile,
+        store: &DeltaStore,
+        wanted: impl Fn(PageNumber) -> bool,
+    ) -> bool {
+        let is_wanted = |key: PageKey| key.file == attached.id && wanted(key.page);
+        let mut claimed = false;
         for shard in &self.shards {
             let mut slots = shard.slots.write();
-            let mut removed: Vec<_> =
-                slots.frames.values().filter(|f| f.key().file == attached.id).cloned().collect();
+            let mut removed: Vec<_> = slots.frames.values().filter(|f| is_wanted(f.key())).cloned().collect();
             removed.sort_by_key(|frame| frame.index);
             for frame in &removed {
+                claimed |= frame.is_claimed();
                 slots.frames.remove(&frame.key().to_u64());
                 frame.pin();
                 frame.retire();
@@ -193,7 +201,7 @@ impl PageTable {
             }
             slots.evicted_dirty.retain(|key, evicted| {
                 let key = PageKey::from_u64(*key);
-                let stays = key.file != attached.id;
+                let stays = !is_wanted(key);
                 if !stays {
                     attached.dirty_pages.lock().remove(key.page, evicted.first);
                     store.page_discarded(evicted.deltas.len());
@@ -203,7 +211,7 @@ impl PageTable {
             slots
                 .history
                 .iter_mut()
-                .filter(|e| PageKey::from_u64(e.0).file == attached.id)
+                .filter(|e| e.0 != 0 && is_wanted(PageKey::from_u64(e.0)))
                 .for_each(|e| *e = (0, 0));
             drop(slots);
             for frame in removed {
@@ -212,6 +220,7 @@ impl PageTable {
                 frame.unpin();
             }
         }
+        claimed
     }
 }
 

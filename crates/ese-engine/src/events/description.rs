@@ -1,6 +1,7 @@
 //! Number, category, severity, parameters and text of events.
 
 mod defragmentation;
+mod space;
 
 use std::path::Path;
 
@@ -102,6 +103,7 @@ impl EventKind {
             }
             EventKind::ZeroingContinued { database } => zeroing(730, database, "goes on after a pause"),
             EventKind::Defragmentation { database, event } => event.describe(database),
+            EventKind::Space { database, event } => event.describe(database),
             EventKind::ScanFoundPage { file, offset, page, what } => EventDescription {
                 severity: EventSeverity::Error,
                 ..informs(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ese_format::{Generation, PageNumber};
 
-use super::DefragEvent;
+use super::{DefragEvent, SpaceEvent};
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +153,13 @@ pub enum EventKind {
         /// What happened.
         event: DefragEvent,
     },
+    /// 740 to 743, 748 and 749: free space is returned to the file system.
+    Space {
+        /// The database.
+        database: PathBuf,
+        /// What happened.
+        event: SpaceEvent,
+    },
     /// 729: zeroing waits, because most of the cache is dirty.
     ZeroingPaused {
         /// The database.
@@ -207,6 +214,7 @@ impl EventKind {
             EventKind::PassFailed { .. } => "pass_failed",
             EventKind::PassInterrupted { .. } => "pass_interrupted",
             EventKind::Defragmentation { event, .. } => event.name(),
+            EventKind::Space { event, .. } => event.name(),
             EventKind::ZeroingPaused { .. } => "zeroing_paused",
             EventKind::ZeroingContinued { .. } => "zeroing_continued",
             EventKind::ScanFoundPage { .. } => "scan_found_page",

@@ -8,6 +8,7 @@ mod defragmentation;
 mod description;
 mod kind;
 mod profile;
+mod space;
 
 use std::path::Path;
 
@@ -19,6 +20,7 @@ pub use self::defragmentation::{DefragEvent, DefragReport, DefragTotals, WindowA
 pub use self::description::{EventDescription, EventValue};
 pub use self::kind::{EventKind, PageDamage, PageFault, PassReport};
 pub use self::profile::EventProfile;
+pub use self::space::{ShrinkReport, SpaceEvent, TrimReport};
 
 /// Receives the events of an instance. The engine calls it from any of its threads, so it must be quick; it must not call
 /// the engine.

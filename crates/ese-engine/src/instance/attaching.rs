@@ -187,6 +187,7 @@ impl Instance {
             header.log_signature = self.signature;
             header.attach_time = now;
             header.attach_position = position.0;
+            header.resize_position = position.0;
             header.database_id = u32::from(log_id);
             header.gen_min_required = position.0.generation;
             header.gen_min_consistent = position.0.generation;

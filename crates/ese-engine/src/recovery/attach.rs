@@ -409,6 +409,7 @@ pub(super) fn logs_content(record: &CreateDb) -> bool {
 fn begin_at(header: &mut DatabaseHeader, position: LogPosition, log: &Signature) {
     header.log_signature = *log;
     header.attach_position = position;
+    header.resize_position = position;
     header.gen_min_required = position.generation;
     header.gen_min_consistent = position.generation;
     header.gen_max_required = position.generation;

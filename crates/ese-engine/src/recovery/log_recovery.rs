@@ -205,6 +205,7 @@ impl<'a> LogRecovery<'a> {
             replay.replay(window)?;
         }
         replay.report_last();
+        replay.redo.check_readable()?;
         let Replay { redo, attacher, clean_end, .. } = replay;
         // Before undo, which needs all databases.
         attacher.check_none_missing()?;

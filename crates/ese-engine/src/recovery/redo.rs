@@ -19,6 +19,7 @@ mod newest_version_id;
 mod page_redo;
 mod page_replay;
 mod pending_before_images;
+mod returned_space;
 mod unfinished_transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +41,7 @@ use self::page_replay::{PageReplay, ReplayOutcome};
 use self::unfinished_transactions::{OpenTransaction, Operation, bookmark_of};
 pub(super) use self::unfinished_transactions::{UndoInfos, UnfinishedTransactions};
 use super::replay_window::{BufferedRecord, Payloads};
-use crate::cache::{FileId, MemoryGrant};
+use crate::cache::{FileId, MemoryGrant, PageKey};
 use crate::core::Core;
 use crate::log::LogReader;
 use crate::storage::DatabaseFile;
@@ -67,6 +68,8 @@ pub(super) struct Redo {
     /// restored.
     last_plain_replace: Option<PlainReplace>,
     pending: PendingRedo,
+    /// Pages that could not be read when the log changed them, and why. A later record may return them to the file system.
+    unreadable: BTreeMap<PageKey, Error>,
     newest_number: u64,
     newest_id: NewestVersionId,
     /// Records read.
@@ -142,6 +145,7 @@ impl Redo {
             began_macros: BTreeSet::new(),
             last_plain_replace: None,
             pending: PendingRedo::default(),
+            unreadable: BTreeMap::new(),
             newest_number: 0,
             newest_id,
             records: 0,
@@ -324,12 +328,20 @@ impl Redo {
                 self.transactions.clear()
             }
             LogRecord::ExtendDb(extend) => {
-                let file = self.database(extend.database.0)?.file_id;
-                self.pending.require_page(file, extend.last);
+                let database = self.database(extend.database.0)?;
+                // What is missing was cut off later.
+                if start >= database.given_back_until() {
+                    self.pending.require_page(database.file_id, extend.last);
+                }
             }
+            LogRecord::ShrinkDb(_)
+            | LogRecord::ShrinkDb2(_)
+            | LogRecord::ShrinkDb3(_)
+            | LogRecord::TrimDb(_) => self.return_space(record, start..end, payloads)?,
             _ => {}
         }
-        let Placed { pages, key } = placed;
+        let Placed { mut pages, key } = placed;
+        self.without_missing(record, start, &mut pages)?;
         let needs_until = span.end;
         let redo_record = RedoRecord { buffered, needs_from, needs_until, key, transaction: None, undoes };
         self.add_page_changes(redo_record, record, pages)
@@ -484,7 +496,9 @@ impl Redo {
         let memory = (&self.grant, self.reserved);
         let mut replay = PageReplay::new(&self.core, &records, payloads, &self.log, memory);
         let result = replay.run(&pages, self.threads);
-        let ReplayOutcome { mut recovered, applied, deferred } = replay.outcome;
+        let ReplayOutcome { mut recovered, applied, deferred, unreadable, built } = replay.outcome;
+        self.unreadable.extend(unreadable);
+        self.unreadable.retain(|key, _| !built.contains(key));
         self.applied += applied;
         self.deferred += deferred;
         result?;

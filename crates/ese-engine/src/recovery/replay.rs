@@ -87,6 +87,7 @@ impl Replay {
                 }
                 LogRecord::DetachDb(detach) => {
                     self.redo.replay_pages(&payloads)?;
+                    self.redo.check_readable()?;
                     self.attacher.detach(detach.database.0, start)?;
                 }
                 LogRecord::SetDbVersion(version) => {
@@ -98,6 +99,7 @@ impl Replay {
                 // ESE's clean shutdown: it logs no detach records.
                 LogRecord::ShutDownMark => {
                     self.redo.replay_pages(&payloads)?;
+                    self.redo.check_readable()?;
                     self.attacher.shut_down(start)?;
                 }
                 LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {

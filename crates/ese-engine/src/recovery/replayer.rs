@@ -264,6 +264,12 @@ impl Replayer {
         if !newest && until > log.end() {
             self.chain = chain;
         }
+        if self.replay.attacher.check_consistent(self.complete).is_ok()
+            && let Err(error) = self.replay.redo.check_readable()
+        {
+            self.failed = Some(error.clone());
+            return Err(error);
+        }
         self.maintain()
     }
 

@@ -156,6 +156,11 @@ impl DatabaseScan {
         Ok(true)
     }
 
+    /// Keeps the scan from making a step until the result is dropped. Waits for the step that it makes now.
+    pub fn paused(&self) -> impl Sized + '_ {
+        self.work.lock()
+    }
+
     /// Stops the scan, waits for the current step, and stores the progress.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);

@@ -185,6 +185,9 @@ impl<'a> SpaceLock<'a> {
                 }
                 let Some(found) = found else { return Ok(()) };
                 let extent = take_from(group, &parent, &found, count)?;
+                if parent.parent.is_none() {
+                    self.file.fill_holes(&extent)?;
+                }
                 done = Some(work(self, group, extent)?);
                 Ok(())
             })?;

@@ -10,6 +10,7 @@
 mod allocate;
 mod create;
 mod extents;
+mod giving_back;
 mod remove;
 mod settled;
 

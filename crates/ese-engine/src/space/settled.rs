@@ -5,7 +5,7 @@ use ese_format::space::Extent;
 
 use super::allocate::{SpaceLock, SpaceTrees};
 use super::extents::{self, Found};
-use crate::pages::{AtomicGroup, Attempt, Shape, Stop, group};
+use crate::pages::{AtomicGroup, Attempt, Shape, group};
 use crate::{Error, Result};
 
 impl SpaceLock<'_> {
@@ -31,27 +31,20 @@ impl SpaceLock<'_> {
     /// the next extent can have them, or to the tree, if its owned extents would have to be split for that.
     pub fn return_settled(&self, root: PageNumber, extent: Extent) -> Result<()> {
         let (owners, system) = self.owners(root)?;
-        let mut full = false;
+        let mut fits = true;
         let returned = group::run(self.file, false, |group| {
-            for owner in &owners {
-                let mut spare = |_: &mut AtomicGroup| {
-                    full = true;
-                    Err(Stop::Failed(Error::Internal("a leaf of owned extents is full".to_string())))
-                };
-                if let Some(found) = extents::find(group, &owner.owned, extent.last, |_| true)? {
-                    take_part(group, &owner.owned, &found, extent, &mut spare)?;
-                }
-            }
+            fits = true;
+            self.disown(group, &owners, extent, &mut fits)?;
             self.free_new(group, &system, extent)
         });
-        match full {
+        match !fits {
             true => group::run(self.file, false, |group| self.free_new(group, &owners[0], extent)),
             false => returned,
         }
     }
 
     /// The space trees of a tree and of those above it, and those of the root of the database.
-    fn owners(&self, root: PageNumber) -> Result<(Vec<SpaceTrees>, SpaceTrees)> {
+    pub(super) fn owners(&self, root: PageNumber) -> Result<(Vec<SpaceTrees>, SpaceTrees)> {
         let mut owners = vec![self.trees(root)?];
         while let Some(parent) = owners.last().and_then(|owner| owner.parent) {
             owners.push(self.trees(parent)?);
@@ -79,6 +72,7 @@ impl SpaceLock<'_> {
         let (Some(found), Some(mut extent)) = (found, run) else { return Ok(None) };
         let mut spare = |group: &mut AtomicGroup| self.take_page(group, system);
         take_part(group, &system.available, &found, extent, &mut spare)?;
+        self.file.fill_holes(&extent)?;
         for owner in owners.iter().rev() {
             extent = self.own(group, owner, extent)?;
         }
@@ -87,7 +81,7 @@ impl SpaceLock<'_> {
 }
 
 /// Takes a part of an extent out of a space tree. Pages for a split of the space tree come from `spare`.
-fn take_part(
+pub(super) fn take_part(
     group: &mut AtomicGroup,
     tree: &Shape,
     found: &Found,

@@ -283,6 +283,22 @@ impl DatabaseFile {
         self.update_header(|header| header.current_full_backup = BackupInfo::default())
     }
 
+    /// Everything that was given back by records up to this position is back. [`LogPosition::MIN`]: the header does not
+    /// say.
+    pub(crate) fn given_back_until(&self) -> LogPosition {
+        let header = self.header.lock();
+        // Until a database is attached again, this is the position of its shutdown, which may be in another log.
+        match header.resize_position == header.consistent_position {
+            true => LogPosition::MIN,
+            false => header.resize_position,
+        }
+    }
+
+    /// Whether holes were ever punched into the file.
+    pub(crate) fn has_holes(&self) -> bool {
+        self.header.lock().trim_count > 0
+    }
+
     /// The entry for the database in log headers and checkpoints.
     pub(crate) fn attachment(&self) -> Attachment {
         let header = self.header.lock();

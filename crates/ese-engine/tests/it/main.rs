@@ -7,6 +7,7 @@ mod defragmented;
 mod ended;
 mod events;
 mod foreign;
+mod given_back;
 mod headers;
 mod log_set;
 mod maintained;

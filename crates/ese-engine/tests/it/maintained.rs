@@ -38,6 +38,12 @@ impl Heard {
         kinds.filter(|kind| matches!(kind, EventKind::Defragmentation { .. })).collect()
     }
 
+    pub(super) fn space(&self) -> Vec<EventKind> {
+        let events = std::mem::take(&mut *self.0.lock().unwrap());
+        let kinds = events.into_iter().map(|event| event.kind);
+        kinds.filter(|kind| matches!(kind, EventKind::Space { .. })).collect()
+    }
+
     fn passes(&self) -> Vec<EventKind> {
         let events = std::mem::take(&mut *self.0.lock().unwrap());
         let is_of_pass = |event: &Event| (717..=738).contains(&event.describe().id);

@@ -8,10 +8,10 @@ use ese_engine::internals::log::{LogNames, RecordBatch};
 use ese_engine::{CommitMode, Error, Instance, InstanceOptions, LogFault, Replayer, Result, Seek};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
-use ese_format::log::record::{DatabaseIdInLog, LogRecord, TrimDb};
+use ese_format::log::record::{DatabaseIdInLog, LogRecord, RootPageMove};
 use ese_format::log::scan::scan_log;
 use ese_format::record::{ColumnId, Value};
-use ese_format::{Generation, LogPosition, PageNumber};
+use ese_format::{DbTime, Generation, LogPosition, TreeId};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
@@ -103,10 +103,11 @@ fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
     work(&mut session, &db, &mut Rows::new(), &mut rng, 20);
     session.rollback().unwrap();
     let mut batch = RecordBatch::new();
-    batch.push(&LogRecord::TrimDb(TrimDb {
+    batch.push(&LogRecord::RootPageMove(RootPageMove {
+        after: DbTime(1),
         database: DatabaseIdInLog(db.log_id()),
-        first: PageNumber::fixed(100),
-        count: 16,
+        tree: TreeId(7),
+        procid: 1,
     }));
     instance.core().log().append(&batch).unwrap();
     instance.core().log().roll().unwrap();
@@ -118,7 +119,7 @@ fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
             panic!("{error}")
         };
         assert_eq!((named, error.jet_code()), (&path, -501));
-        assert!(what.contains("TrimDb"), "{what}");
+        assert!(what.contains("RootPageMove"), "{what}");
         assert!(disk.contents(Path::new(COPY)).unwrap() == before);
     }
 }
@@ -165,10 +166,16 @@ fn a_copy_that_is_stopped_and_continued_equals_the_original() {
         let mut copy = Some(replayer(&disk, pages_of_cache).unwrap());
         let mut model = Rows::new();
         let mut oldest_needed = Generation(0);
+        let mut given_back = 0;
         let mut session = instance.session();
         for round in 0..14 {
             let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
             work(&mut session, &db, &mut model, &mut rng, 60);
+            if round % 4 == 3 {
+                given_back += instance.trim(&db).unwrap().pages;
+                let shrunk = instance.shrink(&db).unwrap();
+                given_back += shrunk.pages_before - shrunk.pages_after;
+            }
             if round % 3 == 2 {
                 instance.core().log().roll().unwrap();
             }
@@ -203,6 +210,8 @@ fn a_copy_that_is_stopped_and_continued_equals_the_original() {
         assert!(oldest_needed.0 > 3, "the checkpoint of the copy did not move: {oldest_needed:?}");
         assert_eq!(header(&disk, COPY).state, DatabaseState::CleanShutdown);
         assert!(pages(&disk, COPY) == pages(&disk, DATABASES[0]), "seed {seed}");
+        let [len, copy_len] = [DATABASES[0], COPY].map(|path| disk.contents(Path::new(path)).unwrap().len());
+        assert!(len == copy_len && given_back > 50, "seed {seed}: {len}, {copy_len}, {given_back}");
         let report = check_database(
             &disk,
             Path::new(COPY),

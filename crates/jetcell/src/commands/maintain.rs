@@ -1,5 +1,5 @@
 //! `jetcell maintain`: verifies the pages of the databases of a stopped instance, overwrites what deleted data leave behind,
-//! and merges sparse pages.
+//! merges sparse pages, and returns free space to the file system.
 
 mod shown;
 
@@ -19,7 +19,7 @@ use jetcell_vfs::{Vfs, parent_directory};
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
-use self::shown::Maintained;
+use self::shown::{Maintained, ReturnedSpace, Tasks};
 use crate::commands::backup::vfs;
 use crate::commands::recover::{explained, files, log_directory};
 use crate::commands::transfer_progress::rate;
@@ -29,7 +29,7 @@ use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. Ctrl-C stops the pass; the same command resumes it.
-Defragmentation comes first, then one pass that scans and zeroes.
+Defragmentation comes first, then shrink and trim, then one pass that scans and zeroes.
 What happens is written to events.jsonl beside the logs; jetcell events shows it.
 
 Examples:
@@ -39,6 +39,8 @@ Examples:
       also overwrites what deleted records and freed pages leave behind
   jetcell maintain /var/lib/app --tasks defrag
       merges sparse pages and frees those that become empty; says how many pages were read for each one freed
+  jetcell maintain /var/lib/app --tasks defrag,shrink,trim
+      also returns free space to the file system: the end of the file is cut off, and free extents inside become holes
   jetcell maintain jetcell-run/log001 jetcell-run/Jetstress001001.edb --pause 100ms
       one database of a test, as slowly as Jetstress scans
   jetcell maintain /var/lib/app --rate 50MB/s --batch 320KiB --json
@@ -57,7 +59,8 @@ pub struct Maintain {
     /// Logs and databases of the instance, or directories with them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// What is done: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages
+    /// What is done: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages, shrink
+    /// cuts the free end of the file off, trim punches holes where the file is free
     #[arg(long, value_enum, value_delimiter = ',', default_value = "scan", value_name = "TASKS")]
     tasks: Vec<Task>,
     /// Pause after each read, or each 32 pages that defrag looks at; up to 60s
@@ -94,6 +97,10 @@ enum Task {
     Zero,
     /// Merge sparse pages
     Defrag,
+    /// Cut the free end of the file off
+    Shrink,
+    /// Punch holes into the file where it is free
+    Trim,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -198,16 +205,52 @@ impl Maintain {
             if let Some(options) = &defragmentation {
                 defragment(&instance, &attached, options, &stop)?;
             }
+            let mut space = self.return_space(&instance, &attached, &stop)?;
             if let Some(options) = &scan {
                 run_scan(&instance, &attached, options, &stop)?;
             }
-            Ok(attached.iter().map(|(database, _)| Maintained::of(database)).collect::<Vec<_>>())
+            let with_space = |(database, _): &Attached| Maintained::of(database, space.remove(0));
+            Ok(attached.iter().map(with_space).collect::<Vec<_>>())
         });
         let closed = instance.shutdown().map_err(explained);
         let results = done?;
         closed?;
-        let tasks = (scan.is_some(), defragmentation.is_some());
+        let tasks = Tasks {
+            scan: scan.is_some(),
+            defragmentation: defragmentation.is_some(),
+            shrink: self.tasks.contains(&Task::Shrink),
+            trim: self.tasks.contains(&Task::Trim),
+        };
         Ok(shown::show(&results, tasks, self.json))
+    }
+
+    /// Shrinks and trims one database after the other.
+    fn return_space(
+        &self,
+        instance: &Instance,
+        attached: &[Attached],
+        stop: &AtomicBool,
+    ) -> Result<Vec<ReturnedSpace>, Failure> {
+        let wanted = |task| self.tasks.contains(&task) && !stop.load(Ordering::SeqCst);
+        let begins = |database: &Database, what: &str| {
+            if std::io::stderr().is_terminal() {
+                console::note(&format!("{}: {what}", database.path().display()));
+            }
+        };
+        let mut returned = Vec::new();
+        for (database, _) in attached {
+            let mut space = ReturnedSpace::default();
+            if wanted(Task::Shrink) {
+                begins(database, "cutting the free end off");
+                space.shrink = Some(instance.shrink(database).map_err(explained)?);
+            }
+            if wanted(Task::Trim) {
+                begins(database, "punching holes");
+                space.trim = Some(instance.trim(database).map_err(explained)?);
+            }
+            returned.push(space);
+        }
+        Ok(returned)
     }
 
     /// Attaches the databases, each with the turn that it shares with the others on its disk.

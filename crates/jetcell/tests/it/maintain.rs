@@ -78,6 +78,36 @@ fn a_stopped_store_is_defragmented() {
 }
 
 #[test]
+fn free_space_of_a_stopped_store_goes_back_to_the_file_system() {
+    use std::os::unix::fs::MetadataExt;
+    let cell = store();
+    let (len, blocks) = {
+        let file = fs::metadata(cell.path(STORE[1])).unwrap();
+        (file.len(), file.blocks())
+    };
+    let result = maintained(&cell, 0, &["--tasks", "defrag,shrink,trim,scan"]);
+    let database = &result["databases"][0];
+    let of = |task: &str, name: &str| database[task][name].as_u64().unwrap();
+    assert!(result["complete"] == true && database["bad"] == 0, "{result}");
+    let file = fs::metadata(cell.path(STORE[1])).unwrap();
+    assert_eq!(len - file.len(), of("shrink", "bytes_returned"), "{result}");
+    assert_eq!(of("shrink", "pages_after"), file.len() / (32 << 10) - 2, "{result}");
+    assert!(file.blocks() <= blocks, "{result}");
+    let again = maintained(&cell, 0, &["--tasks", "shrink"]);
+    let shrink = &again["databases"][0]["shrink"];
+    assert!(again["databases"][0]["trim"].is_null(), "{again}");
+    assert!(shrink["pages_after"].as_u64().unwrap() <= of("shrink", "pages_after") + 256, "{again}");
+    let checked = cell.program(&["check", "--structure", STORE[1]]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    let events = cell.program(&["events", STORE[0], "--id", "748"]).output().unwrap();
+    assert_eq!(String::from_utf8(events.stdout).unwrap().lines().count(), 2);
+    let text =
+        cell.program(&[&["maintain"], &STORE[..], &["--tasks", "shrink,trim"]].concat()).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("pages afterwards") && text.contains("holes"), "{text}");
+}
+
+#[test]
 fn a_pass_that_was_killed_resumes() {
     let cell = store();
     let mut slow =

@@ -56,7 +56,11 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         | LogRecord::Delta(_)
         | LogRecord::Delta64(_)
         | LogRecord::Scrub(_)
-        | LogRecord::ExtendDb(_) => Treatment::Redone,
+        | LogRecord::ExtendDb(_)
+        | LogRecord::ShrinkDb(_)
+        | LogRecord::ShrinkDb2(_)
+        | LogRecord::ShrinkDb3(_)
+        | LogRecord::TrimDb(_) => Treatment::Redone,
         LogRecord::PageMove(moved) if moved.flags.is_empty() => Treatment::Redone,
         LogRecord::Nop
         | LogRecord::Nop2(_)
@@ -101,12 +105,7 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         // A growth of the file must not be missed. ESE skips other records of this family that it does not know.
         LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => Treatment::Refused("has an unknown layout"),
         LogRecord::Ignored(_) => Treatment::NoPageEffect,
-        LogRecord::ShrinkDb(_)
-        | LogRecord::ShrinkDb2(_)
-        | LogRecord::ShrinkDb3(_)
-        | LogRecord::TrimDb(_)
-        | LogRecord::RootPageMove(_)
-        | LogRecord::PageMove(_) => Treatment::Refused("cannot be redone"),
+        LogRecord::RootPageMove(_) | LogRecord::PageMove(_) => Treatment::Refused("cannot be redone"),
         LogRecord::Obsolete(_) => Treatment::Refused("is of a type that no engine of this log format writes"),
     }
 }

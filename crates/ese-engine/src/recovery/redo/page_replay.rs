@@ -7,7 +7,7 @@
 //!
 //! While redo changes the pages of one batch, the pages of the next batch are being read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::slice::Chunks;
 
 use ese_format::log::record::LogRecord;
@@ -58,6 +58,10 @@ pub(super) struct ReplayOutcome {
     pub applied: u64,
     /// Changes left in memory for pages that were not read.
     pub deferred: u64,
+    /// Pages that could not be read.
+    pub unreadable: BTreeMap<PageKey, Error>,
+    /// Pages that could not be read and were built from nothing.
+    pub built: BTreeSet<PageKey>,
 }
 
 impl ReplayOutcome {
@@ -65,6 +69,8 @@ impl ReplayOutcome {
         self.recovered.extend(other.recovered);
         self.applied += other.applied;
         self.deferred += other.deferred;
+        self.unreadable.extend(other.unreadable);
+        self.built.extend(other.built);
     }
 }
 
@@ -241,10 +247,14 @@ impl<'a> PageReplay<'a> {
             Ok(pinned) => pinned,
             // If the record builds the page from nothing, it does not matter that the old page cannot be read.
             Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.role) => {
+                self.outcome.built.insert(first.key);
                 database.pin_new(number)?
             }
-            // Read again, so that it is reported.
-            Err(Error::Corrupt { .. }) => database.pin(number)?,
+            // It may have been returned to the file system later. If not, redo fails at its end.
+            Err(error @ Error::Corrupt { .. }) => {
+                self.outcome.unreadable.insert(first.key, error);
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let time = Page::new(&pinned.read(), size).db_time();

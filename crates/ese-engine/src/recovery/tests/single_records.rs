@@ -5,7 +5,7 @@
 use ese_format::log::record::{
     Begin0, BeginLevels, Commit0, ConvertFdp, CreateSingleExtentFdp, DatabaseIdInLog, Delta, Delta64,
     EmptiedPage, EmptyTree, LogRecord, NewPage, NodeChange, Opaque, PageChangeFlags, PageMove, PageMoveFlags,
-    Replace, RootPageMove, Scrub, SetExternalHeader, ShrinkDb, Undo, operation,
+    Replace, RootPageMove, Scrub, SetExternalHeader, Undo, operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::space::{Extent, SpaceHeader};
@@ -295,10 +295,8 @@ fn sizes_of_new_trees_are_not_trusted() {
 #[test]
 fn what_cannot_be_redone_stops_redo_with_name_and_position() {
     let database = DatabaseIdInLog(1);
-    let last = PageNumber::fixed(5);
     let moved = RootPageMove { after: DbTime(60), database, tree: TREE, procid: PROCID };
     for (record, name) in [
-        (LogRecord::ShrinkDb(ShrinkDb { database, last, count: 1 }), "ShrinkDb"),
         (LogRecord::RootPageMove(moved), "RootPageMove"),
         (LogRecord::Obsolete(Opaque { kind: 26, body: vec![0; 59] }), "Obsolete"),
         (LogRecord::Ignored(Opaque { kind: 68, body: vec![0; 9] }), "Ignored"),

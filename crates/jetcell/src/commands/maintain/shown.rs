@@ -2,30 +2,51 @@
 
 use std::path::PathBuf;
 
-use ese_engine::{Database, DefragProgress, ScanProgress};
+use ese_engine::{Database, DefragProgress, ScanProgress, ShrinkReport, TrimReport};
 use serde_json::{Value, json};
 
 use crate::console;
 use crate::outcome::Outcome;
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Tasks {
+    pub scan: bool,
+    pub defragmentation: bool,
+    pub shrink: bool,
+    pub trim: bool,
+}
+
+/// The space that a database has returned to the file system. `None`: not asked for, or stopped before.
+#[derive(Default)]
+pub(super) struct ReturnedSpace {
+    pub shrink: Option<ShrinkReport>,
+    pub trim: Option<TrimReport>,
+}
 
 /// What was done with a database.
 pub(super) struct Maintained {
     path: PathBuf,
     scan: ScanProgress,
     defragmentation: DefragProgress,
+    space: ReturnedSpace,
 }
 
 impl Maintained {
-    pub fn of(database: &Database) -> Maintained {
+    pub fn of(database: &Database, space: ReturnedSpace) -> Maintained {
         Maintained {
             path: database.path().to_path_buf(),
             scan: database.scan_progress(),
             defragmentation: database.defrag_progress(),
+            space,
         }
     }
 
-    fn is_complete(&self, (scan, defragmentation): (bool, bool)) -> bool {
-        (!scan || self.scan.passes > 0) && (!defragmentation || self.defragmentation.passes > 0)
+    fn is_complete(&self, tasks: Tasks) -> bool {
+        (!tasks.scan || self.scan.passes > 0)
+            && (!tasks.defragmentation || self.defragmentation.passes > 0)
+            && (!tasks.shrink || self.space.shrink.is_some())
+            && (!tasks.trim || self.space.trim.is_some())
     }
 
     fn is_sound(&self) -> bool {
@@ -33,8 +54,8 @@ impl Maintained {
     }
 }
 
-/// Shows the result of the tasks: scan, defragmentation.
-pub(super) fn show(results: &[Maintained], tasks: (bool, bool), json: bool) -> Outcome {
+/// Shows the result of the tasks.
+pub(super) fn show(results: &[Maintained], tasks: Tasks, json: bool) -> Outcome {
     let whole = results.iter().all(|result| result.is_complete(tasks));
     match json {
         true => {
@@ -49,15 +70,30 @@ pub(super) fn show(results: &[Maintained], tasks: (bool, bool), json: bool) -> O
     }
 }
 
-fn as_json(result: &Maintained, (scan, defragmentation): (bool, bool)) -> Value {
-    let mut fields = match scan {
+fn as_json(result: &Maintained, tasks: Tasks) -> Value {
+    let mut fields = match tasks.scan {
         true => scan_as_json(&result.scan),
         false => json!({}),
     };
     if let Some(fields) = fields.as_object_mut() {
         fields.insert("path".to_string(), json!(result.path));
-        if defragmentation {
+        if tasks.defragmentation {
             fields.insert("defragmentation".to_string(), defragmentation_as_json(&result.defragmentation));
+        }
+        if let Some(report) = &result.space.shrink {
+            let ShrinkReport { released, pages_before, pages_after, page_bytes, milliseconds } = *report;
+            let shrink = json!({
+                "pages_before": pages_before, "pages_after": pages_after, "released": released,
+                "bytes_returned": (pages_before - pages_after) * page_bytes, "milliseconds": milliseconds,
+            });
+            fields.insert("shrink".to_string(), shrink);
+        }
+        if let Some(report) = &result.space.trim {
+            let TrimReport { released, holes, pages, page_bytes } = *report;
+            let trim = json!({
+                "holes": holes, "pages": pages, "released": released, "bytes_returned": pages * page_bytes,
+            });
+            fields.insert("trim".to_string(), trim);
         }
     }
     fields
@@ -93,9 +129,9 @@ fn defragmentation_as_json(progress: &DefragProgress) -> Value {
     })
 }
 
-fn print_text(result: &Maintained, (scan, defragmentation): (bool, bool)) {
+fn print_text(result: &Maintained, tasks: Tasks) {
     let mut lines = Vec::new();
-    if defragmentation {
+    if tasks.defragmentation {
         lines.push(format!(
             "{}: defragmentation {}",
             result.path.display(),
@@ -103,7 +139,17 @@ fn print_text(result: &Maintained, (scan, defragmentation): (bool, bool)) {
         ));
         lines.extend(defragmentation_lines(&result.defragmentation));
     }
-    if scan {
+    if let Some(report) = &result.space.shrink {
+        lines.push(format!("{}: shrink complete", result.path.display()));
+        lines.push(format!("  {:>12} pages before", report.pages_before));
+        lines.push(format!("  {:>12} pages afterwards", report.pages_after));
+    }
+    if let Some(report) = &result.space.trim {
+        lines.push(format!("{}: trim complete", result.path.display()));
+        lines.push(format!("  {:>12} pages returned", report.pages));
+        lines.push(format!("  {:>12} holes", report.holes));
+    }
+    if tasks.scan {
         let progress = &result.scan;
         lines.push(format!("{}: pass {}", result.path.display(), state(progress.passes)));
         let counters = progress.pass.counters();

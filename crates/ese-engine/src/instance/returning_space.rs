@@ -1,0 +1,108 @@
+//! Returns the free space of a database to the file system.
+
+use ese_format::TreeId;
+use jetcell_sync::Arc;
+
+use super::Instance;
+use crate::database::Database;
+use crate::events::{EventKind, ShrinkReport, SpaceEvent, TrimReport};
+use crate::space::SpaceLock;
+use crate::transaction::View;
+use crate::{Error, Result};
+
+impl Instance {
+    /// Cuts the available pages at the end of the file off. Before, trees return their large available extents to the root
+    /// of the database. Nothing is moved, so a page in use keeps all pages before it in the file.
+    ///
+    /// Sessions go on. While the end is cut off, they wait if they need new pages.
+    ///
+    /// Errors: [`Error::Backup`] while a backup is running; the instance refuses changes.
+    #[doc(alias = "JetResizeDatabase")]
+    #[doc(alias = "JET_bitResizeDatabaseOnlyShrink")]
+    pub fn shrink(&self, database: &Arc<Database>) -> Result<ShrinkReport> {
+        let began = self.options.vfs.clock().monotonic();
+        let done = self.returning_space(database, |released, space| {
+            let (before, after) = space.shrink()?;
+            Ok(ShrinkReport {
+                released,
+                pages_before: before.into(),
+                pages_after: after.into(),
+                page_bytes: database.page_size().bytes() as u64,
+                milliseconds: self.options.vfs.clock().monotonic().saturating_sub(began).as_millis() as u64,
+            })
+        });
+        self.report_space(
+            database,
+            match &done {
+                Ok(report) => SpaceEvent::Shrunk(*report),
+                Err(error) => SpaceEvent::ShrinkFailed { error: error.jet_code(), what: error.to_string() },
+            },
+        );
+        done
+    }
+
+    /// Punches holes into the file where the root of the database has large available extents. They stay available, and
+    /// read as zeros. Before, trees return their large available extents to the root.
+    ///
+    /// Sessions go on. While holes are punched, they wait if they need new pages.
+    ///
+    /// Errors: [`Error::Usage`] if the file system cannot punch holes; [`Error::Backup`] while a backup is running; the
+    /// instance refuses changes.
+    #[doc(alias = "JET_paramEnableShrinkDatabase")]
+    pub fn trim(&self, database: &Arc<Database>) -> Result<TrimReport> {
+        self.report_space(database, SpaceEvent::TrimStarted);
+        let done = database.file.check_holes().and_then(|()| {
+            self.returning_space(database, |released, space| {
+                let (holes, pages) = space.trim()?;
+                let page_bytes = database.page_size().bytes() as u64;
+                Ok(TrimReport { released, holes, pages, page_bytes })
+            })
+        });
+        self.report_space(
+            database,
+            match &done {
+                Ok(TrimReport { holes: 0, .. }) => SpaceEvent::NothingToTrim,
+                Ok(report) => SpaceEvent::Trimmed(*report),
+                Err(error) => SpaceEvent::TrimFailed { error: error.jet_code(), what: error.to_string() },
+            },
+        );
+        done
+    }
+
+    fn report_space(&self, database: &Database, event: SpaceEvent) {
+        self.core.events.report(EventKind::Space { database: database.path().to_path_buf(), event });
+    }
+
+    /// Runs `work` while no backup can begin and no scan reads the file.
+    fn returning_space<T>(
+        &self,
+        database: &Arc<Database>,
+        work: impl FnOnce(u64, &SpaceLock<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.core.check_writable()?;
+        let _one = self.attaching.lock();
+        self.core.check_no_backup()?;
+        if self.core.database(database.file_id()).is_none_or(|attached| !Arc::ptr_eq(&attached, database)) {
+            return Err(Error::Usage(format!("{} is not attached", database.path().display())));
+        }
+        let released = self.release(database)?;
+        let _scan = database.scan.paused();
+        work(released, &SpaceLock::new(&database.file))
+    }
+
+    /// Lets trees return large available extents to the root of the database.
+    fn release(&self, database: &Arc<Database>) -> Result<u64> {
+        let mut released = 0;
+        let mut after = TreeId(0);
+        loop {
+            // Trees are removed only while cleanup is not paused, so each one stays until it is done.
+            let _paused = self.core.ended.pause();
+            let trees = database.system.all_trees(&View::latest())?;
+            let Some(tree) = trees.iter().filter(|tree| tree.id > after).min_by_key(|tree| tree.id) else {
+                return Ok(released);
+            };
+            after = tree.id;
+            released += SpaceLock::new(&database.file).release(tree.root)?;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Redo of records that return pages to the file system. Before such a record, redo may find that its pages are missing,
+//! zeros or torn.
+
+use std::ops::Range;
+
+use ese_format::log::record::{LogRecord, ShrinkDb3};
+use ese_format::space::Extent;
+use ese_format::{LogPosition, PageNumber};
+
+use super::Redo;
+use super::page_redo::PageRole;
+use crate::Result;
+use crate::recovery::replay_window::Payloads;
+use crate::storage::GivenBackPages;
+
+/// The pages that a record returns to the file system.
+fn returned_by(record: &LogRecord) -> Option<GivenBackPages> {
+    match record {
+        LogRecord::ShrinkDb(shrink) | LogRecord::ShrinkDb2(shrink) => {
+            Some(GivenBackPages::Behind(shrink.last))
+        }
+        LogRecord::ShrinkDb3(ShrinkDb3 { shrink, .. }) => Some(GivenBackPages::Behind(shrink.last)),
+        LogRecord::TrimDb(trim) => {
+            let last = trim.first.get().checked_add(trim.count.checked_sub(1)?)?;
+            let last = PageNumber::new(last)?;
+            Some(GivenBackPages::Holes(vec![Extent { last, count: trim.count }]))
+        }
+        _ => None,
+    }
+}
+
+impl Redo {
+    /// Replays a record that returns pages to the file system.
+    pub(super) fn return_space(
+        &mut self,
+        record: &LogRecord,
+        span: Range<LogPosition>,
+        payloads: &Payloads,
+    ) -> Result<()> {
+        let (Some(id), Some(pages)) = (record.database(), returned_by(record)) else { return Ok(()) };
+        self.replay_pages(payloads)?;
+        let database = self.database(id.0)?;
+        if let LogRecord::ShrinkDb3(shrink) = record {
+            database.time_used(shrink.db_time);
+        }
+        self.unreadable.retain(|key, _| key.file != database.file_id || !pages.contains(key.page));
+        database.redo_giving_back(&pages, span.start, span.end)
+    }
+
+    /// Leaves out pages that are missing in the file because a later record cut them off.
+    pub(super) fn without_missing(
+        &self,
+        record: &LogRecord,
+        start: LogPosition,
+        pages: &mut Vec<(PageNumber, PageRole)>,
+    ) -> Result<()> {
+        if let Some(database) = record.database().and_then(|id| self.attached(id.0))
+            && start < database.given_back_until()
+        {
+            let last = database.file_pages()?;
+            pages.retain(|(page, _)| page.get() <= last);
+        }
+        Ok(())
+    }
+
+    /// Fails if redo could not read a page that the log changes, and that the database still has.
+    pub fn check_readable(&self) -> Result<()> {
+        let Some((key, error)) = self.unreadable.first_key_value() else { return Ok(()) };
+        if let Some(database) = self.core.file(key.file) {
+            // Read again, so that it is reported.
+            database.pin(key.page)?;
+        }
+        Err(error.clone())
+    }
+}

@@ -1,0 +1,181 @@
+//! Returns available pages: those of trees to the root of the database, and those of the root to the file system.
+//!
+//! The pages that are returned to the file system are at the end of the file, where they are cut off, or in the middle,
+//! where they become holes. Holes stay available. While that happens, no session can allocate pages.
+
+use ese_format::PageNumber;
+use ese_format::log::record::{DatabaseIdInLog, LogRecord, ShrinkDb, TrimDb};
+use ese_format::space::Extent;
+
+use super::allocate::{SpaceLock, SpaceTrees};
+use super::extents;
+use super::settled::take_part;
+use crate::log::RecordBatch;
+use crate::pages::{AtomicGroup, Attempt, Stop, group};
+use crate::storage::GivenBackPages;
+use crate::{Error, Result};
+
+/// Smallest extent that is worth a hole, or a return to the root, in bytes. File systems of Windows have holes of this size.
+const LEAST_BYTES: usize = 64 << 10;
+/// Holes of one batch of log records, after which the header is written.
+const HOLES_PER_BATCH: usize = 256;
+
+const ROOT: PageNumber = PageNumber::fixed(1);
+
+impl SpaceLock<'_> {
+    fn least_pages(&self) -> u32 {
+        (LEAST_BYTES / self.file.page_size.bytes()).max(1) as u32
+    }
+
+    /// Returns large available extents of a tree to the root of the database, where other trees and the file system can
+    /// have them. Returns the number of pages. The tree must not be removed meanwhile.
+    pub fn release(&self, root: PageNumber) -> Result<u64> {
+        let trees = self.existing_trees(root)?;
+        let Some(trees) = trees.filter(|trees| trees.parent.is_some()) else { return Ok(0) };
+        let (owners, system) = self.owners(root)?;
+        let least = self.least_pages();
+        let mut released = 0;
+        for extent in self.available_extents(&trees, |extent| extent.count >= least)? {
+            let mut fits = true;
+            let done = group::run(self.file, false, |group| {
+                fits = true;
+                let available = extents::ending_at(group, &trees.available, extent.last)?;
+                let Some(available) = available.filter(|found| found.extent == extent) else { return Ok(0) };
+                extents::remove(group, &trees.available, &available)?;
+                self.disown(group, &owners, extent, &mut fits)?;
+                self.free(group, &system, extent)?;
+                Ok(u64::from(extent.count))
+            });
+            match done {
+                Err(_) if !fits => {}
+                done => released += done?,
+            }
+        }
+        Ok(released)
+    }
+
+    /// Takes an extent out of the owned extents of trees. Sets `fits` to false, and fails, if that would need another page,
+    /// or if no single owned extent has it.
+    pub(super) fn disown(
+        &self,
+        group: &mut AtomicGroup,
+        owners: &[SpaceTrees],
+        extent: Extent,
+        fits: &mut bool,
+    ) -> Attempt<()> {
+        let no_room = || Stop::Failed(Error::Internal("a leaf of owned extents is full".to_string()));
+        for owner in owners {
+            let found = extents::find(group, &owner.owned, extent.last, |_| true)?;
+            let found = found
+                .filter(|found| found.extent.first() <= extent.first() && extent.last <= found.extent.last);
+            let Some(found) = found else {
+                *fits = false;
+                return Err(no_room());
+            };
+            let mut spare = |_: &mut AtomicGroup| {
+                *fits = false;
+                Err(no_room())
+            };
+            take_part(group, &owner.owned, &found, extent, &mut spare)?;
+        }
+        Ok(())
+    }
+
+    fn available_extents(&self, trees: &SpaceTrees, wanted: impl Fn(&Extent) -> bool) -> Result<Vec<Extent>> {
+        let mut all = Vec::new();
+        group::run(self.file, false, |group| {
+            all.clear();
+            extents::find(group, &trees.available, ROOT, |extent| {
+                all.extend(Some(*extent).filter(&wanted));
+                false
+            })
+        })?;
+        Ok(all)
+    }
+
+    /// Cuts the available pages at the end of the file off. Returns the number of pages before and afterwards.
+    pub fn shrink(&self) -> Result<(u32, u32)> {
+        let system = self.trees(ROOT)?;
+        let last = group::run(self.file, false, |group| self.take_end(group, &system))?;
+        // A crash can leave pages that no tree owns.
+        let pages = self.file.file_pages()?;
+        let Some(count) = pages.checked_sub(last.get()).filter(|count| *count > 0) else {
+            return Ok((pages, pages));
+        };
+        let database = DatabaseIdInLog(self.file.log_id);
+        let record = LogRecord::ShrinkDb(ShrinkDb { database, last, count });
+        self.give_back(&[record], &GivenBackPages::Behind(last))?;
+        // Page images and records of earlier changes may exist, also when the file grows again.
+        self.file.unsettled.add(Extent { last: last.plus(count), count });
+        Ok((pages, last.get()))
+    }
+
+    /// Takes the available pages at the end out of the space trees. Returns the last page that is owned then.
+    fn take_end(&self, group: &mut AtomicGroup, system: &SpaceTrees) -> Attempt<PageNumber> {
+        let mut owned = Vec::new();
+        extents::find(group, &system.owned, ROOT, |extent| {
+            owned.push(*extent);
+            false
+        })?;
+        let Some(end) = owned.last() else {
+            return Err(Stop::Failed(Error::Corrupt {
+                path: self.file.path.clone(),
+                page: Some(system.owned.root),
+                what: "the database owns no pages".to_string(),
+            }));
+        };
+        let available = extents::ending_at(group, &system.available, end.last)?;
+        let last = available.and_then(|found| PageNumber::new(found.extent.first().get() - 1));
+        let (Some(available), Some(last)) = (available, last) else { return Ok(end.last) };
+        extents::remove(group, &system.available, &available)?;
+        for extent in owned.iter().rev().take_while(|extent| extent.last > last) {
+            if let Some(found) = extents::ending_at(group, &system.owned, extent.last)? {
+                extents::remove(group, &system.owned, &found)?;
+            }
+            if extent.first() <= last {
+                let kept = Extent { last, count: last.get() - extent.first().get() + 1 };
+                let mut spare = |group: &mut AtomicGroup| self.take_page(group, system);
+                extents::insert(group, &system.owned, kept, &mut spare)?;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Makes the large available extents of the root holes, apart from those that are holes already. Returns the number of
+    /// holes and of their pages.
+    pub fn trim(&self) -> Result<(u64, u64)> {
+        let system = self.trees(ROOT)?;
+        let (file, least) = (self.file, self.least_pages());
+        let is_hole = |extent: &Extent| {
+            file.cache.are_given_back(file.file_id, extent.first().get(), extent.last.get())
+        };
+        let wanted = self.available_extents(&system, |extent| extent.count >= least && !is_hole(extent))?;
+        for extents in wanted.chunks(HOLES_PER_BATCH) {
+            let database = DatabaseIdInLog(file.log_id);
+            let record = |extent: &Extent| {
+                LogRecord::TrimDb(TrimDb { database, first: extent.first(), count: extent.count })
+            };
+            let records: Vec<LogRecord> = extents.iter().map(record).collect();
+            self.give_back(&records, &GivenBackPages::Holes(extents.to_vec()))?;
+        }
+        let pages = wanted.iter().map(|extent| u64::from(extent.count)).sum();
+        Ok((wanted.len() as u64, pages))
+    }
+
+    /// Logs that pages are given back, and gives them back.
+    fn give_back(&self, records: &[LogRecord], pages: &GivenBackPages) -> Result<()> {
+        let file = self.file;
+        file.flush_before(pages)?;
+        // Until the header says that the pages are back, redo must see the records.
+        let pin = file.pins.pin(file.log.tail());
+        let given_back = (|| {
+            let mut batch = RecordBatch::new();
+            records.iter().for_each(|record| batch.push(record));
+            let appended = file.log.append_privileged(&batch)?;
+            file.log.flush(appended.end)?;
+            file.give_back(pages, appended.end)
+        })();
+        file.pins.release(pin);
+        given_back
+    }
+}

@@ -1,0 +1,135 @@
+//! Returns pages to the file system: cuts off the end of the file, or punches holes into it.
+//!
+//! Doing and redo share this code. The order is: space trees, all changes of the pages, log record, file, header. The
+//! header has the position behind the last record whose pages were given back; the pages can be in use again only when
+//! that is durable. So redo gives back what a crash may have torn, and never what is in use.
+
+use ese_format::space::Extent;
+use ese_format::{LogPosition, LogTime, PageNumber};
+use jetcell_vfs::IoReason;
+
+use super::DatabaseFile;
+use crate::{Error, Result};
+
+/// The pages that are given back.
+#[derive(Clone, Debug)]
+pub(crate) enum GivenBackPages {
+    /// All pages behind this one.
+    Behind(PageNumber),
+    /// The pages of these extents, which are in order.
+    Holes(Vec<Extent>),
+}
+
+impl GivenBackPages {
+    /// Whether a page is one of them.
+    pub fn contains(&self, page: PageNumber) -> bool {
+        match self {
+            GivenBackPages::Behind(last) => page > *last,
+            GivenBackPages::Holes(extents) => {
+                let at = extents.partition_point(|extent| extent.last < page);
+                extents.get(at).is_some_and(|extent| extent.first() <= page)
+            }
+        }
+    }
+
+    /// Their first and last pages.
+    fn ranges(&self) -> Vec<(u32, u32)> {
+        match self {
+            GivenBackPages::Behind(last) => vec![(last.get().saturating_add(1), u32::MAX)],
+            GivenBackPages::Holes(extents) => {
+                extents.iter().map(|extent| (extent.first().get(), extent.last.get())).collect()
+            }
+        }
+    }
+}
+
+impl DatabaseFile {
+    /// Writes the last changes of pages that are to be given back, and syncs the file.
+    pub(crate) fn flush_before(&self, pages: &GivenBackPages) -> Result<()> {
+        self.cache.flush_pages(self.file_id, |page| pages.contains(page))
+    }
+
+    /// Gives pages back. They belong to no tree, or are available, and nothing else can make use of them meanwhile. The
+    /// record of that ends at `end`, up to where the log is durable. After a failure nothing in this database may change.
+    pub(crate) fn give_back(&self, pages: &GivenBackPages, end: LogPosition) -> Result<()> {
+        self.change_file(pages, end).inspect_err(|error| self.cache.fail(error.cause()))
+    }
+
+    /// Redo of [`DatabaseFile::give_back`], by the record from `start` to `end`. Changes of the pages by earlier records
+    /// do not matter any more.
+    pub(crate) fn redo_giving_back(
+        &self,
+        pages: &GivenBackPages,
+        start: LogPosition,
+        end: LogPosition,
+    ) -> Result<()> {
+        let until = self.given_back_until();
+        // As ESE: pages of a database that does not say how far it is may have later content.
+        let unknown = until == LogPosition::MIN && start.generation <= self.ahead_until();
+        match until >= end || unknown {
+            true => self.forget(pages),
+            false => self.give_back(pages, end),
+        }
+    }
+
+    fn forget(&self, pages: &GivenBackPages) -> Result<()> {
+        self.cache.forget_pages(self.file_id, &pages.ranges(), |page| pages.contains(page))
+    }
+
+    fn change_file(&self, pages: &GivenBackPages, end: LogPosition) -> Result<()> {
+        self.forget(pages)?;
+        let failed = |e: std::io::Error| Error::io(&self.path, &e);
+        let file_pages = self.file_pages()?;
+        match pages {
+            GivenBackPages::Behind(last) if file_pages > last.get() => {
+                let len = self.page_size.offset_of(last.plus(1));
+                self.file.truncate(len).map_err(failed)?;
+            }
+            GivenBackPages::Behind(_) => {}
+            GivenBackPages::Holes(extents) => {
+                for extent in extents.iter().filter(|extent| extent.first().get() <= file_pages) {
+                    let offset = self.page_size.offset_of(extent.first());
+                    let pages = extent.count.min(file_pages - extent.first().get() + 1);
+                    let len = u64::from(pages) * self.page_size.bytes() as u64;
+                    self.file.punch_hole(offset, len).map_err(failed)?;
+                }
+            }
+        }
+        self.file.sync(IoReason::DatabaseExtend).map_err(failed)?;
+        let now = LogTime::from_unix_ms(self.vfs.clock().unix_ms());
+        self.update_header(|header| {
+            header.resize_position = end;
+            match pages {
+                GivenBackPages::Behind(_) => {
+                    header.shrink_count = header.shrink_count.saturating_add(1);
+                    header.shrink_time = now;
+                }
+                GivenBackPages::Holes(_) => header.trim_count = header.trim_count.saturating_add(1),
+            }
+        })
+    }
+
+    /// Fails if the file system cannot punch holes. Changes nothing.
+    pub(crate) fn check_holes(&self) -> Result<()> {
+        let failed = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::Unsupported => Error::Usage(format!(
+                "{}: the file system cannot punch holes into files, so nothing can be trimmed",
+                self.path.display()
+            )),
+            _ => Error::io(&self.path, &e),
+        };
+        let end = self.file.len().map_err(failed)?;
+        self.file.punch_hole(end, self.page_size.bytes() as u64).map_err(failed)
+    }
+
+    /// Gives an extent that may have holes its blocks again. Otherwise a write of one of its pages, which must not fail,
+    /// could find the disk full.
+    pub(crate) fn fill_holes(&self, extent: &Extent) -> Result<()> {
+        if !self.has_holes() {
+            return Ok(());
+        }
+        let offset = self.page_size.offset_of(extent.first());
+        let len = u64::from(extent.count) * self.page_size.bytes() as u64;
+        self.file.reserve(offset, len).map_err(|e| Error::io(&self.path, &e))
+    }
+}
