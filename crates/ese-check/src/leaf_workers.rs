@@ -216,7 +216,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
             }
         };
         self.joined += 1;
-        if let Some(judged) = walker.reader.judged.as_mut().filter(|_| walker.claims.is_some()) {
+        if let Some(judged) = walker.reader.judged().as_mut().filter(|_| walker.claims.is_some()) {
             for (page, verdict) in done.verdicts {
                 judged.judge(page, verdict);
             }

@@ -127,46 +127,73 @@ impl Completion {
 pub struct PageReader<'d> {
     /// Whose pages.
     pub database: &'d Database,
-    cache: HashMap<PageNumber, Loaded>,
-    order: VecDeque<PageNumber>,
-    in_flight: HashSet<PageNumber>,
-    sender: Sender<Completion>,
-    completions: Receiver<Completion>,
-    /// Collects the status of each page that is read.
-    pub(crate) judged: Option<JudgedPages>,
+    cache: PageCache,
 }
 
 impl<'d> PageReader<'d> {
     /// A reader with an empty cache.
     pub fn new(database: &'d Database) -> PageReader<'d> {
-        let (sender, completions) = channel();
-        let (cache, order, in_flight) = (HashMap::new(), VecDeque::new(), HashSet::new());
-        PageReader { database, cache, order, in_flight, sender, completions, judged: None }
+        PageReader { database, cache: PageCache::default() }
     }
 
     /// The page, verified.
     pub fn get(&mut self, page: PageNumber) -> Loaded {
-        let file_pages = self.database.file_pages;
-        if !self.database.holds(page) {
-            return Err(PageProblem::BeyondFile { file_pages });
-        }
-        while self.in_flight.contains(&page) {
-            self.take_completion();
-        }
-        if let Some(loaded) = self.cache.get(&page) {
-            return loaded.clone();
-        }
-        let (offset, len, start) = self.database.aligned_range(page, 1);
-        self.database.pace.before_read(len as u64);
-        let mut buffer = IoBuffer::zeroed(len);
-        let result = self.database.file.read_at(offset, &mut buffer, IoReason::Verify);
-        self.store(Completion::new((page, 1, start, self.database.page_size), result, buffer));
-        self.cache.get(&page).cloned().unwrap_or(Err(PageProblem::Damaged))
+        self.cache.get(self.database, page)
     }
 
     /// Starts reading pages that will be asked for soon.
     pub fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
-        if self.database.pace.is_throttled() {
+        self.cache.prefetch(self.database, pages);
+    }
+
+    /// Collects the status of each page that is read.
+    pub(crate) fn judged(&mut self) -> &mut Option<JudgedPages> {
+        &mut self.cache.judged
+    }
+}
+
+/// The pages that a [`PageReader`] keeps, for readers that cannot borrow their database. Each call must name the same one.
+pub struct PageCache {
+    pages: HashMap<PageNumber, Loaded>,
+    order: VecDeque<PageNumber>,
+    in_flight: HashSet<PageNumber>,
+    sender: Sender<Completion>,
+    completions: Receiver<Completion>,
+    judged: Option<JudgedPages>,
+}
+
+impl Default for PageCache {
+    fn default() -> PageCache {
+        let (sender, completions) = channel();
+        let (pages, order, in_flight) = (HashMap::new(), VecDeque::new(), HashSet::new());
+        PageCache { pages, order, in_flight, sender, completions, judged: None }
+    }
+}
+
+impl PageCache {
+    /// The page, verified.
+    pub fn get(&mut self, database: &Database, page: PageNumber) -> Loaded {
+        let file_pages = database.file_pages;
+        if !database.holds(page) {
+            return Err(PageProblem::BeyondFile { file_pages });
+        }
+        while self.in_flight.contains(&page) {
+            self.take_completion(database);
+        }
+        if let Some(loaded) = self.pages.get(&page) {
+            return loaded.clone();
+        }
+        let (offset, len, start) = database.aligned_range(page, 1);
+        database.pace.before_read(len as u64);
+        let mut buffer = IoBuffer::zeroed(len);
+        let result = database.file.read_at(offset, &mut buffer, IoReason::Verify);
+        self.store(database, Completion::new((page, 1, start, database.page_size), result, buffer));
+        self.pages.get(&page).cloned().unwrap_or(Err(PageProblem::Damaged))
+    }
+
+    /// Starts reading pages that will be asked for soon.
+    pub fn prefetch(&mut self, database: &Database, pages: impl Iterator<Item = PageNumber>) {
+        if database.pace.is_throttled() {
             return;
         }
         let mut wanted = Vec::new();
@@ -174,23 +201,24 @@ impl<'d> PageReader<'d> {
             if self.in_flight.len() >= AHEAD {
                 break;
             }
-            if self.database.holds(page) && !self.cache.contains_key(&page) && self.in_flight.insert(page) {
+            if database.holds(page) && !self.pages.contains_key(&page) && self.in_flight.insert(page) {
                 wanted.push(page);
             }
         }
         wanted.sort_unstable();
-        let longest = (RUN_LEN / self.database.page_size.get()).max(1) as usize;
+        let longest = (RUN_LEN / database.page_size.get()).max(1) as usize;
         let neighbours = wanted.chunk_by(|a, b| a.plus(1) == *b).flat_map(|run| run.chunks(longest));
-        let batch: Vec<Transfer> =
-            neighbours.filter_map(|run| Some(self.request(*run.first()?, run.len() as u32))).collect();
+        let batch: Vec<Transfer> = neighbours
+            .filter_map(|run| Some(self.request(database, *run.first()?, run.len() as u32)))
+            .collect();
         if !batch.is_empty() {
-            self.database.file.submit(batch);
+            database.file.submit(batch);
         }
     }
 
-    fn request(&self, first: PageNumber, count: u32) -> Transfer {
-        let (offset, len, start) = self.database.aligned_range(first, count);
-        let pages = (first, count, start, self.database.page_size);
+    fn request(&self, database: &Database, first: PageNumber, count: u32) -> Transfer {
+        let (offset, len, start) = database.aligned_range(first, count);
+        let pages = (first, count, start, database.page_size);
         let sender = self.sender.clone();
         Transfer {
             kind: TransferKind::Read,
@@ -204,7 +232,7 @@ impl<'d> PageReader<'d> {
         }
     }
 
-    fn take_completion(&mut self) {
+    fn take_completion(&mut self, database: &Database) {
         match self.completions.recv() {
             Ok(completion) => {
                 for index in 0..completion.verdicts.len() as u32 {
@@ -212,7 +240,7 @@ impl<'d> PageReader<'d> {
                 }
                 // One bad sector must not hide its neighbours: they are read alone when they are asked for.
                 if completion.result.is_ok() || completion.verdicts.len() == 1 {
-                    self.store(completion);
+                    self.store(database, completion);
                 }
             }
             // Impossible while we hold a sender; without it, read again instead of waiting.
@@ -220,13 +248,13 @@ impl<'d> PageReader<'d> {
         }
     }
 
-    fn store(&mut self, completion: Completion) {
+    fn store(&mut self, database: &Database, completion: Completion) {
         let Completion { first, buffer, verdicts, .. } = completion;
-        let size = self.database.page_size;
+        let size = database.page_size;
         let buffer = Arc::new(buffer);
         for (index, (start, verdict)) in verdicts.into_iter().enumerate() {
             let page = first.plus(index as u32);
-            let verdict = match (verdict, &self.database.flush_types) {
+            let verdict = match (verdict, &database.flush_types) {
                 (PageStatus::Page(PageIntegrity::Good, nodes), Some(types)) => {
                     let bytes = buffer.get(start..start + size.bytes()).unwrap_or_default();
                     let lost = types.lost_write(page, Page::new(bytes, size).flags());
@@ -251,13 +279,13 @@ impl<'d> PageReader<'d> {
             if let Some(judged) = &mut self.judged {
                 judged.judge(page, verdict);
             }
-            if self.cache.insert(page, loaded).is_none() {
+            if self.pages.insert(page, loaded).is_none() {
                 self.order.push_back(page);
             }
         }
         while self.order.len() > CACHED {
             if let Some(oldest) = self.order.pop_front() {
-                self.cache.remove(&oldest);
+                self.pages.remove(&oldest);
             }
         }
     }

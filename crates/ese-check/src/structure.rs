@@ -79,7 +79,7 @@ pub(crate) fn check_structure(
     progress: Option<&ProgressFn>,
 ) -> StructureSummary {
     let mut reader = PageReader::new(database);
-    reader.judged = judged.take();
+    *reader.judged() = judged.take();
     let mut check = StructureCheck {
         reader,
         findings,
@@ -110,10 +110,10 @@ pub(crate) fn check_structure(
     if !check.reader.database.pace.is_cancelled() {
         check_partition(check.findings, &check.map, &check.trees);
     }
-    if let Some(judged) = &mut check.reader.judged {
+    if let Some(judged) = check.reader.judged() {
         judged.report(check.findings);
     }
-    *judged = check.reader.judged.take();
+    *judged = check.reader.judged().take();
     check.summary
 }
 

@@ -190,7 +190,7 @@ fn visit_page<V: Visitor>(
 ) {
     let shape = state.shape;
     let loaded = walker.reader.get(number);
-    if let (Some(judged), true) = (&mut walker.reader.judged, walker.claims.is_some()) {
+    if let (Some(judged), true) = (walker.reader.judged(), walker.claims.is_some()) {
         judged.report(walker.findings);
     }
     let image = match loaded {

@@ -37,7 +37,8 @@ const KEPT: usize = 1000;
 pub struct Issues {
     kept: Vec<Issue>,
     dropped: u64,
-    missing: bool,
+    missing: u64,
+    last_missing: Option<Issue>,
     table: Option<String>,
 }
 
@@ -54,11 +55,21 @@ impl Issues {
 
     /// Whether any data is missing.
     pub fn any_missing(&self) -> bool {
+        self.missing > 0
+    }
+
+    /// The last issue with missing data, also if it was not kept.
+    pub fn last_missing(&self) -> Option<&Issue> {
+        self.last_missing.as_ref()
+    }
+
+    /// Number of issues with missing data.
+    pub(crate) fn missing_count(&self) -> u64 {
         self.missing
     }
 
     /// Sets the table of the issues that follow.
-    pub(crate) fn set_table(&mut self, table: Option<&str>) {
+    pub fn set_table(&mut self, table: Option<&str>) {
         self.table = table.map(str::to_owned);
     }
 
@@ -71,9 +82,13 @@ impl Issues {
     }
 
     fn push(&mut self, missing: bool, page: Option<PageNumber>, what: impl fmt::Display) {
-        self.missing |= missing;
+        let issue = Issue { missing, table: self.table.clone(), page, what: what.to_string() };
+        if missing {
+            self.missing += 1;
+            self.last_missing = Some(issue.clone());
+        }
         if self.kept.len() < KEPT {
-            self.kept.push(Issue { missing, table: self.table.clone(), page, what: what.to_string() });
+            self.kept.push(issue);
         } else {
             self.dropped += 1;
         }

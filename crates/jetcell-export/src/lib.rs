@@ -1,8 +1,9 @@
 //! Exports tables of ESE databases to CSV, JSON Lines, Parquet and SQLite, without the database engine.
 //!
 //! [`export`] writes tables to files or to standard output. For access to the rows themselves, [`Source`] opens a
-//! database and [`read_rows`] returns its rows as cells with the stored bytes. Data that cannot be read is reported as
-//! an [`Issue`] and marked in the output; it is never left out silently.
+//! database, a [`View`] shows its tables as a profile names and types them, and a [`RowCursor`] reads rows as cells with the
+//! stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as an [`Issue`] and marked in the
+//! output; it is never left out silently.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -44,9 +45,11 @@ mod long_values;
 mod names;
 mod output;
 mod profile;
+mod record_cells;
 mod rendering;
 mod rows;
 mod run;
+mod selected_table;
 mod selection;
 mod source;
 mod table;
@@ -54,21 +57,25 @@ mod target;
 mod time_filter;
 mod value;
 mod value_files;
+mod view;
 mod walk;
 
 pub use cell::{Cell, Item, Unreadable, ValueFileRef};
 pub use error::ExportError;
-pub use format::{Format, UnknownFormat};
+pub use format::{Format, Marker, UnknownFormat, item_value, write_cell_text};
 pub use issue::{Issue, Issues};
 pub use output::Destination;
 pub use profile::Profile;
 pub use rendering::{Currency, Rendering};
-pub use rows::{ROW_LIMIT, ReadOptions, Row, read_rows};
+pub use rows::{Portion, ROW_LIMIT, ReadOptions, Row, RowCursor, read_rows};
 pub use run::{ExportSummary, Options, export};
+pub use selected_table::SelectedTable;
 pub use selection::{Selection, Times};
 pub use source::Source;
 pub use table::{Form, Meaning, Table, TableColumn};
+pub use value::{Time, Value, ValueError};
 pub use value_files::ValueFiles;
+pub use view::View;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

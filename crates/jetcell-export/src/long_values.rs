@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use ese_check::reader::{PageImage, PageProblem, PageReader};
+use ese_check::database::Database;
+use ese_check::reader::{PageCache, PageImage, PageProblem};
 use ese_format::compression::CompressionError;
 use ese_format::long_value::{LongValueId, LongValueRoot, decode_chunk};
 use ese_format::page::NodeFlags;
@@ -42,8 +43,8 @@ pub(crate) enum LongValueError {
 }
 
 /// Reads the long values of one table.
-pub(crate) struct LongValues<'d> {
-    reader: PageReader<'d>,
+pub(crate) struct LongValues {
+    pages: PageCache,
     tree: Option<(TreeId, PageNumber)>,
     chunk_size: usize,
     leaf: Option<Arc<PageImage>>,
@@ -64,10 +65,10 @@ impl LongValue {
     }
 }
 
-impl<'d> LongValues<'d> {
-    pub(crate) fn new(reader: PageReader<'d>, table: &Table) -> LongValues<'d> {
+impl LongValues {
+    pub(crate) fn new(table: &Table) -> LongValues {
         LongValues {
-            reader,
+            pages: PageCache::default(),
             tree: table.long_values,
             chunk_size: table.chunk_size.max(1),
             leaf: None,
@@ -76,9 +77,9 @@ impl<'d> LongValues<'d> {
     }
 
     /// Reads the root of a value.
-    pub(crate) fn open(&mut self, id: LongValueId) -> Result<LongValue, LongValueError> {
+    pub(crate) fn open(&mut self, database: &Database, id: LongValueId) -> Result<LongValue, LongValueError> {
         self.key = id.root_key();
-        let root = self.node(LongValueRoot::decode)?.ok_or(LongValueError::DamagedRoot)?;
+        let root = self.node(database, LongValueRoot::decode)?.ok_or(LongValueError::DamagedRoot)?;
         if root.is_encrypted() {
             return Err(LongValueError::Encrypted);
         }
@@ -88,6 +89,7 @@ impl<'d> LongValues<'d> {
     /// Appends the chunk that starts at byte `offset` of the value. `offset` must be below its length.
     pub(crate) fn append_chunk(
         &mut self,
+        database: &Database,
         value: LongValue,
         offset: usize,
         to: &mut Vec<u8>,
@@ -95,12 +97,16 @@ impl<'d> LongValues<'d> {
         let start = u32::try_from(offset).unwrap_or(u32::MAX);
         let due = value.root.chunk_len(start, self.chunk_size);
         self.key = value.id.chunk_key(start);
-        self.node(|stored| decode_chunk(stored, due).map(|plain| to.extend_from_slice(&plain)))?
+        self.node(database, |stored| decode_chunk(stored, due).map(|plain| to.extend_from_slice(&plain)))?
             .map_err(|error| LongValueError::Chunk { offset, len: value.len(), error })
     }
 
     /// Finds the node with key `self.key` and returns the result of `take` for its data.
-    fn node<T>(&mut self, mut take: impl FnMut(&[u8]) -> T) -> Result<T, LongValueError> {
+    fn node<T>(
+        &mut self,
+        database: &Database,
+        mut take: impl FnMut(&[u8]) -> T,
+    ) -> Result<T, LongValueError> {
         if let Some(leaf) = &self.leaf
             && let Some(data) = find(leaf, &self.key)
         {
@@ -109,9 +115,11 @@ impl<'d> LongValues<'d> {
         let (tree, mut number) = self.tree.ok_or(LongValueError::NoTree)?;
         let mut ask: Vec<PageNumber> = Vec::new();
         for _ in 0..MAX_DEPTH {
-            self.reader.prefetch(ask.drain(..));
-            let image =
-                self.reader.get(number).map_err(|problem| LongValueError::Page { page: number, problem })?;
+            self.pages.prefetch(database, ask.drain(..));
+            let image = self
+                .pages
+                .get(database, number)
+                .map_err(|problem| LongValueError::Page { page: number, problem })?;
             let page = image.page();
             if page.tree() != tree {
                 return Err(LongValueError::OtherTree(number));

@@ -1,22 +1,22 @@
 //! The rows of a table, cell by cell.
 
-use std::borrow::Cow;
 use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use ese_check::reader::PageReader;
+use ese_check::reader::{PageCache, PageImage};
 use ese_format::PageNumber;
-use ese_format::compression::{self, decompress};
-use ese_format::long_value::LongValueId;
 use ese_format::page::NodeFlags;
-use ese_format::record::{Column, ColumnClass, ColumnValue, MultiValue, Record};
+use ese_format::record::Record;
 
-use crate::cell::{Cell, Item, Unreadable};
+use crate::cell::{Cell, Item};
 use crate::issue::Issues;
 use crate::long_values::LongValues;
+use crate::record_cells::{Resolver, fill};
+use crate::selected_table::SelectedTable;
 use crate::source::Source;
 use crate::table::{Table, TableColumn};
-use crate::time_filter::{TimeFilter, stored_default};
-use crate::value_files::{ValueFiles, ValueLocation};
+use crate::value_files::ValueFiles;
 use crate::walk::LeafWalk;
 
 /// Default of [`ReadOptions::row_limit`], in bytes.
@@ -31,11 +31,16 @@ pub struct ReadOptions<'f> {
     pub row_limit: usize,
     /// Files for the values that exceed this limit. Without files, such values are unreadable.
     pub files: Option<&'f mut ValueFiles>,
+    /// End of the message about such a value: why it has no file, and what to do.
+    pub advice: &'static str,
+    /// Whether a portion ends before the first row that follows missing ones.
+    pub stop_at_missing: bool,
 }
 
 impl Default for ReadOptions<'_> {
     fn default() -> Self {
-        ReadOptions { deleted: false, row_limit: ROW_LIMIT, files: None }
+        let advice = "there is no file for them; raise the limit";
+        ReadOptions { deleted: false, row_limit: ROW_LIMIT, files: None, advice, stop_at_missing: false }
     }
 }
 
@@ -48,6 +53,8 @@ pub struct Row<'a> {
     pub deleted: bool,
     /// The page of the row.
     pub page: PageNumber,
+    /// Position of the row on its page.
+    pub index: usize,
 }
 
 /// Calls `visit` with every row of `table`, in the order of its tree. Data that cannot be read is reported in `issues`.
@@ -57,59 +64,133 @@ pub struct Row<'a> {
 pub fn read_rows(
     source: &Source,
     table: &Table,
-    reading: ReadOptions<'_>,
-    issues: &mut Issues,
-    visit: impl FnMut(Row<'_>) -> io::Result<()>,
-) -> io::Result<()> {
-    read_selected_rows(source, table, None, reading, issues, visit)
-}
-
-/// The same for the rows that a condition accepts.
-pub(crate) fn read_selected_rows(
-    source: &Source,
-    table: &Table,
-    times: Option<&TimeFilter>,
     mut reading: ReadOptions<'_>,
     issues: &mut Issues,
     mut visit: impl FnMut(Row<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut reader = PageReader::new(&source.database);
-    let mut walk = LeafWalk::new(table.tree, table.root, &reader);
-    let mut long = LongValues::new(PageReader::new(&source.database), table);
-    let size = source.database.page_size;
-    while let Some((page, image)) = walk.next(&mut reader, issues) {
+    let all = SelectedTable { table: table.clone(), times: None };
+    let mut cursor = RowCursor::new(source, all);
+    let visit = &mut |row: Row<'_>| visit(row).map(ControlFlow::Continue);
+    while cursor.read(source, &mut reading, issues, visit)? != Portion::End {}
+    Ok(())
+}
+
+/// A position in the rows of a table. The rows can be read in portions, between which nothing is borrowed.
+pub struct RowCursor {
+    selected: SelectedTable,
+    walk: LeafWalk,
+    /// The current leaf, and the position of its next row.
+    leaf: Option<(PageNumber, Arc<PageImage>, usize)>,
+    pages: PageCache,
+    long: LongValues,
+}
+
+/// Why a portion of rows ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Portion {
+    /// The visitor ended it.
+    More,
+    /// Rows before the next one are missing ([`ReadOptions::stop_at_missing`]); [`Issues::last_missing`] says why.
+    Missing,
+    /// There are no further rows.
+    End,
+}
+
+impl RowCursor {
+    /// A cursor before the first row.
+    pub fn new(source: &Source, selected: SelectedTable) -> RowCursor {
+        let table = &selected.table;
+        let walk = LeafWalk::new(table.tree, table.root, &source.database);
+        let long = LongValues::new(table);
+        RowCursor { selected, walk, leaf: None, pages: PageCache::default(), long }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.selected.table
+    }
+
+    /// Calls `visit` with the next rows until it breaks. `source` must be that of [`RowCursor::new`].
+    ///
+    /// # Errors
+    /// The first error of `visit` or of a write of a long value.
+    pub fn read(
+        &mut self,
+        source: &Source,
+        reading: &mut ReadOptions<'_>,
+        issues: &mut Issues,
+        visit: &mut dyn FnMut(Row<'_>) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<Portion> {
+        loop {
+            if self.leaf.is_none() {
+                let missing = issues.missing_count();
+                let leaf = self.walk.next(&source.database, &mut self.pages, issues);
+                self.leaf = leaf.map(|(page, image)| (page, image, 0));
+                if reading.stop_at_missing && issues.missing_count() > missing {
+                    return Ok(Portion::Missing);
+                }
+            }
+            let Some((page, image, next)) = self.leaf.take() else { return Ok(Portion::End) };
+            if let Some((next, portion)) =
+                self.read_leaf(source, (page, &image, next), reading, issues, visit)?
+            {
+                self.leaf = Some((page, image, next));
+                return Ok(portion);
+            }
+        }
+    }
+
+    /// Visits rows of one leaf. `None`: all that were left. Otherwise the next position, and why the portion ended.
+    fn read_leaf(
+        &mut self,
+        source: &Source,
+        (page, image, first): (PageNumber, &PageImage, usize),
+        reading: &mut ReadOptions<'_>,
+        issues: &mut Issues,
+        visit: &mut dyn FnMut(Row<'_>) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<Option<(usize, Portion)>> {
+        let SelectedTable { table, times } = &self.selected;
+        let database = &source.database;
         let view = image.page();
         let mut cells = Vec::with_capacity(table.columns.len());
-        for index in 0..view.node_count() {
+        for index in first..view.node_count() {
             let Some(node) = view.node(index) else {
                 issues.missing(Some(page), format!("row {index} of the page cannot be decoded"));
+                if reading.stop_at_missing {
+                    return Ok(Some((index + 1, Portion::Missing)));
+                }
                 continue;
             };
             let is_deleted = node.flags.contains(NodeFlags::DELETED);
             if is_deleted && !reading.deleted {
                 continue;
             }
-            let record = Record::new(node.data, size);
+            let record = Record::new(node.data, database.page_size);
             // Before the long values of the row are read.
-            if times.is_some_and(|times| !times.accepts(&record)) {
+            if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
             let mut resolver = Resolver {
-                long: &mut long,
+                database,
+                long: &mut self.long,
                 room: reading.row_limit,
                 files: reading.files.as_deref_mut(),
                 page,
                 row: index,
+                advice: reading.advice,
             };
             fill(&record, table, &mut resolver, &mut cells)?;
             for (cell, column) in cells.iter().zip(&table.columns) {
                 report(cell, column, page, index, is_deleted, issues);
             }
-            visit(Row { cells: &cells, deleted: is_deleted, page })?;
+            let row = Row { cells: &cells, deleted: is_deleted, page, index };
+            if visit(row)?.is_break() {
+                return Ok(Some((index + 1, Portion::More)));
+            }
             cells.clear();
         }
+        Ok(None)
     }
-    Ok(())
 }
 
 fn report(
@@ -134,199 +215,55 @@ fn report(
     }
 }
 
-/// Converts the values of one record to cells.
-struct Resolver<'l, 'd> {
-    long: &'l mut LongValues<'d>,
-    /// Bytes of long values that the row may still hold.
-    room: usize,
-    files: Option<&'l mut ValueFiles>,
-    page: PageNumber,
-    row: usize,
-}
-
-fn fill<'a>(
-    record: &Record<'a>,
-    table: &'a Table,
-    resolver: &mut Resolver<'_, '_>,
-    cells: &mut Vec<Cell<'a>>,
-) -> io::Result<()> {
-    for column in &table.columns {
-        cells.push(match column.column.class() {
-            ColumnClass::Tagged => default(&column.column),
-            _ => resolver.get(record, column)?,
-        });
-    }
-    // One pass over the stored columns: a table may have thousands of tagged columns and a row only a few of them.
-    match record.tagged() {
-        Ok(entries) => {
-            for (id, derived, value) in entries {
-                let position = table.position(derived, id);
-                // Old rows keep the values of deleted columns, which have no position.
-                if let Some((column, cell)) =
-                    position.and_then(|at| Some((table.columns.get(at)?, cells.get_mut(at)?)))
-                {
-                    *cell = resolver.cell(value, column)?;
-                }
-            }
-        }
-        Err(_) => {
-            for (column, cell) in table.columns.iter().zip(cells) {
-                if column.column.class() == ColumnClass::Tagged {
-                    *cell = resolver.get(record, column)?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The cell of a column that a row does not store.
-fn default(column: &Column) -> Cell<'_> {
-    stored_default(column).map_or(Cell::Null, Cell::from)
-}
-
-fn unreadable(reason: impl ToString, stored: &[u8]) -> Item<'static> {
-    Item::Unreadable(Unreadable { reason: reason.to_string(), stored: stored.to_vec() })
-}
-
-impl Resolver<'_, '_> {
-    fn get<'a>(&mut self, record: &Record<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
-        match record.get(&column.column) {
-            Ok(value) => self.cell(value, column),
-            Err(error) => Ok(Cell::One(unreadable(error, &[]))),
-        }
-    }
-
-    fn cell<'a>(&mut self, value: ColumnValue<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
-        let place = ValueLocation { page: self.page, row: self.row, column, item: None };
-        Ok(match value {
-            ColumnValue::Absent => default(&column.column),
-            ColumnValue::Null => Cell::Null,
-            ColumnValue::Bytes(bytes) => Cell::from(bytes),
-            ColumnValue::Encrypted(stored) => Cell::One(unreadable("the value is encrypted", stored)),
-            ColumnValue::Compressed(stored) => Cell::One(self.compressed(stored, place)?),
-            ColumnValue::Separated(id) => Cell::One(self.separated(id, place)?),
-            ColumnValue::Multi(values) => {
-                let items = values.into_iter().zip(1..).map(|(value, item)| {
-                    let place = ValueLocation { item: Some(item), ..place };
-                    match value {
-                        MultiValue::Bytes(bytes) => Ok(Item::Inline(Cow::Borrowed(bytes))),
-                        MultiValue::Compressed(stored) => self.compressed(stored, place),
-                        MultiValue::Separated(id) => self.separated(id, place),
-                    }
-                });
-                Cell::Multi(items.collect::<io::Result<_>>()?)
-            }
-        })
-    }
-
-    fn compressed<'a>(&mut self, stored: &'a [u8], place: ValueLocation<'_>) -> io::Result<Item<'a>> {
-        let plain = match decompress(stored, compression::MAX_INTRINSIC) {
-            Ok(plain) => plain,
-            Err(error) => return Ok(unreadable(error, stored)),
-        };
-        if plain.len() <= self.room {
-            self.room -= plain.len();
-            return Ok(Item::Inline(Cow::Owned(plain)));
-        }
-        let Some(files) = &mut self.files else {
-            return Ok(unreadable(no_room(plain.len(), self.room), stored));
-        };
-        let mut file = files.create(place)?;
-        file.write(&plain)?;
-        file.finish().map(Item::File)
-    }
-
-    fn separated<'a>(&mut self, id: LongValueId, place: ValueLocation<'_>) -> io::Result<Item<'a>> {
-        let lost = |reason: &dyn std::fmt::Display| {
-            let mut stored = Vec::new();
-            id.append_to_record(&mut stored);
-            Ok(unreadable(format!("long value {}: {reason}", id.0), &stored))
-        };
-        let value = match self.long.open(id) {
-            Ok(value) => value,
-            Err(error) => return lost(&error),
-        };
-        let len = value.len();
-        if len <= self.room {
-            let mut plain = Vec::with_capacity(len.min(1 << 16));
-            while plain.len() < len {
-                if let Err(error) = self.long.append_chunk(value, plain.len(), &mut plain) {
-                    return lost(&error);
-                }
-            }
-            self.room = self.room.saturating_sub(plain.len());
-            return Ok(Item::Inline(Cow::Owned(plain)));
-        }
-        let Some(files) = &mut self.files else { return lost(&no_room(len, self.room)) };
-        let mut file = files.create(place)?;
-        let (mut offset, mut chunk) = (0, Vec::new());
-        while offset < len {
-            chunk.clear();
-            if let Err(error) = self.long.append_chunk(value, offset, &mut chunk) {
-                return lost(&error);
-            }
-            file.write(&chunk)?;
-            offset += chunk.len();
-        }
-        file.finish().map(Item::File)
-    }
-}
-
-fn no_room(len: usize, room: usize) -> String {
-    format!(
-        "{len} bytes exceed the limit of one row ({room} bytes left), and standard output has no directory for a file \
-         of its own; give --output a directory or a file"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ese_format::TreeId;
-    use ese_format::catalog::TableSchema;
-    use ese_format::record::{ColumnType, layout_fixed_columns};
     use jetcell_vfs::{RealOptions, RealVfs};
     use testkit::corpus::Corpus;
 
-    /// A derived table continues the numbers of its template's fixed and variable columns. Tagged columns of both count
-    /// from 256, and a flag in the record marks those of the template.
-    #[test]
-    fn a_derived_table_has_the_columns_of_its_template_first() {
-        let Some(corpus) = Corpus::locate() else { return };
-        let schema = |name: &str, columns: &[(u16, &str, ColumnType)]| {
-            let mut schema = TableSchema::new(name, TreeId(9), PageNumber::fixed(9));
-            schema.columns =
-                columns.iter().map(|(id, name, kind)| Column::new(*id, name, *kind, 255)).collect();
-            schema
-        };
-        let (long, binary) = (ColumnType::Long, ColumnType::LongBinary);
-        let mut template = schema("template", &[(1, "A", long), (256, "T", binary), (257, "U", binary)]);
-        let mut derived = schema("derived", &[(2, "B", long), (256, "T", binary)]);
-        let mut fixed = vec![template.columns[0].clone(), derived.columns[0].clone()];
-        layout_fixed_columns(&mut fixed);
-        (template.columns[0], derived.columns[0]) = (fixed[0].clone(), fixed[1].clone());
-        let size = ese_format::PageSize::KIB_4;
-        let table = Table::new(&derived, Some(&template), size);
-        let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
-        assert_eq!(names, ["A", "T", "U", "B", "T_2"]);
-
-        // A = 1, B = 2; the template's T = "in", its own "own".
-        let mut record = vec![2, 127, 13, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
-        record.extend([0, 1, 8, 0x80, 0, 1, 10, 0]);
-        record.extend(b"inown");
-        let directory = tempfile::tempdir().unwrap();
-        let path = corpus.unpack("db/4k/basic.edb", directory.path());
+    /// Rows as text, with the issues, read in portions of at most `rows` rows.
+    fn read(path: &std::path::Path, rows: usize, stop_at_missing: bool) -> (Vec<String>, Issues, Portion) {
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-        let source = Source::open(&vfs, &path, &mut Issues::default()).unwrap();
-        let mut long = LongValues::new(PageReader::new(&source.database), &table);
-        let mut cells = Vec::new();
-        let record = Record::new(&record, size);
-        let (page, row) = (PageNumber::fixed(9), 0);
-        let mut resolver = Resolver { long: &mut long, room: ROW_LIMIT, files: None, page, row };
-        fill(&record, &table, &mut resolver, &mut cells).unwrap();
-        let bytes = |bytes: &'static [u8]| Cell::from(bytes);
-        let expected = [bytes(&[1, 0, 0, 0]), bytes(b"in"), Cell::Null, bytes(&[2, 0, 0, 0]), bytes(b"own")];
-        assert_eq!(cells, expected);
+        let (mut found, mut issues) = (Vec::new(), Issues::default());
+        let source = Source::open(&vfs, path, &mut Issues::default()).unwrap();
+        let table = source.table("MSysObjects").unwrap().clone();
+        let mut cursor = RowCursor::new(&source, SelectedTable { table, times: None });
+        let mut reading = ReadOptions { stop_at_missing, ..ReadOptions::default() };
+        loop {
+            let end = found.len() + rows;
+            let portion = cursor
+                .read(&source, &mut reading, &mut issues, &mut |row| {
+                    found.push(format!("{} {} {:?}", row.page, row.index, row.cells));
+                    Ok(if found.len() < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+                })
+                .unwrap();
+            if portion != Portion::More {
+                return (found, issues, portion);
+            }
+        }
+    }
+
+    #[test]
+    fn portions_are_the_rows_of_a_whole_reading() {
+        let Some(corpus) = Corpus::locate() else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let path = corpus.unpack("db/4k/filehistory-Catalog1.edb", directory.path());
+        let (whole, _, portion) = read(&path, usize::MAX - 1, false);
+        assert!(whole.len() > 100 && portion == Portion::End);
+        for rows in [1, 7] {
+            assert_eq!(read(&path, rows, true).0, whole);
+        }
+
+        // The last leaf of the catalog.
+        let page: u64 = whole.last().unwrap().split(' ').next().unwrap().parse().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[(page as usize + 1) * 4096 + 100] ^= 0xFF;
+        bytes[(page as usize + 1) * 4096 + 101] ^= 0xFF;
+        std::fs::write(&path, bytes).unwrap();
+        let (rows, issues, portion) = read(&path, 7, true);
+        assert_eq!(portion, Portion::Missing);
+        assert_eq!(issues.last_missing().unwrap().page.unwrap().get() as u64, page);
+        assert!(rows.len() < whole.len() && rows == whole[..rows.len()]);
+        assert_eq!(read(&path, 7, false).2, Portion::End);
     }
 }

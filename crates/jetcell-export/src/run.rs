@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use jetcell_vfs::Vfs;
@@ -10,14 +11,14 @@ use crate::error::ExportError;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
 use crate::issue::Issues;
 use crate::output::{Destination, Stream, file_name};
-use crate::profile::Knowledge;
 use crate::rendering::Rendering;
-use crate::rows::{ReadOptions, Row, read_selected_rows};
-use crate::selection::{SelectedTable, Selection};
+use crate::rows::{Portion, ReadOptions, Row, RowCursor};
+use crate::selection::Selection;
 use crate::source::Source;
 use crate::table::{Table, TableColumn, unique};
 use crate::target::check_free;
 use crate::value_files::{ValueFiles, stem};
+use crate::view::View;
 
 /// Options of an export.
 #[derive(Clone, Debug)]
@@ -66,9 +67,7 @@ pub fn export(
 ) -> Result<ExportSummary, ExportError> {
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
-    let known = Knowledge::read(&source, options.rendering.profile)?;
-    let shown = source.tables().iter().map(|table| (table, options.rendering.of(table, &known)));
-    let mut selected = options.selection.apply(shown)?;
+    let mut selected = View::new(&source, options.rendering)?.select(&source, &options.selection)?;
     // A column of Parquet has one type, and some of these integers are no times.
     if options.format == Format::Parquet {
         let columns = selected.iter_mut().flat_map(|selected| &mut selected.table.columns);
@@ -98,9 +97,10 @@ pub fn export(
     }
     let targets = targets(&tables, options)?;
     let mut stems = HashSet::new();
-    for (SelectedTable { table, times }, target) in selected.iter().zip(targets) {
+    for (one, target) in selected.iter().zip(targets) {
+        let table = &one.table;
         exported.issues.set_table(Some(&table.name));
-        if options.selection.times.is_some() && times.is_none() {
+        if options.selection.times.is_some() && !one.has_condition() {
             exported.issues.note(None, "no column has times; all rows are exported");
         }
         let mut writer = match &mut sqlite {
@@ -115,16 +115,24 @@ pub fn export(
         if let Some(files) = &mut files {
             files.begin(&unique(&stem(&file_name(&table.name)), &mut stems));
         }
-        let reading = ReadOptions { deleted: options.deleted, row_limit: options.row_limit, files };
+        let mut reading = ReadOptions {
+            deleted: options.deleted,
+            row_limit: options.row_limit,
+            files,
+            advice: "standard output has no directory for a file of its own; give --output a directory or a file",
+            stop_at_missing: false,
+        };
         let mut rows = 0;
         progress(&table.name, rows);
-        read_selected_rows(&source, table, times.as_ref(), reading, &mut exported.issues, |row| {
+        let mut cursor = RowCursor::new(&source, one.clone());
+        let mut write = |row: Row<'_>| {
             rows += 1;
             if rows % 1024 == 0 {
                 progress(&table.name, rows);
             }
-            writer.row(table, &row)
-        })?;
+            writer.row(table, &row).map(ControlFlow::Continue)
+        };
+        while cursor.read(&source, &mut reading, &mut exported.issues, &mut write)? != Portion::End {}
         exported.rows += rows;
         exported.value_files += own.as_ref().map_or(0, ValueFiles::count);
         writer.finish(own)?;

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use wildmatch::WildMatch;
 
 use crate::error::ExportError;
+use crate::selected_table::SelectedTable;
 use crate::table::Table;
 use crate::time_filter::{TimeFilter, has_times};
 
@@ -29,12 +30,6 @@ pub struct Times {
     pub columns: Vec<String>,
     /// First and last time, in 100-nanosecond steps since 1970-01-01 UTC. Times without a zone are taken as UTC.
     pub range: RangeInclusive<i64>,
-}
-
-/// A table that is exported, with the condition for its rows.
-pub(crate) struct SelectedTable {
-    pub(crate) table: Table,
-    pub(crate) times: Option<TimeFilter>,
 }
 
 /// A pattern, and whether a name has matched it.

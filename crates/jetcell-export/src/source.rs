@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ese_check::CheckError;
 use ese_check::database::Database;
-use ese_check::reader::PageReader;
+use ese_check::reader::PageCache;
 use ese_format::PageNumber;
 use ese_format::catalog::{
     CATALOG, CATALOG_ROOT, CATALOG_SHADOW, CATALOG_SHADOW_ROOT, CatalogRow, RowKind, TableSchema, assemble,
@@ -48,6 +48,11 @@ impl Source {
         }
         let tables = tables(&database, issues);
         Ok(Source { database, tables })
+    }
+
+    /// The database file.
+    pub fn database(&self) -> &Database {
+        &self.database
     }
 
     /// All tables, system tables included, in the order of the catalog.
@@ -111,10 +116,10 @@ fn template_of<'s>(schema: &TableSchema, schemas: &'s [TableSchema]) -> Option<&
 }
 
 fn rows(database: &Database, tree: ese_format::TreeId, root: PageNumber, issues: &mut Issues) -> Rows {
-    let mut reader = PageReader::new(database);
-    let mut walk = LeafWalk::new(tree, root, &reader);
+    let mut pages = PageCache::default();
+    let mut walk = LeafWalk::new(tree, root, database);
     let mut rows = Rows::new();
-    while let Some((number, image)) = walk.next(&mut reader, issues) {
+    while let Some((number, image)) = walk.next(database, &mut pages, issues) {
         for node in image.page().nodes().filter(|node| !node.flags.contains(NodeFlags::DELETED)) {
             match CatalogRow::decode(node.data, database.page_size) {
                 Ok(row) => drop(rows.insert(node.key_to_vec(), row)),

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use ese_format::catalog::TableSchema;
-use ese_format::record::{CodePage, Column, ColumnType};
+use ese_format::record::{CodePage, Column, ColumnFlags, ColumnType};
 use ese_format::{PageNumber, PageSize, TreeId};
 
+use crate::cell::Cell;
 use crate::names::Names;
 use crate::value::{
     Time, Value, ValueError, address, sid_or_text, text_of_ascii, text_of_utf16, unpaired_surrogates,
@@ -66,7 +67,7 @@ pub enum Meaning {
 
 impl Meaning {
     /// Whether the values are times.
-    pub(crate) fn is_time(self) -> bool {
+    pub fn is_time(self) -> bool {
         use Meaning::*;
         matches!(self, Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601)
     }
@@ -119,8 +120,11 @@ pub struct Table {
 }
 
 impl TableColumn {
-    /// Decodes the stored bytes of a value.
-    pub(crate) fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
+    /// Decodes the stored bytes of a value, in the form of the column.
+    ///
+    /// # Errors
+    /// The bytes are no value of the column's type.
+    pub fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
         let stored = Value::decode(&self.column, bytes)?;
         if let Some(name) = self.names.as_ref().and_then(|names| names.of(&stored)) {
             return Ok(Value::Text(name.into()));
@@ -128,6 +132,21 @@ impl TableColumn {
         match self.form.meaning {
             Meaning::Stored => Ok(stored),
             meaning => Ok(meaning.value(bytes, &stored).unwrap_or(stored)),
+        }
+    }
+
+    /// Whether values are replaced by names that the rows of the database give them.
+    pub fn has_names(&self) -> bool {
+        self.names.is_some()
+    }
+
+    /// Whether a cell is a list. In a multi-valued column every cell that is not null is one, unless the application allows only
+    /// one value.
+    pub fn is_list(&self, cell: &Cell<'_>) -> bool {
+        match cell {
+            Cell::Null => false,
+            Cell::Multi(items) => !(self.form.single_of_list && items.len() == 1),
+            Cell::One(_) => self.column.flags.contains(ColumnFlags::MULTI_VALUED),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::table::TableColumn;
 use crate::value::Value;
 
 /// The condition for the rows of a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TimeFilter {
     /// Columns with times; at least one.
     columns: Vec<TableColumn>,

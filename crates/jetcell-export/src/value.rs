@@ -9,34 +9,43 @@ use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
 
 /// A point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Time {
+pub struct Time {
     /// 100-nanosecond steps since 1970-01-01.
-    pub(crate) ticks: i64,
+    pub ticks: i64,
     /// Whether it is known to be UTC. An OLE date has no time zone.
-    pub(crate) utc: bool,
+    pub utc: bool,
 }
 
 /// A value of a column.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
+    /// A truth value.
     Bit(bool),
+    /// An integer, of any type but UnsignedLongLong and Currency.
     Int(i64),
+    /// An UnsignedLongLong.
     UInt(u64),
     /// In units of 1/10,000.
     Currency(i64),
+    /// IEEESingle.
     Single(f32),
+    /// IEEEDouble.
     Double(f64),
+    /// A point in time.
     Time(Time),
+    /// The stored bytes, of which the first three groups are little-endian.
     Guid([u8; 16]),
+    /// Bytes.
     Binary(&'a [u8]),
     /// A binary value that is a security identifier if its form is right; its last part is big-endian.
     DirectorySid(&'a [u8]),
+    /// Text without terminating NULs.
     Text(Cow<'a, str>),
 }
 
 /// Reason for which stored bytes cannot be decoded as a value of their column.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
-pub(crate) enum ValueError {
+pub enum ValueError {
     /// The value does not have the length of its type.
     #[error("a {kind:?} of {len} bytes")]
     WrongLength {
@@ -72,7 +81,7 @@ const FILETIME_END: i64 = 2_650_467_744_000_000_000;
 
 impl<'a> Value<'a> {
     /// Decodes the stored bytes of a column.
-    pub(crate) fn decode(column: &Column, bytes: &'a [u8]) -> Result<Value<'a>, ValueError> {
+    pub fn decode(column: &Column, bytes: &'a [u8]) -> Result<Value<'a>, ValueError> {
         fn exact<const N: usize>(column: &Column, bytes: &[u8]) -> Result<[u8; N], ValueError> {
             let error = ValueError::WrongLength { kind: column.kind, len: bytes.len() };
             bytes.try_into().map_err(|_| error)
@@ -99,7 +108,7 @@ impl<'a> Value<'a> {
     }
 
     /// Appends the value as text, without quotes.
-    pub(crate) fn write_text(&self, to: &mut Vec<u8>) {
+    pub fn write_text(&self, to: &mut Vec<u8>) {
         // A write to memory does not fail.
         let _ = match self {
             Value::Bit(value) => write!(to, "{value}"),

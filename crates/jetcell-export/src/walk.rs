@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use ese_check::reader::{PageImage, PageReader};
+use ese_check::database::Database;
+use ese_check::reader::{PageCache, PageImage};
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
 
@@ -60,12 +61,12 @@ pub(crate) struct LeafWalk {
 }
 
 impl LeafWalk {
-    pub(crate) fn new(tree: TreeId, root: PageNumber, reader: &PageReader<'_>) -> LeafWalk {
+    pub(crate) fn new(tree: TreeId, root: PageNumber, database: &Database) -> LeafWalk {
         LeafWalk {
             tree,
             stack: Vec::new(),
             root: Some(root),
-            seen: PageSet::new(reader.database.file_pages),
+            seen: PageSet::new(database.file_pages),
             right: None,
             following_links: false,
             followed_links: false,
@@ -75,17 +76,18 @@ impl LeafWalk {
     /// The next leaf.
     pub(crate) fn next(
         &mut self,
-        reader: &mut PageReader<'_>,
+        database: &Database,
+        pages: &mut PageCache,
         issues: &mut Issues,
     ) -> Option<(PageNumber, Arc<PageImage>)> {
         if let Some(root) = self.root.take()
-            && let Some(leaf) = self.enter(root, false, reader, issues)
+            && let Some(leaf) = self.enter(root, false, database, pages, issues)
         {
             return Some(leaf);
         }
         loop {
             if self.following_links {
-                if let Some(leaf) = self.follow_link(reader) {
+                if let Some(leaf) = self.follow_link(database, pages) {
                     return Some(leaf);
                 }
                 self.following_links = false;
@@ -101,7 +103,8 @@ impl LeafWalk {
             level.next += 1;
             if index >= level.prefetched {
                 level.prefetched = index + AHEAD;
-                reader.prefetch(
+                pages.prefetch(
+                    database,
                     (index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()),
                 );
             }
@@ -113,16 +116,20 @@ impl LeafWalk {
                 continue;
             };
             let leaf_expected = page.flags().contains(PageFlags::PARENT_OF_LEAF);
-            if let Some(leaf) = self.enter(child, leaf_expected, reader, issues) {
+            if let Some(leaf) = self.enter(child, leaf_expected, database, pages, issues) {
                 return Some(leaf);
             }
         }
     }
 
     /// The right sibling of the last leaf, if it is a leaf of this tree that was not entered yet.
-    fn follow_link(&mut self, reader: &mut PageReader<'_>) -> Option<(PageNumber, Arc<PageImage>)> {
+    fn follow_link(
+        &mut self,
+        database: &Database,
+        pages: &mut PageCache,
+    ) -> Option<(PageNumber, Arc<PageImage>)> {
         let number = self.right?;
-        let image = reader.get(number).ok()?;
+        let image = pages.get(database, number).ok()?;
         let page = image.page();
         if page.tree() != self.tree || !page.is_leaf() || !self.seen.insert(number) {
             return None;
@@ -136,14 +143,15 @@ impl LeafWalk {
         &mut self,
         number: PageNumber,
         leaf_expected: bool,
-        reader: &mut PageReader<'_>,
+        database: &Database,
+        pages: &mut PageCache,
         issues: &mut Issues,
     ) -> Option<(PageNumber, Arc<PageImage>)> {
         let mut lost = |what: String| {
             let rows = if leaf_expected { "its rows are missing" } else { "rows below it may be missing" };
             issues.missing(Some(number), format!("{what}; {rows}"));
         };
-        let image = match reader.get(number) {
+        let image = match pages.get(database, number) {
             Ok(image) => image,
             Err(problem) => {
                 lost(format!("the page {problem}"));

@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use ese_format::record::ColumnFlags;
-
 use crate::cell::{Cell, Item, ValueFileRef};
 use crate::format::{DELETED, Marker, item_value};
 use crate::output::Stream;
@@ -57,18 +55,9 @@ impl JsonTable {
     }
 }
 
-/// Whether the cell is written as a list. In a multi-valued column every cell that is not null is a list.
-pub(crate) fn is_list(column: &TableColumn, cell: &Cell<'_>) -> bool {
-    match cell {
-        Cell::Null => false,
-        Cell::Multi(items) => !(column.form.single_of_list && items.len() == 1),
-        Cell::One(_) => column.column.flags.contains(ColumnFlags::MULTI_VALUED),
-    }
-}
-
 /// Writes a cell as JSON.
 pub(crate) fn write_cell(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
-    let list = is_list(column, cell);
+    let list = column.is_list(cell);
     if list {
         to.push(b'[');
     }

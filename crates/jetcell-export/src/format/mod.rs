@@ -69,7 +69,7 @@ impl FromStr for Format {
 }
 
 /// Replaces a value in a cell.
-pub(crate) enum Marker<'v> {
+pub enum Marker<'v> {
     /// The value is in a file of its own.
     File(&'v ValueFileRef),
     /// The value cannot be read.
@@ -78,7 +78,7 @@ pub(crate) enum Marker<'v> {
 
 impl Marker<'_> {
     /// Writes the path of the file, or the reason and the stored bytes in hexadecimal.
-    pub(crate) fn write_text(&self, to: &mut Vec<u8>) {
+    pub fn write_text(&self, to: &mut Vec<u8>) {
         match self {
             Marker::File(ValueFileRef { path, bytes }) => {
                 to.extend_from_slice(format!("#file: {path} ({bytes} bytes)").as_bytes());
@@ -96,7 +96,7 @@ impl Marker<'_> {
 }
 
 /// The value of one item, or the marker that replaces it.
-pub(crate) fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
+pub fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
     match item {
         Item::Inline(bytes) => column.value(bytes).map_err(|error| {
             let unreadable = Unreadable { reason: error.to_string(), stored: bytes.to_vec() };
@@ -108,10 +108,10 @@ pub(crate) fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result
 }
 
 /// Writes a cell as text: nothing for null, a JSON list for several values and for every cell of a multi-valued column.
-pub(crate) fn write_cell_text(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
+pub fn write_cell_text(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
     match cell {
         Cell::Null => {}
-        Cell::One(item) if !json::is_list(column, cell) => match item_value(column, item) {
+        Cell::One(item) if !column.is_list(cell) => match item_value(column, item) {
             Ok(value) => value.write_text(to),
             Err(marker) => marker.write_text(to),
         },

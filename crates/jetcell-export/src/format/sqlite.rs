@@ -117,7 +117,7 @@ impl SqliteFile {
 fn sql_value<'b>(column: &TableColumn, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -> ToSqlOutput<'b> {
     let item = match cell {
         Cell::Null => return ToSqlOutput::Borrowed(ValueRef::Null),
-        Cell::One(item) if !json::is_list(column, cell) => item,
+        Cell::One(item) if !column.is_list(cell) => item,
         Cell::One(_) | Cell::Multi(_) => {
             json::write_cell(column, cell, buffer);
             return ToSqlOutput::Borrowed(ValueRef::Text(buffer));

@@ -1,0 +1,224 @@
+//! The cells of a record: stored bytes, with long values read and compressed ones decompressed.
+
+use std::borrow::Cow;
+use std::io;
+
+use ese_check::database::Database;
+use ese_format::PageNumber;
+use ese_format::compression::{self, decompress};
+use ese_format::long_value::LongValueId;
+use ese_format::record::{Column, ColumnClass, ColumnValue, MultiValue, Record};
+
+use crate::cell::{Cell, Item, Unreadable};
+use crate::long_values::LongValues;
+use crate::table::{Table, TableColumn};
+use crate::time_filter::stored_default;
+use crate::value_files::{ValueFiles, ValueLocation};
+
+/// Converts the values of one record to cells.
+pub(crate) struct Resolver<'l, 'd> {
+    pub(crate) database: &'d Database,
+    pub(crate) long: &'l mut LongValues,
+    /// Bytes of long values that the row may still hold.
+    pub(crate) room: usize,
+    pub(crate) files: Option<&'l mut ValueFiles>,
+    pub(crate) page: PageNumber,
+    pub(crate) row: usize,
+    /// What the user can do about values that exceed the limit and have no file.
+    pub(crate) advice: &'static str,
+}
+
+/// The cells of a record, in the order of the columns.
+pub(crate) fn fill<'a>(
+    record: &Record<'a>,
+    table: &'a Table,
+    resolver: &mut Resolver<'_, '_>,
+    cells: &mut Vec<Cell<'a>>,
+) -> io::Result<()> {
+    for column in &table.columns {
+        cells.push(match column.column.class() {
+            ColumnClass::Tagged => default(&column.column),
+            _ => resolver.get(record, column)?,
+        });
+    }
+    // One pass over the stored columns: a table may have thousands of tagged columns and a row only a few of them.
+    match record.tagged() {
+        Ok(entries) => {
+            for (id, derived, value) in entries {
+                let position = table.position(derived, id);
+                // Old rows keep the values of deleted columns, which have no position.
+                if let Some((column, cell)) =
+                    position.and_then(|at| Some((table.columns.get(at)?, cells.get_mut(at)?)))
+                {
+                    *cell = resolver.cell(value, column)?;
+                }
+            }
+        }
+        Err(_) => {
+            for (column, cell) in table.columns.iter().zip(cells) {
+                if column.column.class() == ColumnClass::Tagged {
+                    *cell = resolver.get(record, column)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The cell of a column that a row does not store.
+fn default(column: &Column) -> Cell<'_> {
+    stored_default(column).map_or(Cell::Null, Cell::from)
+}
+
+fn unreadable(reason: impl ToString, stored: &[u8]) -> Item<'static> {
+    Item::Unreadable(Unreadable { reason: reason.to_string(), stored: stored.to_vec() })
+}
+
+impl Resolver<'_, '_> {
+    fn get<'a>(&mut self, record: &Record<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
+        match record.get(&column.column) {
+            Ok(value) => self.cell(value, column),
+            Err(error) => Ok(Cell::One(unreadable(error, &[]))),
+        }
+    }
+
+    fn cell<'a>(&mut self, value: ColumnValue<'a>, column: &'a TableColumn) -> io::Result<Cell<'a>> {
+        let place = ValueLocation { page: self.page, row: self.row, column, item: None };
+        Ok(match value {
+            ColumnValue::Absent => default(&column.column),
+            ColumnValue::Null => Cell::Null,
+            ColumnValue::Bytes(bytes) => Cell::from(bytes),
+            ColumnValue::Encrypted(stored) => Cell::One(unreadable("the value is encrypted", stored)),
+            ColumnValue::Compressed(stored) => Cell::One(self.compressed(stored, place)?),
+            ColumnValue::Separated(id) => Cell::One(self.separated(id, place)?),
+            ColumnValue::Multi(values) => {
+                let items = values.into_iter().zip(1..).map(|(value, item)| {
+                    let place = ValueLocation { item: Some(item), ..place };
+                    match value {
+                        MultiValue::Bytes(bytes) => Ok(Item::Inline(Cow::Borrowed(bytes))),
+                        MultiValue::Compressed(stored) => self.compressed(stored, place),
+                        MultiValue::Separated(id) => self.separated(id, place),
+                    }
+                });
+                Cell::Multi(items.collect::<io::Result<_>>()?)
+            }
+        })
+    }
+
+    fn compressed<'a>(&mut self, stored: &'a [u8], place: ValueLocation<'_>) -> io::Result<Item<'a>> {
+        let plain = match decompress(stored, compression::MAX_INTRINSIC) {
+            Ok(plain) => plain,
+            Err(error) => return Ok(unreadable(error, stored)),
+        };
+        if plain.len() <= self.room {
+            self.room -= plain.len();
+            return Ok(Item::Inline(Cow::Owned(plain)));
+        }
+        let Some(files) = &mut self.files else {
+            return Ok(unreadable(no_room(plain.len(), self.room, self.advice), stored));
+        };
+        let mut file = files.create(place)?;
+        file.write(&plain)?;
+        file.finish().map(Item::File)
+    }
+
+    fn separated<'a>(&mut self, id: LongValueId, place: ValueLocation<'_>) -> io::Result<Item<'a>> {
+        let lost = |reason: &dyn std::fmt::Display| {
+            let mut stored = Vec::new();
+            id.append_to_record(&mut stored);
+            Ok(unreadable(format!("long value {}: {reason}", id.0), &stored))
+        };
+        let value = match self.long.open(self.database, id) {
+            Ok(value) => value,
+            Err(error) => return lost(&error),
+        };
+        let len = value.len();
+        if len <= self.room {
+            let mut plain = Vec::with_capacity(len.min(1 << 16));
+            while plain.len() < len {
+                if let Err(error) = self.long.append_chunk(self.database, value, plain.len(), &mut plain) {
+                    return lost(&error);
+                }
+            }
+            self.room = self.room.saturating_sub(plain.len());
+            return Ok(Item::Inline(Cow::Owned(plain)));
+        }
+        let Some(files) = &mut self.files else { return lost(&no_room(len, self.room, self.advice)) };
+        let mut file = files.create(place)?;
+        let (mut offset, mut chunk) = (0, Vec::new());
+        while offset < len {
+            chunk.clear();
+            if let Err(error) = self.long.append_chunk(self.database, value, offset, &mut chunk) {
+                return lost(&error);
+            }
+            file.write(&chunk)?;
+            offset += chunk.len();
+        }
+        file.finish().map(Item::File)
+    }
+}
+
+fn no_room(len: usize, room: usize, advice: &str) -> String {
+    format!("{len} bytes exceed the limit of one row ({room} bytes left), and {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::issue::Issues;
+    use crate::source::Source;
+    use ese_format::TreeId;
+    use ese_format::catalog::TableSchema;
+    use ese_format::record::{ColumnType, layout_fixed_columns};
+    use jetcell_vfs::{RealOptions, RealVfs};
+    use testkit::corpus::Corpus;
+
+    /// A derived table continues the numbers of its template's fixed and variable columns. Tagged columns of both count
+    /// from 256, and a flag in the record marks those of the template.
+    #[test]
+    fn a_derived_table_has_the_columns_of_its_template_first() {
+        let Some(corpus) = Corpus::locate() else { return };
+        let schema = |name: &str, columns: &[(u16, &str, ColumnType)]| {
+            let mut schema = TableSchema::new(name, TreeId(9), PageNumber::fixed(9));
+            schema.columns =
+                columns.iter().map(|(id, name, kind)| Column::new(*id, name, *kind, 255)).collect();
+            schema
+        };
+        let (long, binary) = (ColumnType::Long, ColumnType::LongBinary);
+        let mut template = schema("template", &[(1, "A", long), (256, "T", binary), (257, "U", binary)]);
+        let mut derived = schema("derived", &[(2, "B", long), (256, "T", binary)]);
+        let mut fixed = vec![template.columns[0].clone(), derived.columns[0].clone()];
+        layout_fixed_columns(&mut fixed);
+        (template.columns[0], derived.columns[0]) = (fixed[0].clone(), fixed[1].clone());
+        let size = ese_format::PageSize::KIB_4;
+        let table = Table::new(&derived, Some(&template), size);
+        let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
+        assert_eq!(names, ["A", "T", "U", "B", "T_2"]);
+
+        // A = 1, B = 2; the template's T = "in", its own "own".
+        let mut record = vec![2, 127, 13, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
+        record.extend([0, 1, 8, 0x80, 0, 1, 10, 0]);
+        record.extend(b"inown");
+        let directory = tempfile::tempdir().unwrap();
+        let path = corpus.unpack("db/4k/basic.edb", directory.path());
+        let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
+        let source = Source::open(&vfs, &path, &mut Issues::default()).unwrap();
+        let mut long = LongValues::new(&table);
+        let mut cells = Vec::new();
+        let record = Record::new(&record, size);
+        let (page, row) = (PageNumber::fixed(9), 0);
+        let mut resolver = Resolver {
+            database: &source.database,
+            long: &mut long,
+            room: 1 << 20,
+            files: None,
+            page,
+            row,
+            advice: "",
+        };
+        fill(&record, &table, &mut resolver, &mut cells).unwrap();
+        let bytes = |bytes: &'static [u8]| Cell::from(bytes);
+        let expected = [bytes(&[1, 0, 0, 0]), bytes(b"in"), Cell::Null, bytes(&[2, 0, 0, 0]), bytes(b"own")];
+        assert_eq!(cells, expected);
+    }
+}
