@@ -12,4 +12,5 @@ cargo clippy --workspace --all-targets -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 # The tests that compare with independent readers must not be skipped in silence.
 JETCELL_REQUIRE_READERS=1 cargo test --workspace
+scripts/test-python.sh
 scripts/concurrency.sh

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 18] = [
+const ARROWS: [(&str, &[&str], &[&str]); 19] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 18] = [
     ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
+    ("jetcell-python", &["ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
     ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
     (
         "jetcell-copies",

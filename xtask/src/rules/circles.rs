@@ -15,7 +15,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     let mut findings = Findings::new();
     for package in &workspace.members {
         let libraries = package.targets.iter().filter(|target| {
-            target.kind.iter().any(|kind| kind == "lib" || kind == "bin")
+            target.kind.iter().any(|kind| kind == "lib" || kind == "cdylib" || kind == "bin")
                 && workspace.sources.contains_key(&target.src_path)
         });
         for target in libraries {

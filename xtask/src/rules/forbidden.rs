@@ -64,7 +64,9 @@ fn names(path: &str, forbidden: &str) -> bool {
 pub fn check_unsafe(workspace: &Workspace) -> Result<Findings> {
     let members = workspace.members.iter().filter(|package| package.name != UNSAFE);
     let roots = members.flat_map(|package| {
-        package.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "lib" || kind == "bin"))
+        package.targets.iter().filter(|target| {
+            target.kind.iter().any(|kind| kind == "lib" || kind == "cdylib" || kind == "bin")
+        })
     });
     let open = roots.filter(|target| {
         let source = workspace.sources.get(&target.src_path);

@@ -1,0 +1,232 @@
+//! The class `ArrowRows`: the rows of a table as a stream of Arrow record batches, for any consumer of the C stream interface.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use jetcell_export::{Issues, Portion, ReadOptions, Row, RowCursor, SelectedTable, Value};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyCapsule;
+
+use crate::arrow_columns::{ColumnBuilder, Notes};
+use crate::errors::Failure;
+use crate::findings::PyIssue;
+use crate::handle::{Handle, Opened};
+use crate::options::{Damage, RowOptions};
+use crate::rows::{ADVICE, DELETED, cell_issue};
+
+/// Approximate size of the values of a batch, in bytes, and its largest number of cells.
+const BATCH_BYTES: usize = 8 << 20;
+const BATCH_CELLS: usize = 1 << 21;
+/// Name of the column with what the other columns cannot hold.
+const UNREADABLE: &str = "_unreadable";
+
+/// The rows of a table as an Arrow stream. Each consumer reads them from the first row on.
+#[pyclass(frozen, module = "jetcell", name = "ArrowRows")]
+pub struct PyArrowRows {
+    handle: Arc<Handle>,
+    selected: SelectedTable,
+    options: RowOptions,
+    batch_rows: usize,
+    /// Issues of the last stream.
+    issues: Arc<Mutex<Issues>>,
+}
+
+impl PyArrowRows {
+    pub fn new(
+        handle: Arc<Handle>,
+        selected: SelectedTable,
+        options: RowOptions,
+        batch_rows: usize,
+    ) -> PyArrowRows {
+        PyArrowRows { handle, selected, options, batch_rows, issues: Arc::default() }
+    }
+
+    /// The C stream in a capsule. The capsule owns it and releases it, unless a consumer has taken it.
+    pub fn stream<'py>(
+        &self,
+        py: Python<'py>,
+        _requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let opened = self.handle.get()?;
+        let batches = Batches {
+            columns: Columns::new(&self.selected, &self.options),
+            cursor: RowCursor::new(&opened.source, self.selected.clone()),
+            selected: self.selected.clone(),
+            handle: self.handle.clone(),
+            options: self.options.clone(),
+            batch_rows: self.batch_rows,
+            issues: self.issues.clone(),
+            failure: None,
+            done: false,
+        };
+        let mut issues = self.issues.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        *issues = Issues::default();
+        issues.set_table(Some(&self.selected.table.name));
+        drop(issues);
+        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
+#[pymethods]
+impl PyArrowRows {
+    /// The rows, by the Arrow PyCapsule interface.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.stream(py, requested_schema)
+    }
+
+    /// The schema, by the Arrow PyCapsule interface.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = Columns::new(&self.selected, &self.options).schema;
+        let schema = FFI_ArrowSchema::try_from(schema.as_ref())
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// Issues of the rows that the last consumer has read so far.
+    #[getter]
+    fn issues(&self, py: Python<'_>) -> Vec<PyIssue> {
+        let issues = self.issues.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        issues.kept().iter().map(PyIssue::from).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<jetcell.ArrowRows of {:?}>", self.selected.table.name)
+    }
+}
+
+/// Builders of all columns.
+struct Columns {
+    builders: Vec<ColumnBuilder>,
+    deleted: Option<ColumnBuilder>,
+    unreadable: ColumnBuilder,
+    schema: SchemaRef,
+}
+
+impl Columns {
+    fn new(selected: &SelectedTable, options: &RowOptions) -> Columns {
+        let builders: Vec<ColumnBuilder> = selected.table.columns.iter().map(ColumnBuilder::new).collect();
+        let deleted = options.deleted.then(|| ColumnBuilder::bool(DELETED));
+        let unreadable = ColumnBuilder::text(UNREADABLE);
+        let all = builders.iter().chain(&deleted).chain([&unreadable]);
+        let schema = Arc::new(Schema::new(all.map(ColumnBuilder::field).collect::<Vec<_>>()));
+        Columns { builders, deleted, unreadable, schema }
+    }
+
+    /// Appends a row and returns its approximate size and what its columns cannot hold.
+    fn row(&mut self, selected: &SelectedTable, row: &Row<'_>) -> (usize, Notes) {
+        let (mut notes, mut size) = (Notes::default(), 0);
+        for ((column, cell), builder) in selected.table.columns.iter().zip(row.cells).zip(&mut self.builders)
+        {
+            size += builder.cell(column, cell, &mut notes);
+        }
+        if let Some(deleted) = &mut self.deleted {
+            deleted.value(Some(Value::Bit(row.deleted)));
+        }
+        size += notes.text.len();
+        self.unreadable.value((!notes.text.is_empty()).then(|| Value::Text(notes.text.as_str().into())));
+        (size, notes)
+    }
+
+    fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let all = self.builders.iter_mut().chain(&mut self.deleted).chain([&mut self.unreadable]);
+        let arrays = all.map(ColumnBuilder::finish).collect::<Result<Vec<_>, _>>()?;
+        RecordBatch::try_new(self.schema.clone(), arrays)
+    }
+}
+
+/// The batches of a table. A consumer may call it from any thread, without the interpreter's lock.
+struct Batches {
+    handle: Arc<Handle>,
+    selected: SelectedTable,
+    options: RowOptions,
+    batch_rows: usize,
+    cursor: RowCursor,
+    columns: Columns,
+    issues: Arc<Mutex<Issues>>,
+    /// Failure after the batch that was returned last.
+    failure: Option<Failure>,
+    done: bool,
+}
+
+impl Batches {
+    /// Reads a batch and returns the number of its rows.
+    fn read(&mut self, opened: &Opened) -> usize {
+        let Batches { handle, selected, options, batch_rows, cursor, columns, issues, .. } = self;
+        let mut issues = issues.lock().unwrap_or_else(PoisonError::into_inner);
+        let raise = options.damage == Damage::Raise;
+        let mut reading = ReadOptions {
+            deleted: options.deleted,
+            row_limit: options.row_limit,
+            advice: ADVICE,
+            stop_at_missing: raise,
+            ..ReadOptions::default()
+        };
+        let cells = selected.table.columns.len().max(1);
+        let (mut rows, mut bytes, mut failure) = (0, 0, None);
+        let mut visit = |row: Row<'_>| {
+            let (size, notes) = columns.row(selected, &row);
+            // The long values of a deleted row may already be deleted.
+            if let (true, false, Some((column, reason))) = (raise, row.deleted, notes.unreadable) {
+                let issue = cell_issue(&selected.table, &row, &column, &reason);
+                failure = Some(Failure::damaged(&handle.path, &issue).in_column(&column));
+                // The row is in the builders, and the batch ends before it.
+                return Ok(ControlFlow::Break(()));
+            }
+            bytes += size;
+            rows += 1;
+            let full = rows >= *batch_rows || bytes >= BATCH_BYTES || rows * cells >= BATCH_CELLS;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        let portion = cursor.read(&opened.source, &mut reading, &mut issues, &mut visit);
+        self.done = !matches!(portion, Ok(Portion::More)) || failure.is_some();
+        self.failure = match portion {
+            Ok(Portion::Missing) => issues.last_missing().map(|issue| Failure::damaged(&handle.path, issue)),
+            Ok(_) => failure,
+            Err(error) => Some(Failure::system(&handle.path, &error)),
+        };
+        rows
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(failure) = self.failure.take() {
+            return Some(Err(ArrowError::ExternalError(Box::new(failure))));
+        }
+        if self.done {
+            return None;
+        }
+        let opened = match self.handle.get() {
+            Ok(opened) => opened,
+            Err(failure) => {
+                self.done = true;
+                return Some(Err(ArrowError::ExternalError(Box::new(failure))));
+            }
+        };
+        match self.read(&opened) {
+            // Then the stream ends, or with a failure.
+            0 => self.next(),
+            rows => Some(self.columns.finish().map(|batch| batch.slice(0, rows))),
+        }
+    }
+}
+
+impl RecordBatchReader for Batches {
+    fn schema(&self) -> SchemaRef {
+        self.columns.schema.clone()
+    }
+}

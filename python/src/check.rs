@@ -1,0 +1,80 @@
+//! `jetcell.check`: verification of a database file.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ese_check::{Cancel, CheckOptions, Severity, check_database};
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+use crate::findings::PyFinding;
+use crate::handle::{file_system, refuse_in_use};
+
+/// How often a check looks for signals, such as that of Ctrl-C.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// The result of a check.
+#[pyclass(frozen, get_all, module = "jetcell", name = "CheckReport")]
+pub struct PyCheckReport {
+    path: String,
+    page_size: u32,
+    clean: bool,
+    state: String,
+    file_pages: u32,
+    sound: bool,
+    findings: Vec<PyFinding>,
+}
+
+#[pymethods]
+impl PyCheckReport {
+    fn __repr__(&self) -> String {
+        let sound = if self.sound { "sound" } else { "damaged" };
+        format!("<jetcell.CheckReport {:?}, {sound}, {} findings>", self.path, self.findings.len())
+    }
+}
+
+/// Verifies a database without changing it: each page alone, and, with `structure`, all of them together.
+///
+/// Damage is no exception but a finding. `sound` is false if there is a finding of severity "error".
+#[pyfunction]
+#[pyo3(signature = (path, *, structure = true, allow_in_use = false))]
+pub fn check(py: Python<'_>, path: PathBuf, structure: bool, allow_in_use: bool) -> PyResult<PyCheckReport> {
+    let interrupted: Arc<Mutex<(Instant, Option<PyErr>)>> = Arc::new(Mutex::new((Instant::now(), None)));
+    let cancel = Cancel::default();
+    let (watch, ending) = (interrupted.clone(), cancel.clone());
+    let progress = move |_| {
+        let mut state = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.0.elapsed() >= SIGNALS && state.1.is_none() {
+            state.1 = Python::attach(|py| py.check_signals()).err();
+            state.0 = Instant::now();
+            if state.1.is_some() {
+                ending.cancel();
+            }
+        }
+    };
+    let options = CheckOptions {
+        structure,
+        progress: Some(Arc::new(progress)),
+        leaks_are_errors: false,
+        cancel,
+        ..CheckOptions::default()
+    };
+    let report = py.detach(|| {
+        refuse_in_use(&path, allow_in_use)?;
+        check_database(&file_system(&path)?, &path, &options).map_err(Failure::of_check)
+    })?;
+    let signal = interrupted.lock().unwrap_or_else(PoisonError::into_inner).1.take();
+    if let Some(signal) = signal {
+        return Err(signal);
+    }
+    Ok(PyCheckReport {
+        path: path.to_string_lossy().into_owned(),
+        page_size: report.page_size,
+        clean: report.clean,
+        sound: !report.findings.iter().any(|finding| finding.severity == Severity::Error),
+        state: report.state,
+        file_pages: report.file_pages,
+        findings: report.findings.iter().map(PyFinding::from).collect(),
+    })
+}

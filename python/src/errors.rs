@@ -1,0 +1,169 @@
+//! Errors, and the exceptions of `jetcell.errors` that they become.
+
+use std::path::{Path, PathBuf};
+
+use ese_check::CheckError;
+use jetcell_export::{ExportError, Issue};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// What has failed, and where.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    kind: FailureKind,
+    message: String,
+    path: Option<PathBuf>,
+    table: Option<String>,
+    page: Option<u32>,
+    column: Option<String>,
+}
+
+/// Which exception a failure becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FailureKind {
+    NotADatabase,
+    Dirty,
+    Damaged,
+    InUse,
+    Closed,
+    /// A `KeyError`.
+    Unknown,
+    /// A `ValueError`.
+    Argument,
+    /// An `OSError` with this number.
+    System(Option<i32>),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Failure {
+    fn new(kind: FailureKind, path: Option<&Path>, message: String) -> Failure {
+        let path = path.map(Path::to_owned);
+        Failure { kind, message, path, table: None, page: None, column: None }
+    }
+
+    /// The database is closed.
+    pub fn closed(path: &Path) -> Failure {
+        Failure::new(FailureKind::Closed, Some(path), format!("{}: the database is closed", path.display()))
+    }
+
+    /// An argument has no meaning.
+    pub fn argument(message: String) -> Failure {
+        Failure::new(FailureKind::Argument, None, message)
+    }
+
+    /// A name that does not exist.
+    pub fn unknown(message: String) -> Failure {
+        Failure::new(FailureKind::Unknown, None, message)
+    }
+
+    /// Another process changes the file.
+    pub fn in_use(path: &Path) -> Failure {
+        let what = format!(
+            "{}: in use by another process, so that its pages change while they are read; end that process, or pass \
+             allow_in_use=True",
+            path.display()
+        );
+        Failure::new(FailureKind::InUse, Some(path), what)
+    }
+
+    /// The database was not shut down cleanly.
+    pub fn dirty(path: &Path, state: &str, generations: (u32, u32)) -> Failure {
+        let what = format!(
+            "{0}: not shut down cleanly (state {state}, needs log generations {1:#X} to {2:#X}), so that its pages lack what \
+             only the logs hold; with the logs, first run: jetcell recover {0} LOGS --into recovered; without them, \
+             pass allow_dirty=True",
+            path.display(),
+            generations.0,
+            generations.1
+        );
+        Failure::new(FailureKind::Dirty, Some(path), what)
+    }
+
+    /// Data is missing.
+    pub fn damaged(path: &Path, issue: &Issue) -> Failure {
+        let what = format!("{}: {issue}; damage=\"report\" reads on past it", path.display());
+        let mut failure = Failure::new(FailureKind::Damaged, Some(path), what);
+        failure.table = issue.table.clone();
+        failure.page = issue.page.map(ese_format::PageNumber::get);
+        failure
+    }
+
+    /// The same for one column.
+    pub fn in_column(mut self, column: &str) -> Failure {
+        self.column = Some(column.to_owned());
+        self
+    }
+
+    /// The system refuses.
+    pub fn system(path: &Path, error: &std::io::Error) -> Failure {
+        Failure::new(FailureKind::System(error.raw_os_error()), Some(path), error.to_string())
+    }
+
+    /// The database or its tables do not fit the request.
+    pub fn of_export(path: &Path, error: ExportError) -> Failure {
+        match error {
+            ExportError::Open(error) => Failure::of_check(error),
+            ExportError::NoTable { name } => Failure::unknown(format!("there is no table {name}")),
+            ExportError::NoColumn { name } => Failure::unknown(format!("there is no column {name}")),
+            ExportError::NoTimes { name } => {
+                Failure::unknown(format!("there is no column {name} with times"))
+            }
+            ExportError::OtherProfile(name) => Failure::new(
+                FailureKind::Argument,
+                Some(path),
+                format!("{}: the database has not the tables of {name}; use another profile", path.display()),
+            ),
+            other => Failure::new(FailureKind::Argument, Some(path), other.to_string()),
+        }
+    }
+
+    /// The file cannot be opened.
+    pub fn of_check(error: CheckError) -> Failure {
+        match &error {
+            CheckError::Io { path, error } => Failure::system(path, error),
+            CheckError::Header { path, .. } => {
+                Failure::new(FailureKind::NotADatabase, Some(path), error.to_string())
+            }
+            CheckError::BeyondEnd { .. } => Failure::argument(error.to_string()),
+        }
+    }
+
+    /// The exception.
+    fn exception(self, py: Python<'_>) -> PyResult<PyErr> {
+        let path = self.path.as_deref().map(|path| path.to_string_lossy().into_owned());
+        let class = match self.kind {
+            FailureKind::NotADatabase => "NotADatabaseError",
+            FailureKind::Dirty => "DirtyDatabaseError",
+            FailureKind::Damaged => "DamagedError",
+            FailureKind::InUse => "InUseError",
+            FailureKind::Closed => "ClosedError",
+            FailureKind::Unknown => "UnknownNameError",
+            FailureKind::Argument => return Ok(PyValueError::new_err(self.message)),
+            // Python chooses the subclass by the number, such as FileNotFoundError.
+            FailureKind::System(Some(number)) => {
+                let text = std::io::Error::from_raw_os_error(number).to_string();
+                let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+                return Ok(PyOSError::new_err((number, text, path)));
+            }
+            FailureKind::System(None) => {
+                return Ok(PyOSError::new_err(format!("{}: {}", path.unwrap_or_default(), self.message)));
+            }
+        };
+        let class = py.import("jetcell.errors")?.getattr(class)?.cast_into::<PyType>()?;
+        Ok(PyErr::from_value(class.call1((self.message, path, self.table, self.page, self.column))?))
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        Python::attach(|py| failure.exception(py).unwrap_or_else(|error| error))
+    }
+}

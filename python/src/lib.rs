@@ -1,0 +1,42 @@
+//! The extension module `jetcell._jetcell`: databases, tables, rows as dicts, Arrow streams and check findings for Python.
+//!
+//! Invariants: files are read and rows are decoded without the interpreter's lock; Python objects are made with it. At most one
+//! portion of rows or one record batch is in memory for each iterator. No content of a file causes a panic: it becomes a
+//! value, an [`Issue`](findings::PyIssue) or an exception of `jetcell.errors`.
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod arrow_columns;
+mod arrow_stream;
+mod check;
+mod database;
+mod errors;
+mod fields;
+mod findings;
+mod handle;
+mod options;
+mod rows;
+mod table;
+mod unreadable;
+
+#[pyo3::pymodule]
+mod _jetcell {
+    #[pymodule_export]
+    use crate::arrow_stream::PyArrowRows;
+    #[pymodule_export]
+    use crate::check::{PyCheckReport, check};
+    #[pymodule_export]
+    use crate::database::{PyDatabase, open};
+    #[pymodule_export]
+    use crate::findings::{PyFinding, PyIssue};
+    #[pymodule_export]
+    use crate::rows::PyRows;
+    #[pymodule_export]
+    use crate::table::{PyColumn, PyTable};
+    #[pymodule_export]
+    use crate::unreadable::PyUnreadable;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

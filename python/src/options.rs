@@ -1,0 +1,116 @@
+//! Keyword arguments: profiles, forms of values, selection of columns and rows.
+
+use std::ops::RangeInclusive;
+
+use jetcell_export::{Currency, Profile, ROW_LIMIT, Selection, Times};
+use pyo3::prelude::*;
+
+use crate::errors::Failure;
+
+/// Largest limit of a row. Offsets in Arrow arrays have 31 bits, and UTF-8 may take 1.5 times the bytes of UTF-16.
+const MOST_ROW_LIMIT: usize = 512 << 20;
+
+/// What becomes of data that cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Damage {
+    /// An exception.
+    Raise,
+    /// Markers and issues.
+    Report,
+}
+
+/// The choice with this name.
+fn choice<T: Copy>(what: &str, name: &str, choices: &[(&str, T)]) -> Result<T, Failure> {
+    choices.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        Failure::argument(format!("{what}={name:?} is not one of {}", names.join(", ")))
+    })
+}
+
+/// The argument `damage`.
+pub fn damage(name: &str) -> Result<Damage, Failure> {
+    choice("damage", name, &[("raise", Damage::Raise), ("report", Damage::Report)])
+}
+
+/// The argument `profile`.
+pub fn profile(name: &str) -> Result<Profile, Failure> {
+    let choices = [
+        ("auto", Profile::BySchema),
+        ("ntds", Profile::Directory),
+        ("srum", Profile::UsageMonitor),
+        ("ual", Profile::AccessLogging),
+        ("search", Profile::Search),
+        ("webcache", Profile::WebCache),
+        ("none", Profile::None),
+    ];
+    choice("profile", name, &choices)
+}
+
+/// The argument `currency`.
+pub fn currency(name: &str) -> Result<Currency, Failure> {
+    let choices =
+        [("auto", Currency::BySchema), ("decimal", Currency::Decimal), ("integer", Currency::Integer)];
+    choice("currency", name, &choices)
+}
+
+/// What is read of a table, and how.
+#[derive(Clone, Debug)]
+pub struct RowOptions {
+    pub selection: Selection,
+    pub deleted: bool,
+    pub damage: Damage,
+    pub row_limit: usize,
+}
+
+/// Arguments that select rows and columns of a table, as Python passes them.
+pub struct RowArguments<'a, 'py> {
+    pub columns: Option<Vec<String>>,
+    pub since: Option<&'a Bound<'py, PyAny>>,
+    pub before: Option<&'a Bound<'py, PyAny>>,
+    pub time_columns: Option<Vec<String>>,
+    pub deleted: bool,
+    pub damage: Option<&'a str>,
+    pub row_limit: Option<usize>,
+}
+
+impl RowArguments<'_, '_> {
+    /// The options; `default` is the choice of the database.
+    pub fn options(self, default: Damage) -> PyResult<RowOptions> {
+        let row_limit = self.row_limit.unwrap_or(ROW_LIMIT);
+        if row_limit > MOST_ROW_LIMIT {
+            let what = format!("row_limit={row_limit} is above {MOST_ROW_LIMIT}");
+            return Err(Failure::argument(what).into());
+        }
+        let times = match (self.since, self.before) {
+            (None, None) if self.time_columns.is_some() => {
+                return Err(Failure::argument("time_columns needs since or before".to_owned()).into());
+            }
+            (None, None) => None,
+            (since, before) => {
+                Some(Times { columns: self.time_columns.unwrap_or_default(), range: range(since, before)? })
+            }
+        };
+        Ok(RowOptions {
+            selection: Selection { tables: Vec::new(), columns: self.columns.unwrap_or_default(), times },
+            deleted: self.deleted,
+            damage: self.damage.map(damage).transpose()?.unwrap_or(default),
+            row_limit,
+        })
+    }
+}
+
+/// First and last time, in 100-nanosecond steps since 1970.
+fn range(
+    since: Option<&Bound<'_, PyAny>>,
+    before: Option<&Bound<'_, PyAny>>,
+) -> PyResult<RangeInclusive<i64>> {
+    let ticks = |time: &Bound<'_, PyAny>| -> PyResult<i64> {
+        time.py().import("jetcell._times")?.getattr("ticks")?.call1((time,))?.extract()
+    };
+    let first = since.map(ticks).transpose()?.unwrap_or(i64::MIN);
+    let last = before.map(ticks).transpose()?.map_or(i64::MAX, |end| end.saturating_sub(1));
+    if first > last {
+        return Err(Failure::argument("before is not later than since".to_owned()).into());
+    }
+    Ok(first..=last)
+}

@@ -1,0 +1,185 @@
+//! The class `Rows`, an iterator over rows as dicts.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jetcell_export::{Issue, Issues, Portion, ReadOptions, Row, RowCursor, SelectedTable, Table};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyDict, PyString};
+
+use crate::errors::Failure;
+use crate::fields::{Classes, Field};
+use crate::findings::PyIssue;
+use crate::handle::{Handle, Opened};
+use crate::options::{Damage, RowOptions};
+
+/// Rows and approximate bytes that are decoded at a time. The first portion is small, for those who want only a few rows.
+const FIRST_ROWS: usize = 16;
+const PORTION_ROWS: usize = 512;
+const PORTION_BYTES: usize = 1 << 20;
+/// Name of the column that marks rows flagged deleted.
+pub const DELETED: &str = "_deleted";
+/// What the user can do about a value that exceeds the limit of a row.
+pub const ADVICE: &str = "a value in memory needs a larger row_limit";
+
+/// What is read and not yet returned.
+struct Reading {
+    cursor: RowCursor,
+    /// That of the cursor, which cannot be borrowed while it reads.
+    table: Table,
+    options: RowOptions,
+    issues: Issues,
+    /// Values of the rows, one row after the other.
+    fields: std::vec::IntoIter<Field>,
+    /// Failure after these rows.
+    failure: Option<Failure>,
+    portion_rows: usize,
+    done: bool,
+}
+
+/// Iterator over the rows of a table.
+#[pyclass(frozen, module = "jetcell", name = "Rows")]
+pub struct PyRows {
+    handle: Arc<Handle>,
+    keys: Vec<Py<PyString>>,
+    reading: Mutex<Reading>,
+}
+
+impl PyRows {
+    pub fn new(
+        py: Python<'_>,
+        handle: Arc<Handle>,
+        opened: &Opened,
+        selected: SelectedTable,
+        options: RowOptions,
+    ) -> PyResult<PyRows> {
+        let names = selected.table.columns.iter().map(|column| column.column.name.as_str());
+        let names = names.chain(options.deleted.then_some(DELETED));
+        let keys = names.map(|name| PyString::intern(py, name).unbind()).collect();
+        let mut issues = Issues::default();
+        issues.set_table(Some(&selected.table.name));
+        let reading = Reading {
+            table: selected.table.clone(),
+            cursor: RowCursor::new(&opened.source, selected),
+            options,
+            issues,
+            fields: Vec::new().into_iter(),
+            failure: None,
+            portion_rows: FIRST_ROWS,
+            done: false,
+        };
+        Ok(PyRows { handle, keys, reading: Mutex::new(reading) })
+    }
+
+    fn dict<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &mut std::vec::IntoIter<Field>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (dict, classes) = (PyDict::new(py), Classes::get(py)?);
+        for (key, field) in self.keys.iter().zip(fields) {
+            dict.set_item(key.bind(py), field.into_python(py, classes)?)?;
+        }
+        Ok(dict)
+    }
+}
+
+impl Reading {
+    /// Decodes the next portion.
+    fn fill(&mut self, handle: &Handle) {
+        match handle.get() {
+            Ok(opened) => self.read(&opened, &handle.path),
+            Err(failure) => (self.failure, self.done) = (Some(failure), true),
+        }
+    }
+
+    fn read(&mut self, opened: &Opened, path: &std::path::Path) {
+        let Reading { cursor, table, options, issues, portion_rows, .. } = self;
+        let raise = options.damage == Damage::Raise;
+        let mut reading = ReadOptions {
+            deleted: options.deleted,
+            row_limit: options.row_limit,
+            advice: ADVICE,
+            stop_at_missing: raise,
+            ..ReadOptions::default()
+        };
+        let (mut fields, mut rows, mut bytes, mut failure) = (Vec::new(), 0, 0, None);
+        let mut visit = |row: Row<'_>| {
+            let start = fields.len();
+            for (column, cell) in table.columns.iter().zip(row.cells) {
+                let field = Field::of_cell(column, cell);
+                // The long values of a deleted row may already be deleted.
+                if let (true, false, Some(reason)) = (raise, row.deleted, field.unreadable()) {
+                    let name = &column.column.name;
+                    let issue = cell_issue(table, &row, name, reason);
+                    failure = Some(Failure::damaged(path, &issue).in_column(name));
+                    fields.truncate(start);
+                    return Ok(ControlFlow::Break(()));
+                }
+                bytes += field.size();
+                fields.push(field);
+            }
+            if options.deleted {
+                fields.push(Field::Bool(row.deleted));
+            }
+            rows += 1;
+            let full = rows >= *portion_rows || bytes >= PORTION_BYTES;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        match cursor.read(&opened.source, &mut reading, issues, &mut visit) {
+            Ok(Portion::More) => self.done = failure.is_some(),
+            Ok(Portion::Missing) => {
+                failure = issues.last_missing().map(|issue| Failure::damaged(path, issue));
+                self.done = true;
+            }
+            Ok(Portion::End) => self.done = true,
+            Err(error) => (failure, self.done) = (Some(Failure::system(path, &error)), true),
+        }
+        self.portion_rows = PORTION_ROWS;
+        self.fields = fields.into_iter();
+        self.failure = failure;
+    }
+}
+
+/// The issue of a value that cannot be read.
+pub fn cell_issue(table: &Table, row: &Row<'_>, column: &str, reason: &str) -> Issue {
+    let what = format!("row {} of the page, column {column}: {reason}", row.index);
+    Issue { missing: true, table: Some(table.name.clone()), page: Some(row.page), what }
+}
+
+#[pymethods]
+impl PyRows {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let mut reading = self.reading.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if reading.fields.len() > 0 {
+                return self.dict(py, &mut reading.fields).map(Some);
+            }
+            if let Some(failure) = reading.failure.take() {
+                return Err(failure.into());
+            }
+            if reading.done {
+                return Ok(None);
+            }
+            let reading = &mut *reading;
+            py.detach(|| reading.fill(&self.handle));
+        }
+    }
+
+    /// Issues of the rows that were read so far: data that is missing, and notes.
+    #[getter]
+    fn issues(&self, py: Python<'_>) -> Vec<PyIssue> {
+        let reading = self.reading.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        reading.issues.kept().iter().map(PyIssue::from).collect()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let reading = self.reading.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        format!("<jetcell.Rows of {:?}>", reading.table.name)
+    }
+}

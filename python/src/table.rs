@@ -1,0 +1,170 @@
+//! The classes `Table` and `Column`.
+
+use std::sync::Arc;
+
+use ese_format::record::ColumnFlags;
+use jetcell_export::SelectedTable;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::arrow_stream::PyArrowRows;
+use crate::errors::Failure;
+use crate::handle::{Handle, Opened};
+use crate::options::{RowArguments, RowOptions};
+use crate::rows::PyRows;
+
+/// A table. It is an iterable of its rows, and an Arrow stream of them.
+#[pyclass(frozen, module = "jetcell", name = "Table")]
+pub struct PyTable {
+    handle: Arc<Handle>,
+    /// Position among the tables of the database.
+    position: usize,
+}
+
+/// A column of a table.
+#[pyclass(frozen, get_all, module = "jetcell", name = "Column")]
+pub struct PyColumn {
+    /// Name, unique in the table.
+    name: String,
+    /// Name in the catalog.
+    stored_name: String,
+    /// Identifier in the catalog.
+    id: u32,
+    /// Type in the catalog, such as "LongText".
+    r#type: String,
+    /// Whether the catalog allows several values.
+    multi_valued: bool,
+}
+
+#[pymethods]
+impl PyColumn {
+    fn __repr__(&self) -> String {
+        format!("<jetcell.Column {:?}, {}>", self.name, self.r#type)
+    }
+}
+
+impl PyTable {
+    pub fn new(handle: Arc<Handle>, position: usize) -> PyTable {
+        PyTable { handle, position }
+    }
+
+    fn named<T>(&self, take: impl Fn(&jetcell_export::Table) -> T, shown: bool) -> PyResult<T> {
+        let opened = self.handle.get()?;
+        let tables = if shown { opened.view.tables() } else { opened.source.tables() };
+        Ok(tables.get(self.position).map(take).ok_or_else(|| Failure::closed(&self.handle.path))?)
+    }
+
+    fn select(&self, options: &RowOptions) -> PyResult<(Arc<Opened>, SelectedTable)> {
+        let opened = self.handle.get()?;
+        let selected = opened
+            .view
+            .select_from(&opened.source, self.position, &options.selection)
+            .map_err(|error| Failure::of_export(&self.handle.path, error))?
+            .ok_or_else(|| Failure::unknown("the table has none of these columns".to_owned()))?;
+        Ok((opened, selected))
+    }
+}
+
+#[pymethods]
+impl PyTable {
+    /// Name, as the profile shows it; unique in the database.
+    #[getter]
+    fn name(&self) -> PyResult<String> {
+        self.named(|table| table.name.clone(), true)
+    }
+
+    /// Name in the catalog.
+    #[getter]
+    fn stored_name(&self) -> PyResult<String> {
+        self.named(|table| table.name.clone(), false)
+    }
+
+    /// The columns, in the order of the catalog; those of a template first.
+    #[getter]
+    fn columns(&self) -> PyResult<Vec<PyColumn>> {
+        let stored = self.named(|table| table.columns.clone(), false)?;
+        let shown = self.named(|table| table.columns.clone(), true)?;
+        let pairs = stored.iter().zip(shown);
+        let columns = pairs.map(|(stored, shown)| PyColumn {
+            name: shown.column.name,
+            stored_name: stored.column.name.clone(),
+            id: shown.column.id.0.into(),
+            r#type: format!("{:?}", stored.column.kind),
+            multi_valued: stored.column.flags.contains(ColumnFlags::MULTI_VALUED),
+        });
+        Ok(columns.collect())
+    }
+
+    /// Iterates over the rows as dicts, in the order of the table's tree.
+    ///
+    /// columns:       patterns of names (* and ?); all columns by default
+    /// since, before: rows with a time in this range: datetime, date or text in ISO 8601; times without a zone are UTC
+    /// time_columns:  patterns of the columns whose times count
+    /// deleted:       also rows that are flagged deleted but are still on their pages; adds the key "_deleted"
+    /// damage:        "raise" or "report"; that of open() by default
+    /// row_limit:     bytes of long values that one row may hold; 24 MiB by default, at most 512 MiB
+    #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None))]
+    #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
+    fn rows(
+        &self,
+        py: Python<'_>,
+        columns: Option<Vec<String>>,
+        since: Option<&Bound<'_, PyAny>>,
+        before: Option<&Bound<'_, PyAny>>,
+        time_columns: Option<Vec<String>>,
+        deleted: bool,
+        damage: Option<&str>,
+        row_limit: Option<usize>,
+    ) -> PyResult<PyRows> {
+        let arguments = RowArguments { columns, since, before, time_columns, deleted, damage, row_limit };
+        let options = arguments.options(self.handle.damage)?;
+        let (opened, selected) = self.select(&options)?;
+        PyRows::new(py, self.handle.clone(), &opened, selected, options)
+    }
+
+    /// The rows as an Arrow stream, with the arguments of rows().
+    ///
+    /// batch_rows: most rows of a record batch; a batch also ends after 8 MiB of values
+    #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None, batch_rows = 65536))]
+    #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
+    fn arrow(
+        &self,
+        columns: Option<Vec<String>>,
+        since: Option<&Bound<'_, PyAny>>,
+        before: Option<&Bound<'_, PyAny>>,
+        time_columns: Option<Vec<String>>,
+        deleted: bool,
+        damage: Option<&str>,
+        row_limit: Option<usize>,
+        batch_rows: usize,
+    ) -> PyResult<PyArrowRows> {
+        if batch_rows == 0 {
+            return Err(Failure::argument("batch_rows=0: a batch has at least one row".to_owned()).into());
+        }
+        let arguments = RowArguments { columns, since, before, time_columns, deleted, damage, row_limit };
+        let options = arguments.options(self.handle.damage)?;
+        let (_, selected) = self.select(&options)?;
+        Ok(PyArrowRows::new(self.handle.clone(), selected, options, batch_rows))
+    }
+
+    /// The stream of arrow() without arguments, for polars.DataFrame(table), pyarrow.table(table) and others.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.arrow(None, None, None, None, false, None, None, 65536)?.stream(py, requested_schema)
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<PyRows> {
+        self.rows(py, None, None, None, None, false, None, None)
+    }
+
+    fn __repr__(&self) -> String {
+        match (self.name(), self.columns()) {
+            (Ok(name), Ok(columns)) => format!("<jetcell.Table {name:?}, {} columns>", columns.len()),
+            _ => "<jetcell.Table, closed>".to_owned(),
+        }
+    }
+}
