@@ -1,7 +1,10 @@
-//! The tables and rows that `kill-child` writes and `tests/kill.rs` expects.
+//! The tables and rows that `kill-child` writes and its parents expect, and what it reports to them.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use ese_engine::Database;
 use ese_engine::Seek;
@@ -118,4 +121,52 @@ pub fn number_of(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32
         true => Ok(numbers[0]),
         false => Err(Error::Usage(format!("thread {thread} is there in part: {numbers:?}"))),
     }
+}
+
+/// A running `kill-child`.
+pub struct Load {
+    child: Child,
+    reader: JoinHandle<Reports>,
+}
+
+impl Load {
+    /// Starts the program on the instance in a directory.
+    pub fn start(program: &str, directory: &Path) -> Load {
+        let mut child =
+            Command::new(program).arg(directory).stdout(Stdio::piped()).spawn().expect("the program starts");
+        let output = BufReader::new(child.stdout.take().expect("it has a pipe"));
+        // The kill may leave the last line incomplete.
+        let reader = std::thread::spawn(move || {
+            Reports(output.lines().map_while(|line| report(&line.ok()?)).collect())
+        });
+        Load { child, reader }
+    }
+
+    /// Kills it, and returns what it has reported.
+    pub fn kill(mut self) -> Reports {
+        let ended = self.child.try_wait().expect("it can be asked");
+        assert!(ended.is_none(), "the load ended by itself: {ended:?}");
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it was started here");
+        self.reader.join().expect("the reader does not panic")
+    }
+}
+
+/// Transactions that were acknowledged as durable: thread, number, and the log generation of the commit.
+pub struct Reports(Vec<(i32, i32, u32)>);
+
+impl Reports {
+    /// The last transaction of each thread that was committed in a generation up to `newest`; 0 if there is none.
+    pub fn last_in(&self, newest: u32) -> Vec<i32> {
+        let of = |thread| move |report: &&(i32, i32, u32)| report.0 == thread && report.2 <= newest;
+        let last = |thread| self.0.iter().filter(of(thread)).map(|report| report.1).max();
+        (0..THREADS).map(|thread| last(thread).unwrap_or(0)).collect()
+    }
+}
+
+/// A line ends with a point, so that a part of one is not taken for another.
+fn report(line: &str) -> Option<(i32, i32, u32)> {
+    let mut words = line.strip_suffix('.')?.split(' ');
+    let report = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    words.next().is_none().then_some(report)
 }

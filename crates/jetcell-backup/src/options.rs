@@ -35,6 +35,8 @@ pub struct BackupOptions {
     /// After a full or incremental backup of an instance that was shut down cleanly: remove the logs from its directory
     /// that recovery does not need. A running instance does that in any case.
     pub remove_logs: bool,
+    /// The source is a passive copy, which has no current log. Its last log must have everything that its databases need.
+    pub of_copy: bool,
     /// Receives what was read of each database, after each read. It gets bad pages also if there is no backup because of
     /// them.
     pub read: Option<Arc<ReadFn>>,
@@ -54,6 +56,7 @@ impl Default for BackupOptions {
             save_bytes: 256 << 20,
             save_interval: Duration::from_secs(2),
             remove_logs: false,
+            of_copy: false,
             read: None,
             pace: Pace::default(),
         }

@@ -101,7 +101,7 @@ pub fn snapshot_stopped(
     let began_unix_ms = vfs.clock().unix_ms();
     let set = RecoverySet::find(vfs, files)?;
     let locks = lock(vfs, &set, files)?;
-    let logs = logs_of(&set, options.kind, None)?;
+    let logs = logs_of(&set, options, None)?;
     let databases: Vec<PathBuf> = set.databases.iter().map(|database| database.path.clone()).collect();
     // The images of pages that a crash tore are beside a database.
     let side_file =

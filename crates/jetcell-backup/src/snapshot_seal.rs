@@ -58,7 +58,7 @@ impl Unsealed<'_> {
             },
         )?;
         let gauge = Gauge::new(self.options.pace.clone(), self.vfs.clock());
-        let logs = logs_of(&set, self.options.kind, None)?;
+        let logs = logs_of(&set, self.options, None)?;
         let end = last_end(self.vfs, &logs)?;
         let databases = self.seal_databases(&set, &logs, end, &gauge)?;
         let logs = self.seal_logs(&logs, &gauge, verified)?;

@@ -16,7 +16,7 @@ use crate::copying::{Copied, Copying, copy_pages};
 use crate::destination::{Destination, Partial};
 use crate::error::{BackupError, Result, SetFault};
 use crate::live::names;
-use crate::manifest::{Generations, Kind, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
+use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
 use crate::ranges::sum_of;
@@ -37,7 +37,7 @@ pub fn back_up_stopped(
     let set = RecoverySet::find(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
     let parent = parent(vfs, options)?;
-    let logs = logs_of(&set, options.kind, parent.as_ref())?;
+    let logs = logs_of(&set, options, parent.as_ref())?;
     let end = last_end(vfs, &logs)?;
     let fresh = Partial {
         kind: options.kind,
@@ -98,10 +98,10 @@ fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<Manifest
 /// The logs that the backup contains.
 pub(crate) fn logs_of(
     set: &RecoverySet,
-    kind: Kind,
+    options: &BackupOptions,
     parent: Option<&Manifest>,
 ) -> Result<Vec<(Generation, PathBuf)>> {
-    if kind.has_pages() {
+    if options.kind.has_pages() {
         if set.databases.is_empty() {
             return Err(BackupError::Usage("there is no database to back up beside the logs".to_string()));
         }
@@ -110,7 +110,10 @@ pub(crate) fn logs_of(
         if let Some((path, first, last)) = plan.required {
             return Err(Error::LogsMissing { path, required: (first, last) }.into());
         }
-        if let Some(generation) = plan.missing {
+        // A passive copy has closed logs only.
+        let last = plan.logs.last().map(|(newest, _)| *newest);
+        let is_whole = last.is_some() && last == set.logs.last_key_value().map(|(newest, _)| *newest);
+        if let Some(generation) = plan.missing.filter(|_| !(options.of_copy && is_whole)) {
             return Err(Error::LogMissing { path: missing_in(), generation }.into());
         }
         if let Some(committed) = plan.committed {

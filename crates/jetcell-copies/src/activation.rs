@@ -23,6 +23,7 @@ use crate::handover::Handover;
 use crate::log_copier::{INCOMING, part_of_log, part_path};
 use crate::log_end::{LogEnd, header_of};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
+use crate::pause::is_paused;
 use crate::replication::{Replication, lock};
 use crate::source::Source;
 use crate::stream_directory::StreamDirectory;
@@ -36,6 +37,41 @@ pub enum LossLimit {
     Generations(u32),
     /// Whatever did not arrive.
     Any,
+}
+
+/// How much an activation may lose without being asked: the policies of Exchange's `AutoDatabaseMountDial`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossPolicy {
+    /// No log.
+    Lossless,
+    /// Up to six closed logs.
+    GoodAvailability,
+    /// Up to twelve closed logs.
+    BestAvailability,
+}
+
+impl LossPolicy {
+    /// All policies, from the least to the most loss.
+    pub const ALL: [LossPolicy; 3] =
+        [LossPolicy::Lossless, LossPolicy::GoodAvailability, LossPolicy::BestAvailability];
+
+    /// The name, as an option has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossPolicy::Lossless => "lossless",
+            LossPolicy::GoodAvailability => "good-availability",
+            LossPolicy::BestAvailability => "best-availability",
+        }
+    }
+
+    /// The limit that it stands for.
+    pub const fn limit(self) -> LossLimit {
+        match self {
+            LossPolicy::Lossless => LossLimit::Nothing,
+            LossPolicy::GoodAvailability => LossLimit::Generations(6),
+            LossPolicy::BestAvailability => LossLimit::Generations(12),
+        }
+    }
 }
 
 /// What an activation did.
@@ -66,6 +102,10 @@ pub fn activate(
 ) -> Result<Activated> {
     let options = ReplayOptions { delay: std::time::Duration::ZERO, ..options.clone() };
     let held = lock(vfs, directory)?;
+    if is_paused(vfs, directory) {
+        let what = "a backup of the copy is running; wait for its end, or stop it";
+        return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
+    }
     let Some(mut state) = CopyState::read(&**vfs, directory)? else {
         return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
     };

@@ -22,6 +22,12 @@ pub enum CopyError {
         /// Why.
         what: String,
     },
+    /// The copy is being backed up, so its replay rests. The same call may succeed later.
+    #[error("{}: replay rests while the copy is backed up", .0.display())]
+    Paused(std::path::PathBuf),
+    /// An incremental reseed cannot bring the side back; a full one can.
+    #[error("an incremental reseed is not possible: {0}; reseed the whole copy, without --incremental")]
+    OnlyFullReseed(String),
     /// The request cannot be carried out; the text says why, and what to do.
     #[error("{0}")]
     Refused(String),
@@ -32,10 +38,25 @@ impl CopyError {
         CopyError::Engine(ese_engine::Error::io(path, error))
     }
 
+    /// Whether an incremental reseed failed for a reason that a full one does not have: what it needs of the logs is gone or
+    /// damaged.
+    pub fn needs_full_reseed(&self) -> bool {
+        matches!(
+            self,
+            CopyError::OnlyFullReseed(_)
+                | CopyError::Engine(
+                    ese_engine::Error::Log { .. }
+                        | ese_engine::Error::LogMissing { .. }
+                        | ese_engine::Error::LogsMissing { .. }
+                        | ese_engine::Error::Corrupt { page: None, .. }
+                )
+        )
+    }
+
     /// Whether the error concerns the active side or a full disk, so that the copy is as good as before.
     pub fn is_passing(&self) -> bool {
         match self {
-            CopyError::Unreachable { .. } => true,
+            CopyError::Unreachable { .. } | CopyError::Paused(_) => true,
             CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => {
                 matches!(
                     error,

@@ -74,6 +74,7 @@ impl DirectoryHandover {
             _ => unreachable(&error),
         })?;
         let mut set = RecoverySet::find(vfs, &files)?;
+        name_closed(logs, &mut set)?;
         let empty = take_empty_tail(vfs, &mut set.logs);
         Ok(DirectoryHandover { logs: logs.clone(), set, empty, _lock: lock })
     }
@@ -145,4 +146,18 @@ impl Handover for DirectoryHandover {
         self.archive()?;
         state.store(&**vfs, directory)
     }
+}
+
+/// A crash may have come when the next log was entered and the closed one still had the name of a current log. It gets its name, as
+/// recovery of the active side would give it, so that the copy can fetch it.
+fn name_closed(logs: &StreamDirectory, set: &mut RecoverySet) -> Result<()> {
+    let current = logs.names.current();
+    let newest = set.logs.last_key_value().map(|(newest, _)| *newest);
+    let closed =
+        set.logs.iter_mut().find(|(generation, path)| **path == current && Some(**generation) != newest);
+    let Some((generation, path)) = closed else { return Ok(()) };
+    let archived = logs.archived(*generation);
+    logs.vfs.rename(path, &archived).map_err(|error| CopyError::io(&*path, &error))?;
+    *path = archived;
+    logs.sync()
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod copy_scan;
 mod copy_state;
 mod directory_source;
 mod error;
@@ -20,6 +21,7 @@ mod history;
 mod log_copier;
 mod log_end;
 mod log_replayer;
+mod pause;
 mod replication;
 mod reseed;
 mod seed;
@@ -27,7 +29,8 @@ mod source;
 mod status;
 mod stream_directory;
 
-pub use crate::activation::{Activated, LossLimit, activate};
+pub use crate::activation::{Activated, LossLimit, LossPolicy, activate};
+pub use crate::copy_scan::{CopyScan, CopyScanOptions, ScannedDatabase, scan_copy};
 pub use crate::copy_state::{ActiveSeen, COPY_FILE, CopiedDatabase, CopyState, Lost, Phase, UnfitReason};
 pub use crate::directory_source::DirectorySource;
 pub use crate::error::{CopyError, Result};
@@ -35,6 +38,7 @@ pub use crate::handover::Handover;
 pub use crate::history::{History, Relation};
 pub use crate::log_end::LogEnd;
 pub use crate::log_replayer::ReplayOptions;
+pub use crate::pause::{Pause, pause};
 pub use crate::replication::{Replication, StepReport};
 pub use crate::reseed::{Reseed, ReseedPlan};
 pub use crate::seed::{SeedOptions, Seeded, seed_running, seed_stopped};

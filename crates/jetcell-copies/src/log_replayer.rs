@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ese_engine::internals::log::CheckpointFile;
-use ese_engine::{AttachmentFault, DatabasePaths, Error, EventSink, InstanceOptions, LogFault, Replayer};
+use ese_engine::{
+    AttachmentFault, DatabasePaths, Error, EventSink, InstanceOptions, LogFault, Replayer, TornPageProtection,
+};
 use ese_format::Generation;
 use ese_format::header::DatabaseState;
 use jetcell_sync::Arc;
@@ -25,6 +27,8 @@ pub struct ReplayOptions {
     pub cache_bytes: usize,
     /// Bytes of log that redo may have to read after a stop.
     pub checkpoint_depth: u64,
+    /// What protects the pages against torn writes.
+    pub torn_page_protection: TornPageProtection,
     /// Whether pages are written by threads of the cache, and replayed by several.
     pub threads: bool,
     /// Receives the events of the replay.
@@ -39,6 +43,7 @@ impl Default for ReplayOptions {
             delay: Duration::ZERO,
             cache_bytes: 64 << 20,
             checkpoint_depth: 100 << 20,
+            torn_page_protection: TornPageProtection::DoubleWrite,
             threads: true,
             events: None,
         }
@@ -77,6 +82,7 @@ impl LogReplayer {
         options.log_names = state.form();
         options.cache_bytes = self.options.cache_bytes;
         options.checkpoint_depth = self.options.checkpoint_depth;
+        options.torn_page_protection = self.options.torn_page_protection;
         options.threads = self.options.threads;
         options.events = self.options.events.clone();
         let mut paths = DatabasePaths::default();

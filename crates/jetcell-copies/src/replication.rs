@@ -18,6 +18,7 @@ use crate::error::{CopyError, Result};
 use crate::log_copier::{LogCopier, part_of_log};
 use crate::log_end::inspect;
 use crate::log_replayer::{LogReplayer, Replay, ReplayOptions, redo_start};
+use crate::pause::is_paused;
 use crate::source::{Offer, Source};
 
 /// Generations that are copied, and replayed, before the other is done again.
@@ -156,6 +157,12 @@ impl Replication {
             Err(error) => return Err(error),
         };
         self.check_fit()?;
+        if is_paused(&self.vfs, &self.directory) {
+            // Its files must not change, and its logs must stay.
+            self.replayer.stop()?;
+            report.waiting.get_or_insert_with(|| CopyError::Paused(self.directory.clone()));
+            return Ok(report);
+        }
         match self.replay(&mut report) {
             Err(error) if error.is_passing() => {
                 report.waiting.get_or_insert(error);

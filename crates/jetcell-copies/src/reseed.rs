@@ -478,9 +478,7 @@ impl Reseed {
 }
 
 fn only_full(why: &str) -> CopyError {
-    CopyError::Refused(format!(
-        "an incremental reseed is not possible: {why}; reseed the whole copy, without --incremental"
-    ))
+    CopyError::OnlyFullReseed(why.to_string())
 }
 
 /// Locks everything here.

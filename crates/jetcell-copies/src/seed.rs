@@ -25,6 +25,7 @@ use crate::copy_state::{
 use crate::error::{CopyError, Result};
 use crate::log_copier::{INCOMING, part_path};
 use crate::log_end::LogEnd;
+use crate::pause::PAUSE_FILE;
 use crate::replication::lock;
 use crate::reseed::{DIVERGED, RESEED_FILE};
 use crate::source::Source;
@@ -124,6 +125,10 @@ impl Seed<'_> {
         };
         let diverged = is_new || matches!(state.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. });
         let old = self.old_databases(&state)?;
+        if is_new || state.phase != Phase::Seeding {
+            // One that an interrupted process has left belongs to an earlier seed.
+            remove_manifest(&**vfs, &incoming)?;
+        }
         if state.phase != Phase::Seeding {
             let databases = std::mem::take(&mut state.databases);
             state = CopyState::seeding(state.id, self.source.place(), &self.active, self.stream);
@@ -172,7 +177,10 @@ impl Seed<'_> {
                 };
                 let other = files.iter().find(|path| {
                     let name = path.file_name().unwrap_or_default();
-                    !text_file::is_unfinished(path) && name != "copy.lock" && name != "events.jsonl"
+                    !text_file::is_unfinished(path)
+                        && name != "copy.lock"
+                        && name != PAUSE_FILE
+                        && name != "events.jsonl"
                 });
                 other.map_or(Ok(None), |path| {
                     Err(CopyError::Refused(format!(

@@ -1,6 +1,6 @@
-//! The process that `tests/kill.rs` kills: several threads commit durably and report each commit on standard output.
+//! The process that `tests/kill.rs` and `tests/copies_killed.rs` kill: several threads commit durably and report each commit on standard output.
 //!
-//! `kill-child DIRECTORY`: line `T S` means that transaction S of thread T is durable. Transaction S of a thread
+//! `kill-child DIRECTORY`: line `T S G.` means that transaction S of thread T is durable; its commit is in log generation G. Transaction S of a thread
 //! writes S into all `ROWS` rows of that thread, so that a partly applied transaction is detected.
 
 #![forbid(unsafe_code)]
@@ -48,9 +48,10 @@ fn run(directory: &Path) -> Result<()> {
                             session.rollback()?;
                         }
                         let durable = number % 3 != 0;
-                        session.commit(if durable { CommitMode::Durable } else { CommitMode::Lazy })?;
+                        let id =
+                            session.commit(if durable { CommitMode::Durable } else { CommitMode::Lazy })?;
                         if durable {
-                            let line = format!("{thread} {number}\n");
+                            let line = format!("{thread} {number} {}.\n", id.0.generation.0);
                             let mut out = std::io::stdout().lock();
                             let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
                             written.map_err(|e| Error::io("stdout", &e))?;

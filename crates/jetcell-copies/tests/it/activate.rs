@@ -6,8 +6,8 @@ use std::path::Path;
 use ese_engine::Instance;
 use ese_engine::InstanceOptions;
 use jetcell_copies::{
-    Activated, COPY_FILE, CopyState, DirectorySource, LossLimit, Phase, Replication, Result, UnfitReason,
-    activate,
+    Activated, COPY_FILE, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, Replication, Result,
+    UnfitReason, activate,
 };
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
@@ -172,4 +172,29 @@ fn an_interrupted_switch_over_is_repeated() {
         old_follows_new(&disk);
     }
     assert!(whole > 50, "{whole} operations");
+}
+
+#[test]
+fn a_closed_log_that_a_crash_kept_from_its_name_is_not_lost() {
+    let (disk, site) = behind(200);
+    let disk = {
+        drop(site);
+        disk.process_kill()
+    };
+    // The crash came between the begin of the newest log and the renames of both.
+    let names = logs(&disk, ACTIVE).names;
+    let newest = jetcell_copies::Source::offer(&source(&disk)).unwrap().closed;
+    disk.rename(&names.current(), &Path::new(ACTIVE).join("E00tmp.log")).unwrap();
+    disk.rename(&names.archived(newest), &names.current()).unwrap();
+    let result = activated(&disk, LossLimit::Nothing).unwrap();
+    assert!(result.lost.is_none() && result.stepped_down, "{result:?}");
+    assert!(!opens(&disk, ACTIVE), "there are two active sides");
+    assert_eq!(keys(&disk, COPY), (0..300).collect());
+    old_follows_new(&disk);
+}
+
+#[test]
+fn policies_allow_as_much_loss_as_they_say() {
+    let limits = LossPolicy::ALL.map(LossPolicy::limit);
+    assert_eq!(limits, [LossLimit::Nothing, LossLimit::Generations(6), LossLimit::Generations(12)]);
 }

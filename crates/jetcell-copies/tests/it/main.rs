@@ -2,6 +2,7 @@
 
 mod activate;
 mod follow;
+mod passive_work;
 mod reseed;
 mod seed;
 mod site;

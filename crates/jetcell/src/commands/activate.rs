@@ -1,14 +1,16 @@
 //! `jetcell activate`: makes a copy the active side.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::EventSink;
 use jetcell_copies::{
-    Activated, CopyState, DirectorySource, LossLimit, ReplayOptions, StreamDirectory, activate,
+    Activated, CopyError, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
+    StreamDirectory, activate,
 };
 use jetcell_report::printable_lines;
+use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
@@ -27,6 +29,8 @@ Examples:
   jetcell activate /mnt/other/app-copy                   without loss, or not at all
   jetcell activate /mnt/other/app-copy --lossy 6         loses at most six closed logs, and the one that was being written
   jetcell activate /mnt/other/app-copy --lossy any
+  jetcell activate /copies/one /copies/two --policy good-availability
+                                                         the copy that lacks least; at most six closed logs are lost
   jetcell replicate --from /mnt/other/app-copy --to /var/lib/app
                                                          the other way round from now on
 
@@ -36,12 +40,16 @@ Exit code: 0 activated without loss, 1 activated with the loss that --lossy allo
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Activate {
-    /// Directory of the copy
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// Directory of the copy; of several copies, the one that lacks least is activated
+    #[arg(value_name = "DIR", required = true)]
+    directories: Vec<PathBuf>,
     /// Closed generations that may be lost: a number, or any
     #[arg(long, value_name = "N|any", value_parser = limit)]
     lossy: Option<LossLimit>,
+    /// Lose nothing if that is possible, and otherwise at most as many closed logs as the policy allows: lossless 0,
+    /// good-availability 6, best-availability 12
+    #[arg(long, value_name = "POLICY", value_parser = policy, conflicts_with = "lossy")]
+    policy: Option<LossPolicy>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -57,6 +65,27 @@ fn limit(text: &str) -> Result<LossLimit, String> {
     }
 }
 
+fn policy(text: &str) -> Result<LossPolicy, String> {
+    LossPolicy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
+        let names = LossPolicy::ALL.map(LossPolicy::name).join(", ");
+        format!("`{text}` is no policy; write one of {names}")
+    })
+}
+
+/// The copies in the order in which they are tried: those that lack fewest generations first, those that cannot follow last.
+/// An activation that was interrupted is ended first.
+fn in_order(copies: &mut [(PathBuf, CopyState)]) {
+    copies.sort_by_key(|(_, state)| {
+        let rank = match state.phase {
+            Phase::Activating { .. } => 0,
+            Phase::Following => 1,
+            Phase::Unfit { .. } => 2,
+            Phase::Seeding => 3,
+        };
+        (rank, std::cmp::Reverse(state.next), state.replay_queue())
+    });
+}
+
 impl Activate {
     /// Runs the command.
     pub fn run(self) -> Outcome {
@@ -68,65 +97,90 @@ impl Activate {
 
     fn activate(&self) -> Result<Outcome, Failure> {
         let vfs = vfs()?;
-        let directory = std::path::absolute(&self.directory)
-            .map_err(|error| format!("{}: {error}", self.directory.display()))?;
-        let Some(state) = CopyState::read(&*vfs, &directory).map_err(explained)? else {
-            return Err(format!("{}: this is no copy; name the directory of one", directory.display()).into());
-        };
-        let events = EventFile::open(&directory, true)
-            .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
-        let logs = StreamDirectory::new(&vfs, state.source.as_ref(), &state.base_name, state.form());
+        let mut copies = Vec::new();
+        for directory in &self.directories {
+            let directory = std::path::absolute(directory)
+                .map_err(|error| format!("{}: {error}", directory.display()))?;
+            let Some(state) = CopyState::read(&*vfs, &directory).map_err(explained)? else {
+                let what = format!("{}: this is no copy; name the directory of one", directory.display());
+                return Err(what.into());
+            };
+            copies.push((directory, state));
+        }
+        in_order(&mut copies);
+        let last = copies.len().saturating_sub(1);
+        for (at, (directory, state)) in copies.iter().enumerate() {
+            match self.activate_one(&vfs, directory, state) {
+                // Another copy may have what this one lacks.
+                Err(error @ CopyError::Refused(_)) if at < last => {
+                    console::note(&format!("not activated: {error}"));
+                }
+                activated => return activated.map_err(explained),
+            }
+        }
+        Err("name the directory of a copy".into())
+    }
+
+    fn activate_one(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        state: &CopyState,
+    ) -> Result<Outcome, CopyError> {
+        let events = EventFile::open(directory, true).map_err(|error| {
+            CopyError::Refused(format!("{}: {error}", directory.join("events.jsonl").display()))
+        })?;
+        let logs = StreamDirectory::new(vfs, state.source.as_ref(), &state.base_name, state.form());
         let options = ReplayOptions {
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
             ..ReplayOptions::default()
         };
-        let limit = self.lossy.unwrap_or(LossLimit::Nothing);
+        let limit = self.policy.map(LossPolicy::limit).or(self.lossy).unwrap_or(LossLimit::Nothing);
         let source = Box::new(DirectorySource::new(logs));
-        let activated = activate(&vfs, &directory, source, limit, &options).map_err(explained)?;
+        let activated = activate(vfs, directory, source, limit, &options)?;
         console::print(&match self.json {
-            true => format!("{}\n", self.as_json(&activated)),
-            false => format!("{}\n", printable_lines(&self.as_text(&activated, &state.source))),
+            true => format!("{}\n", as_json(directory, &activated)),
+            false => format!("{}\n", printable_lines(&as_text(directory, &activated, &state.source))),
         });
         Ok(if activated.lost.is_some() { Outcome::Findings } else { Outcome::Good })
     }
+}
 
-    fn as_json(&self, activated: &Activated) -> serde_json::Value {
-        json!({
-            "path": self.directory, "last_generation": activated.last.0, "lost": activated.lost,
-            "rolled_back": activated.rolled_back, "databases": activated.databases,
-            "stepped_down": activated.stepped_down,
-        })
-    }
+fn as_json(directory: &Path, activated: &Activated) -> serde_json::Value {
+    json!({
+        "path": directory, "last_generation": activated.last.0, "lost": activated.lost,
+        "rolled_back": activated.rolled_back, "databases": activated.databases,
+        "stepped_down": activated.stepped_down,
+    })
+}
 
-    fn as_text(&self, activated: &Activated, source: &str) -> String {
-        let mut lines = vec![format!("{}: active; its databases are clean", self.directory.display())];
-        lines.push(format!(
+fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
+    let mut lines = vec![format!("{}: active; its databases are clean", directory.display())];
+    lines.push(format!(
             "  {} transactions that had not ended were rolled back; its logs go on behind generation {:X} (hexadecimal)",
             activated.rolled_back, activated.last.0
         ));
-        match &activated.lost {
-            None => lines.push("  nothing was lost".to_string()),
-            Some(lost) => {
-                lines.push(format!(
-                    "  LOST: log generations {:X} to at least {:X} (hexadecimal)",
-                    lost.first, lost.last_known
-                ));
-                lines.push(match lost.commits {
-                    Some(commits) => format!("  {commits} committed transactions were in them"),
-                    None => "  how many committed transactions were in them is not known".to_string(),
-                });
-                if let Some(kept) = lost.kept_until_unix_ms {
-                    lines.push(format!("  commits until {} are kept", time_text(kept)));
-                }
+    match &activated.lost {
+        None => lines.push("  nothing was lost".to_string()),
+        Some(lost) => {
+            lines.push(format!(
+                "  LOST: log generations {:X} to at least {:X} (hexadecimal)",
+                lost.first, lost.last_known
+            ));
+            lines.push(match lost.commits {
+                Some(commits) => format!("  {commits} committed transactions were in them"),
+                None => "  how many committed transactions were in them is not known".to_string(),
+            });
+            if let Some(kept) = lost.kept_until_unix_ms {
+                lines.push(format!("  commits until {} are kept", time_text(kept)));
             }
         }
-        lines.push(match (activated.stepped_down, activated.lost.is_some()) {
-            (true, false) => format!("  {source} is a copy now: follow with jetcell replicate"),
-            (true, true) => format!("  {source} has diverged: jetcell reseed --incremental brings it back"),
-            (false, _) => format!("  {source} was not reached: do not start it before it was reseeded"),
-        });
-        lines
-            .extend(activated.databases.iter().map(|database| format!("  database: {}", database.display())));
-        lines.join("\n")
     }
+    lines.push(match (activated.stepped_down, activated.lost.is_some()) {
+        (true, false) => format!("  {source} is a copy now: follow with jetcell replicate"),
+        (true, true) => format!("  {source} has diverged: jetcell reseed --incremental brings it back"),
+        (false, _) => format!("  {source} was not reached: do not start it before it was reseeded"),
+    });
+    lines.extend(activated.databases.iter().map(|database| format!("  database: {}", database.display())));
+    lines.join("\n")
 }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use clap::Args;
 use ese_engine::RecoverySet;
 use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped, snapshot_stopped};
+use jetcell_copies::{CopyError, CopyState, Pause};
 use jetcell_report::printable_lines;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
@@ -23,6 +24,7 @@ use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "The instance must not be running: it was stopped, or it has crashed. A running engine makes backups through its API.
+A passive copy may be followed meanwhile: its replay rests until the backup has ended, and logs are copied on.
 Every page and every log is verified. The source is not changed, unless --remove-logs is given.
 A backup that was interrupted is continued by the same command, unless it is a snapshot.
 
@@ -32,6 +34,7 @@ Examples:
                                                                    the logs since the newest backup below /backup
   jetcell backup --from /var/lib/app --to /backup/tuesday --differential --base /backup/sunday
   jetcell backup --from /var/lib/app --to /backup/copy --copy --rate 50MB/s
+  jetcell backup --from /mnt/other/app-copy --to /backup/sunday    a passive copy, so that the instance has no load
   jetcell backup --from /var/lib/app --to /var/lib/app-monday --snapshot reflink
                                                                    files that share their blocks with the originals
   jetcell backup --from /tank/app --to /backup/app --snapshot command --snapshot-command \\
@@ -111,6 +114,7 @@ impl Backup {
         for from in &self.from {
             refuse_inside(from, to)?;
         }
+        let pause = self.pause(&vfs)?;
         let files = files(&self.from)?;
         let existed = to.exists();
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
@@ -118,6 +122,7 @@ impl Backup {
             kind: self.kind(),
             parent: self.parent(&vfs, &files, to)?,
             remove_logs: self.remove_logs,
+            of_copy: pause.is_some(),
             pace,
             ..BackupOptions::default()
         };
@@ -145,6 +150,24 @@ impl Backup {
             false => as_text(to, &made, began.elapsed().as_secs_f64()),
         });
         Ok(if bad { Outcome::Findings } else { Outcome::Good })
+    }
+
+    /// If the source is a passive copy: lets its replay rest.
+    fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<Pause>, Failure> {
+        for from in self.from.iter().filter(|from| from.is_dir()) {
+            if CopyState::read(&**vfs, from).map_err(explained_of_copy)?.is_none() {
+                continue;
+            }
+            if self.from.len() > 1 {
+                return Err(format!("{}: this is a copy; name only its directory", from.display()).into());
+            }
+            if self.remove_logs {
+                let what = "a copy removes logs itself; leave out --remove-logs";
+                return Err(format!("{}: {what}", from.display()).into());
+            }
+            return jetcell_copies::pause(vfs, from).map(Some).map_err(explained_of_copy);
+        }
+        Ok(None)
     }
 
     /// The backup that this one continues.
@@ -200,6 +223,18 @@ pub fn explained(error: &BackupError) -> Failure {
     match error.jet_error() {
         Some((code, name)) => format!("{error} ({name} {code})").into(),
         None => error.to_string().into(),
+    }
+}
+
+/// The same of an error about a copy.
+pub fn explained_of_copy(error: CopyError) -> Failure {
+    match error {
+        CopyError::Engine(error) => crate::commands::recover::explained(error),
+        CopyError::Backup(BackupError::Stopped) => {
+            "stopped; what was copied is kept, and the same command continues it".into()
+        }
+        CopyError::Backup(error) => explained(&error),
+        other => other.to_string().into(),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
-use jetcell_backup::BackupError;
 use jetcell_copies::{CopyError, CopyState, History, Lag, Phase, Relation, health};
 use jetcell_report::printable_lines;
 use jetcell_vfs::{Clock, RealClock, Vfs};
@@ -322,12 +321,5 @@ fn registered_text(copy: &Registered) -> String {
 
 /// The error, with the number and the name that ESE has for it.
 pub fn explained(error: CopyError) -> Failure {
-    match error {
-        CopyError::Engine(error) => crate::commands::recover::explained(error),
-        CopyError::Backup(BackupError::Stopped) => {
-            "stopped; what was copied is kept, and the same command continues it".into()
-        }
-        CopyError::Backup(error) => crate::commands::backup::explained(&error),
-        other => other.to_string().into(),
-    }
+    crate::commands::backup::explained_of_copy(error)
 }

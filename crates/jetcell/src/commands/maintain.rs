@@ -1,6 +1,7 @@
 //! `jetcell maintain`: verifies the pages of the databases of a stopped instance, overwrites what deleted data leave behind,
 //! merges sparse pages, and returns free space to the file system.
 
+mod of_copy;
 mod shown;
 
 use std::io::IsTerminal;
@@ -28,13 +29,16 @@ use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
-The instance must not be running. Dirty databases are recovered first. Ctrl-C stops the pass; the same command resumes it.
+The instance must not be running. Dirty databases are recovered first. Of a passive copy, only a scan is possible, also while it is
+followed; its progress outlives an activation. Ctrl-C stops the pass; the same command resumes it.
 Defragmentation comes first, then shrink and trim, then one pass that scans and zeroes.
 What happens is written to events.jsonl beside the logs; jetcell events shows it.
 
 Examples:
   jetcell maintain /var/lib/app
       verifies every page of all databases
+  jetcell maintain /mnt/other/app-copy
+      verifies every page of a passive copy
   jetcell maintain /var/lib/app --tasks scan,zero
       also overwrites what deleted records and freed pages leave behind
   jetcell maintain /var/lib/app --tasks defrag
@@ -122,6 +126,14 @@ impl Maintain {
         })
     }
 
+    fn numbers(&self) -> EventProfile {
+        match self.event_profile {
+            Numbers::Sp1 => EventProfile::Sp1,
+            Numbers::Article => EventProfile::Sp1Article,
+            Numbers::Modern => EventProfile::Modern,
+        }
+    }
+
     fn throttle(&self) -> Throttle {
         Throttle {
             pause: self.pause.0,
@@ -168,6 +180,9 @@ impl Maintain {
     fn maintain(&self) -> Result<Outcome, Failure> {
         let (scan, defragmentation) = (self.scan()?, self.defragmentation()?);
         let vfs = vfs()?;
+        if let Some(copy) = of_copy::only_copy(&vfs, &self.paths)? {
+            return self.scan_copy(&vfs, copy);
+        }
         let set = RecoverySet::find(&vfs, &files(&self.paths)?).map_err(explained)?;
         let Some(first) = set.databases.first() else {
             return Err("there is no database of these logs; name its file, too".into());
@@ -176,15 +191,7 @@ impl Maintain {
         let lock = directory.join(format!("{}.lock", set.base_name));
         let databases = set.databases.iter().map(|database| database.path.as_path());
         refuse_in_use(databases.chain([lock.as_path()]), false)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = stop.clone();
-        let handler = move || {
-            if asked.swap(true, Ordering::SeqCst) {
-                std::process::exit(130);
-            }
-        };
-        ctrlc::set_handler(handler).map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
-
+        let stop = stop_on_ctrl_c()?;
         let events = EventFile::open(&directory, true)
             .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
         let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
@@ -192,11 +199,7 @@ impl Maintain {
         of_instance.log_names = set.log_names;
         of_instance.page_size = first.header.page_size;
         of_instance.events = Some(Arc::new(events) as Arc<dyn EventSink>);
-        of_instance.event_profile = match self.event_profile {
-            Numbers::Sp1 => EventProfile::Sp1,
-            Numbers::Article => EventProfile::Sp1Article,
-            Numbers::Modern => EventProfile::Modern,
-        };
+        of_instance.event_profile = self.numbers();
         let mut paths = DatabasePaths::default();
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         of_instance.database_paths = paths;
@@ -278,6 +281,19 @@ impl Maintain {
         }
         Ok(attached)
     }
+}
+
+/// Becomes true at the first Ctrl-C; the second one ends the program.
+fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = stop.clone();
+    let handler = move || {
+        if asked.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+    Ok(stop)
 }
 
 /// An attached database, and the turn that it waits for.

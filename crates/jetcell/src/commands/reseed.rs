@@ -7,7 +7,7 @@ use clap::Args;
 use ese_engine::RecoverySet;
 use jetcell_backup::{BackupOptions, Cancel, Progress};
 use jetcell_copies::{
-    DirectorySource, Reseed, ReseedPlan, SeedOptions, Source, StreamDirectory, seed_stopped,
+    CopyError, DirectorySource, Reseed, ReseedPlan, SeedOptions, Source, StreamDirectory, seed_stopped,
 };
 use jetcell_report::printable_lines;
 use jetcell_vfs::Vfs;
@@ -29,6 +29,7 @@ a history that is given up are kept in the directory diverged of --to. A reseed 
 Examples:
   jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --dry-run    says what would be done
   jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental
+  jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --or-full    everything if that is not possible
   jetcell reseed --from /mnt/other/app-copy --to /var/lib/app                            everything
   jetcell replicate --from /mnt/other/app-copy --to /var/lib/app                         then follows
 
@@ -50,8 +51,11 @@ pub struct ReseedCommand {
     /// Only say how many pages would be patched
     #[arg(long, requires = "incremental")]
     dry_run: bool,
+    /// Reseed as a whole if an incremental reseed is not possible
+    #[arg(long, requires = "incremental")]
+    or_full: bool,
     /// Limit the load on the disks of a full reseed
-    #[arg(long, value_name = "BYTES/S", value_parser = rate, conflicts_with = "incremental")]
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
     /// Print the result as JSON
     #[arg(long)]
@@ -86,14 +90,37 @@ impl ReseedCommand {
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let from = files(&from)?;
         match self.incremental {
-            true => self.patch(&vfs, &from, &to)?,
+            true => match self.patch(&vfs, &from, &to) {
+                Err(error) if self.or_full && error.needs_full_reseed() => {
+                    self.fall_back(&vfs, &from, &to, &error)?;
+                }
+                patched => patched.map_err(explained)?,
+            },
             false => self.seed(&vfs, &from, &to)?,
         }
         Ok(Outcome::Good)
     }
 
-    fn patch(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), Failure> {
-        let reseed = Reseed::plan(vfs, from, to).map_err(explained)?;
+    /// An incremental reseed is not possible, also if it was interrupted before: everything is copied.
+    fn fall_back(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        from: &[PathBuf],
+        to: &Path,
+        why: &CopyError,
+    ) -> Result<(), Failure> {
+        console::note(&format!("{why}: copying everything"));
+        if !self.dry_run {
+            return self.seed(vfs, from, to);
+        }
+        let text = format!("{}: would be seeded again as a whole: {why}", self.to.display());
+        let why = why.to_string();
+        self.print(json!({ "path": self.to, "incremental": false, "dry_run": true, "why": why }), &text);
+        Ok(())
+    }
+
+    fn patch(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), CopyError> {
+        let reseed = Reseed::plan(vfs, from, to)?;
         let plan = reseed.what();
         if !self.dry_run {
             let (bar, pace) = TransferProgress::with_cancel("Patching", None, Cancel::default());
@@ -107,7 +134,7 @@ impl ReseedCommand {
             let mut show = show;
             let done = reseed.run(&mut show);
             drop(bar);
-            done.map_err(explained)?;
+            done?;
         }
         self.print(json!({
             "path": self.to, "incremental": true, "dry_run": self.dry_run, "pages": plan.pages, "bytes": plan.bytes,

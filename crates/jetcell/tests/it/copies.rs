@@ -177,23 +177,8 @@ fn a_switch_over_and_back_loses_nothing() {
     let behind = json(&cell, 0, &["copies", "app", "--with", "copy"]);
     assert_eq!(behind["relation"], "behind", "{behind}");
     run(&cell, 0, &["activate", "app"]);
-    assert_eq!(rows(&cell.path("app")), 200);
+    assert_eq!(rows(&cell.path("app")).len(), 200);
     run(&cell, 0, &["check", "--structure", "app"]);
-}
-
-/// The number of rows.
-fn rows(directory: &Path) -> usize {
-    let (instance, database) = store(directory);
-    let mut session = instance.session();
-    let mut table = session.open_table(&database, "t").unwrap();
-    let (mut found, mut count) = (table.first(&mut session).unwrap(), 0);
-    while found {
-        count += 1;
-        found = table.next(&mut session).unwrap();
-    }
-    drop((table, session, database));
-    instance.shutdown().unwrap();
-    count
 }
 
 #[test]
@@ -216,7 +201,7 @@ fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
     );
     let done = json(&cell, 1, &["activate", "copy", "--lossy", "any"]);
     assert!(done["lost"]["first"].as_u64() > Some(0) && done["lost"]["commits"].is_null(), "{done}");
-    assert_eq!(rows(&cell.path("copy")), 100);
+    assert_eq!(rows(&cell.path("copy")).len(), 100);
     grow(&cell.path("copy"), 1000..1100);
     fs::rename(cell.path("away"), cell.path("app")).unwrap();
     let told = json(&cell, 1, &["copies", "app", "--with", "copy"]);
@@ -239,7 +224,7 @@ fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
     run(&cell, 0, &["reseed", "--from", "copy", "--to", "app"]);
     run(&cell, 0, &["replicate", "--from", "copy", "--to", "app", "--once"]);
     run(&cell, 0, &["activate", "app"]);
-    assert_eq!(rows(&cell.path("app")), 200);
+    assert_eq!(rows(&cell.path("app")).len(), 200);
     run(&cell, 0, &["check", "--structure", "app"]);
 }
 
@@ -262,4 +247,111 @@ fn what_is_no_copy_is_not_activated_or_reseeded() {
         let text = cell.program_refused(words);
         assert!(text.contains(expected), "{words:?}: {text}");
     }
+}
+
+/// The numbers of the rows of a store, each of which has the right body.
+fn rows(directory: &Path) -> Vec<i32> {
+    let (instance, database) = store(directory);
+    let mut session = instance.session();
+    let mut table = session.open_table(&database, "t").unwrap();
+    let [id, body] = ["Id", "Body"].map(|name| table.column(name).unwrap());
+    let (mut numbers, mut more) = (Vec::new(), table.first(&mut session).unwrap());
+    while more {
+        let Field::Long(number) = table.get(&mut session, id).unwrap() else { panic!("no number") };
+        assert_eq!(table.get(&mut session, body).unwrap(), Field::Binary(vec![number as u8; 2000]));
+        numbers.push(number);
+        more = table.next(&mut session).unwrap();
+    }
+    drop((table, session, database));
+    instance.shutdown().unwrap();
+    numbers
+}
+
+#[test]
+fn a_copy_is_backed_up_and_scanned_while_it_follows_a_running_instance() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..100);
+    run(&cell, 0, &ONCE);
+    let (instance, database) = store(&cell.path("app"));
+    let mut replicate = cell.program(&ONCE[..5]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    insert(&instance, &database, 100..200);
+    instance.core().log().roll().unwrap();
+    let replayed = || json(&cell, 0, &["copies", "copy"])["replayed_generation"].as_u64().unwrap();
+    let wanted = u64::from(instance.core().log().tail().generation.0) - 1;
+    let began = std::time::Instant::now();
+    while replayed() < wanted {
+        assert!(began.elapsed().as_secs() < 120 && replicate.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let made = json(&cell, 0, &["backup", "--from", "copy", "--to", "backup"]);
+    assert_eq!((&made["kind"], &made["databases"][0]["usable"]), (&"full".into(), &true.into()), "{made}");
+    let scanned = json(&cell, 0, &["maintain", "copy"]);
+    assert_eq!(
+        (&scanned["complete"], &scanned["databases"][0]["bad"]),
+        (&true.into(), &0.into()),
+        "{scanned}"
+    );
+    insert(&instance, &database, 200..300);
+    instance.core().log().roll().unwrap();
+    let wanted = u64::from(instance.core().log().tail().generation.0) - 1;
+    while replayed() < wanted {
+        assert!(began.elapsed().as_secs() < 240 && replicate.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    replicate.kill().unwrap();
+    replicate.wait().unwrap();
+    drop(database);
+    instance.shutdown().unwrap();
+    run(&cell, 0, &["restore", "backup", "--to", "restored"]);
+    assert_eq!(rows(&cell.path("restored")), (0..200).collect::<Vec<_>>());
+    let events = run(&cell, 0, &["events", "copy"]);
+    assert!(events.contains("has completed") || events.contains("completed"), "{events}");
+    for (words, expected) in [
+        (&["maintain", "copy", "--tasks", "scan,zero"][..], "only --tasks scan"),
+        (&["maintain", "copy", "app"], "name only its directory"),
+        (&["backup", "--from", "copy", "--to", "x", "--remove-logs"], "leave out --remove-logs"),
+        (&["backup", "--from", "copy", "--from", "app", "--to", "x"], "name only its directory"),
+    ] {
+        let text = cell.program_refused(words);
+        assert!(text.contains(expected), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn the_best_of_several_copies_is_activated_by_policy() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..20);
+    for to in ["one", "two"] {
+        run(&cell, 0, &["replicate", "--from", "app", "--to", to, "--once"]);
+    }
+    grow(&cell.path("app"), 20..100);
+    run(&cell, 0, &["replicate", "--from", "app", "--to", "two", "--once"]);
+    grow(&cell.path("app"), 100..110);
+    run(&cell, 0, &["copies", "two"]);
+    fs::rename(cell.path("app"), cell.path("away")).unwrap();
+    let words = ["activate", "one", "two", "--policy"];
+    let text = cell.program_refused(&["activate", "one", "--policy", "most"]);
+    assert!(text.contains("good-availability"), "{text}");
+    let refused = cell.program(&[&words[..], &["lossless"]].concat()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let activated = json(&cell, 1, &[&words[..], &["good-availability"]].concat());
+    assert!(activated["path"].as_str().unwrap().ends_with("two"), "{activated}");
+    assert_eq!(rows(&cell.path("two")), (0..100).collect::<Vec<_>>());
+    // What was left behind can only be reseeded as a whole when its logs are damaged.
+    fs::rename(cell.path("away"), cell.path("app")).unwrap();
+    for file in fs::read_dir(cell.path("app")).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "log") {
+            let mut bytes = fs::read(&file).unwrap();
+            bytes[4096..].iter_mut().for_each(|byte| *byte ^= 0x5A);
+            fs::write(&file, bytes).unwrap();
+        }
+    }
+    let reseed = ["reseed", "--from", "two", "--to", "app", "--incremental"];
+    let refused = cell.program(&reseed).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let would = json(&cell, 0, &[&reseed[..], &["--or-full", "--dry-run"]].concat());
+    assert_eq!((&would["incremental"], &would["dry_run"]), (&false.into(), &true.into()), "{would}");
+    let full = json(&cell, 0, &[&reseed[..], &["--or-full"]].concat());
+    assert_eq!(full["incremental"], false, "{full}");
+    assert_eq!(json(&cell, 0, &["copies", "app"])["health"], "healthy");
 }

@@ -1,0 +1,101 @@
+//! The scan of a passive copy.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use ese_engine::EventSink;
+use jetcell_copies::{CopyScan, CopyScanOptions, CopyState, ScannedDatabase, scan_copy};
+use jetcell_report::printable_lines;
+use jetcell_vfs::Vfs;
+use jetcell_workload::EventFile;
+use serde_json::json;
+
+use super::{LINE, Maintain, Task, stop_on_ctrl_c};
+use crate::commands::copies::explained;
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+
+/// The copy that is to be scanned; `None`: the paths are those of an instance.
+pub(super) fn only_copy<'p>(vfs: &Arc<dyn Vfs>, paths: &'p [PathBuf]) -> Result<Option<&'p Path>, Failure> {
+    for path in paths.iter().filter(|path| path.is_dir()) {
+        if CopyState::read(&**vfs, path).map_err(explained)?.is_some() {
+            return match paths {
+                [copy] => Ok(Some(copy)),
+                _ => Err(format!("{}: this is a copy; name only its directory", path.display()).into()),
+            };
+        }
+    }
+    Ok(None)
+}
+
+impl Maintain {
+    pub(super) fn scan_copy(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Outcome, Failure> {
+        if self.tasks.iter().any(|task| *task != Task::Scan) {
+            let what =
+                "a copy gets the changes of its active side and makes none; only --tasks scan is possible";
+            return Err(format!("{}: {what}", directory.display()).into());
+        }
+        self.scan()?;
+        let stop = stop_on_ctrl_c()?;
+        let events = EventFile::open(directory, true)
+            .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
+        let options = CopyScanOptions {
+            batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
+            throttle: self.throttle(),
+            events: Some(Arc::new(events) as Arc<dyn EventSink>),
+            profile: self.numbers(),
+        };
+        let mut told = Instant::now();
+        let scan = scan_copy(vfs, directory, &options, &mut |database, last| {
+            if told.elapsed() > LINE && std::io::stderr().is_terminal() {
+                told = Instant::now();
+                let page = database.next.unwrap_or(last).min(last);
+                console::note(&format!("{}: page {page} of {last}, {} bad", database.file, database.bad));
+            }
+            !stop.load(Ordering::SeqCst)
+        });
+        let scan = scan.map_err(explained)?;
+        let complete = !stop.load(Ordering::SeqCst);
+        console::print(&match self.json {
+            true => format!("{}\n", as_json(directory, &scan, complete)),
+            false => format!("{}\n", printable_lines(&as_text(directory, &scan))),
+        });
+        let sound = scan.databases.iter().all(|database| database.bad == 0);
+        Ok(if complete && sound { Outcome::Good } else { Outcome::Findings })
+    }
+}
+
+fn as_json(directory: &Path, scan: &CopyScan, complete: bool) -> serde_json::Value {
+    let databases: Vec<_> = scan
+        .databases
+        .iter()
+        .map(|one| {
+            json!({
+                "path": directory.join(&one.file), "passes": one.passes, "invocations": one.invocations,
+                "began_unix_ms": one.began_unix_ms, "ended_unix_ms": one.ended_unix_ms, "next_page": one.next,
+                "pages": one.pages, "uninitialized": one.uninitialized, "corrected": one.corrected,
+                "bad": one.bad, "bad_pages": one.bad_pages,
+            })
+        })
+        .collect();
+    json!({ "complete": complete, "databases": databases })
+}
+
+fn as_text(directory: &Path, scan: &CopyScan) -> String {
+    let mut lines = Vec::new();
+    for one in &scan.databases {
+        let ScannedDatabase { pages, uninitialized, corrected, bad, .. } = one;
+        lines.push(format!(
+            "{}: {pages} pages scanned, {uninitialized} never written, {corrected} with a corrected bit, {bad} bad",
+            directory.join(&one.file).display()
+        ));
+        lines.extend(one.bad_pages.iter().take(10).map(|(page, what)| format!("  page {page}: {what}")));
+        if let Some(next) = one.next {
+            lines.push(format!("  stopped at page {next}; the same command goes on there"));
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,223 @@
+//! Copies with real processes on a real disk: the active side, the replication, the activation and the reseed are killed while
+//! they work, and copies take over.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use ese_check::{CheckOptions, check_database};
+use jetcell_copies::{CopyState, History, Lost, Phase};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use system_tests::killed::{Load, Reports, THREADS, create_if_new, disk, number_of, open};
+
+/// Times that a copy takes over: every second time without loss.
+const ROUNDS: usize = 6;
+/// Kills of a change of roles, before it may end.
+const KILLS: usize = 3;
+
+/// Two directories that change roles, and what clients of the active one rely on.
+struct Pair {
+    rng: ChaCha8Rng,
+    active: PathBuf,
+    copy: PathBuf,
+    /// The last transaction of each thread that the active side was found to have, and the generation until which they are.
+    promised: Vec<i32>,
+    promised_until: u32,
+    context: String,
+    kills: u32,
+}
+
+#[test]
+fn copies_take_over_from_a_killed_process() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let mut pair = Pair {
+        rng: ChaCha8Rng::seed_from_u64(23),
+        active: place("one"),
+        copy: place("two"),
+        promised: vec![0; THREADS as usize],
+        promised_until: 0,
+        context: "seeding".to_string(),
+        kills: 0,
+    };
+    std::fs::create_dir(&pair.active).unwrap();
+    {
+        let (instance, database) = open(&pair.active).unwrap();
+        create_if_new(&instance, &database).unwrap();
+        drop(database);
+        instance.shutdown().unwrap();
+    }
+    pair.until_done(&["seed", "one", "two"]);
+    let mut lost = 0;
+    for round in 0..ROUNDS {
+        pair.context = format!("round {round}");
+        let reports = pair.work();
+        match round % 2 {
+            0 => pair.switch_over(&reports),
+            _ => lost += pair.fail_over(&reports),
+        }
+    }
+    let total: i32 = pair.promised.iter().sum();
+    assert!(pair.state(&pair.copy).is_some());
+    println!("{} kills, {total} transactions are there, {lost} acknowledged ones were lost", pair.kills);
+    assert!(total > 0);
+}
+
+impl Pair {
+    fn child(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_copy-child"));
+        command.arg(words[0]);
+        for word in &words[1..] {
+            match *word {
+                "one" | "two" => command.arg(self.active.with_file_name(word)),
+                other => command.arg(other),
+            };
+        }
+        command.stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command, killed a few times at any moment; it must end when it is not killed. Returns what an activation loses,
+    /// as far as that can be known after a kill.
+    fn until_done(&mut self, words: &[&str]) -> Option<Lost> {
+        let mut known = None;
+        for _ in 0..KILLS {
+            let mut child = self.child(words).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(self.rng.random_range(1..120)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            self.kills += 1;
+            if self.is_done(words) {
+                return known;
+            }
+            if let Some(Phase::Activating { lost, .. }) = self.state(&self.copy).map(|state| state.phase) {
+                known = lost;
+            }
+        }
+        let output = self.child(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && self.is_done(words), "{}: {words:?}: {said}", self.context);
+        lost_of(&output).or(known)
+    }
+
+    fn state(&self, directory: &Path) -> Option<CopyState> {
+        CopyState::read(&*disk().unwrap(), directory).unwrap()
+    }
+
+    fn is_done(&self, words: &[&str]) -> bool {
+        match words[0] {
+            "activate" => self.state(&self.copy).is_none(),
+            _ => self.state(&self.copy).is_some_and(|state| state.phase == Phase::Following),
+        }
+    }
+
+    /// The active side works, and the copy follows; both are killed, the copy several times.
+    fn work(&mut self) -> Reports {
+        let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), &self.active);
+        let (from, to) = (name(&self.active), name(&self.copy));
+        let mut replicate = self.child(&["replicate", from, to]).spawn().unwrap();
+        for _ in 0..self.rng.random_range(1..4) {
+            std::thread::sleep(Duration::from_millis(self.rng.random_range(50..500)));
+            assert!(replicate.try_wait().unwrap().is_none(), "{}: the replication ended", self.context);
+            replicate.kill().unwrap();
+            replicate.wait().unwrap();
+            self.kills += 2;
+            replicate = self.child(&["replicate", from, to]).spawn().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(self.rng.random_range(50..500)));
+        let reports = load.kill();
+        replicate.kill().unwrap();
+        replicate.wait().unwrap();
+        reports
+    }
+
+    /// The directory of the killed side can be read, so nothing is lost.
+    fn switch_over(&mut self, reports: &Reports) {
+        let to = name(&self.copy);
+        let lost = self.until_done(&["activate", to, "nothing"]);
+        assert!(lost.is_none(), "{}: {lost:?}", self.context);
+        assert!(open(&self.active).is_err(), "{}: there are two active sides", self.context);
+        self.check(u32::MAX, reports);
+        std::mem::swap(&mut self.active, &mut self.copy);
+    }
+
+    /// The directory of the killed side is away, and is there again later. Returns how many acknowledged transactions were lost.
+    fn fail_over(&mut self, reports: &Reports) -> i32 {
+        let away = self.active.with_extension("away");
+        std::fs::rename(&self.active, &away).unwrap();
+        let to = name(&self.copy);
+        let refused = self.child(&["activate", to, "nothing"]).output().unwrap();
+        assert!(!refused.status.success(), "{}: the active side is away", self.context);
+        let limited = self.child(&["activate", to, "2"]).output().unwrap();
+        let lost = match limited.status.success() {
+            true => lost_of(&limited),
+            false => self.until_done(&["activate", to, "any"]),
+        };
+        let within = lost.is_some_and(|lost| lost.last_known - lost.first <= 2);
+        assert!(!limited.status.success() || within, "{}: {lost:?}", self.context);
+        let kept = lost.map_or(0, |lost| lost.first - 1);
+        let found = self.check(kept, reports);
+        std::fs::rename(&away, &self.active).unwrap();
+        std::mem::swap(&mut self.active, &mut self.copy);
+        self.recognise(&found, reports);
+        self.until_done(&["reseed", name(&self.active), name(&self.copy)]);
+        let all = reports.last_in(u32::MAX);
+        all.iter().zip(&found).map(|(all, found)| (all - found).max(0)).sum()
+    }
+
+    /// The old active side has diverged if it has a transaction that the new one does not have.
+    fn recognise(&self, found: &[i32], reports: &Reports) {
+        let lost = reports.last_in(u32::MAX).iter().zip(found).any(|(all, found)| all > found);
+        let relation = history(&self.copy).compare(&history(&self.active)).unwrap();
+        assert!(!lost || relation.is_divergence(), "{}: {relation:?}", self.context);
+    }
+
+    /// Opens the new active side: every thread has at least the transactions of the generations up to `kept`, whole, and
+    /// hardly more than were reported.
+    fn check(&mut self, kept: u32, reports: &Reports) -> Vec<i32> {
+        let (instance, database) =
+            open(&self.copy).unwrap_or_else(|error| panic!("{}: {error}", self.context));
+        let mut session = instance.session();
+        let mut found = Vec::new();
+        let (least, most) = (reports.last_in(kept), reports.last_in(u32::MAX));
+        for thread in 0..THREADS {
+            let number = number_of(&mut session, &database, thread)
+                .unwrap_or_else(|error| panic!("{}: {error}", self.context));
+            let at = thread as usize;
+            let before = self.promised[at];
+            let least = if kept >= self.promised_until { least[at].max(before) } else { least[at] };
+            // Besides, the commit whose acknowledgement the kill cut off, and a lazy one before it.
+            let most = most[at].max(before) + 3;
+            assert!(
+                (least..=most).contains(&number),
+                "{}: thread {thread} has {number}, not {least} to {most}",
+                self.context
+            );
+            found.push(number);
+        }
+        drop((session, database));
+        instance.shutdown().unwrap();
+        self.promised.clone_from(&found);
+        self.promised_until = history(&self.copy).newest().0;
+        let path = self.copy.join("killed.edb");
+        let report = check_database(&*disk().unwrap(), &path, &CheckOptions::default()).unwrap();
+        let sound = report.clean && report.is_sound();
+        assert!(sound, "{}: {:#?}", self.context, report.errors().collect::<Vec<_>>());
+        found
+    }
+}
+
+fn history(directory: &Path) -> History {
+    let vfs = disk().unwrap();
+    History::of_files(&vfs, &vfs.list(directory).unwrap()).unwrap()
+}
+
+/// What an activation that ended has lost.
+fn lost_of(output: &Output) -> Option<Lost> {
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+fn name(directory: &Path) -> &'static str {
+    if directory.ends_with("one") { "one" } else { "two" }
+}
