@@ -85,14 +85,17 @@ fn free_space_of_a_stopped_store_goes_back_to_the_file_system() {
         let file = fs::metadata(cell.path(STORE[1])).unwrap();
         (file.len(), file.blocks())
     };
-    let result = maintained(&cell, 0, &["--tasks", "defrag,shrink,trim,scan"]);
+    let result = maintained(&cell, 0, &["--tasks", "defrag,shrink,trim"]);
     let database = &result["databases"][0];
     let of = |task: &str, name: &str| database[task][name].as_u64().unwrap();
-    assert!(result["complete"] == true && database["bad"] == 0, "{result}");
+    assert!(result["complete"] == true, "{result}");
     let file = fs::metadata(cell.path(STORE[1])).unwrap();
     assert_eq!(len - file.len(), of("shrink", "bytes_returned"), "{result}");
     assert_eq!(of("shrink", "pages_after"), file.len() / (32 << 10) - 2, "{result}");
     assert!(file.blocks() <= blocks, "{result}");
+    // The scan stores its progress in the database, which may grow for that.
+    let scanned = maintained(&cell, 0, &["--tasks", "scan"]);
+    assert_eq!(scanned["databases"][0]["bad"], 0, "{scanned}");
     let again = maintained(&cell, 0, &["--tasks", "shrink"]);
     let shrink = &again["databases"][0]["shrink"];
     assert!(again["databases"][0]["trim"].is_null(), "{again}");
