@@ -6,8 +6,8 @@ use jetcell_workload::measurement::{
     Repetitions, ScanSummary, SteadyState, Trend, Verification,
 };
 use jetcell_workload::result::{
-    Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase, RunResult,
-    judge,
+    Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase,
+    ReplicatedCopy, Replication, ReplicationPart, RunResult, judge,
 };
 
 use crate::example::{result, samples, saturation};
@@ -33,6 +33,19 @@ const NAMED_BY_THE_RUN: [&str; 10] = [
     "Target rate (operations/sec)",
 ];
 
+/// Copies of both kinds.
+fn replicated() -> Replication {
+    Replication {
+        copies: vec![
+            ReplicatedCopy { keep_instance: true, ..ReplicatedCopy::default() },
+            ReplicatedCopy::default(),
+        ],
+        steady: Some(ReplicationPart::default()),
+        catch_up: Some(ReplicationPart::default()),
+        ..Replication::default()
+    }
+}
+
 /// A result with everything that a report can show.
 fn everything() -> RunResult {
     let mut result = result();
@@ -45,6 +58,9 @@ fn everything() -> RunResult {
         Phase::Measure,
         Phase::Keep,
         Phase::Generate,
+        Phase::Seed,
+        Phase::CatchUp,
+        Phase::Drain,
         Phase::Replay,
         Phase::Backup,
         Phase::Shutdown,
@@ -108,6 +124,7 @@ fn everything() -> RunResult {
         complete: true,
         ..Recovery::default()
     });
+    result.replication = Some(replicated());
     result.verification = Some(Verification { seconds: 1.0, files: vec![FileVerification::default()] });
     let measured = jetcell_workload::measurement::Measurement {
         seconds: 60.0,
@@ -120,6 +137,7 @@ fn everything() -> RunResult {
         verification: result.verification.as_ref(),
         backup: result.backup.as_ref(),
         recovery: result.recovery.as_ref(),
+        replication: result.replication.as_ref(),
         ..Evidence::default()
     };
     result.rules = judge(&result.configuration, &result.instances, 1.0, &measured, &evidence).rules;
@@ -137,7 +155,7 @@ fn every_name_in_a_report_is_in_its_documentation() {
     samples[0].page_fault_stalls = 1;
     let mut names: Vec<String> = Vec::new();
     let rules = tables::rules(&result);
-    assert_eq!(rules.rows.len(), 16, "a rule that this test does not know");
+    assert_eq!(rules.rows.len(), 18, "a rule that this test does not know");
     names.extend(rules.rows.iter().map(|row| row[0].text.clone()));
     for table in tables::all(&result, &samples) {
         assert!(!table.rows.is_empty(), "{}", table.title);
@@ -151,11 +169,12 @@ fn every_name_in_a_report_is_in_its_documentation() {
         }
         names.push(table.title);
     }
-    let recovery = result.recovery.take();
+    let (recovery, replication) = (result.recovery.take(), result.replication.take());
+    let of_replication = test_charts(&RunResult { replication, ..result.clone() });
     let of_backup = test_charts(&result);
     let of_recovery = test_charts(&RunResult { recovery, ..result.clone() });
     let mut of_tests = Vec::new();
-    for (heading, charts) in of_backup.into_iter().chain(of_recovery) {
+    for (heading, charts) in of_backup.into_iter().chain(of_recovery).chain(of_replication) {
         names.push(heading.to_string());
         of_tests.extend(charts);
     }

@@ -1,7 +1,7 @@
 //! A list of runs, one line each.
 
 use jetcell_workload::TestKind;
-use jetcell_workload::result::RunResult;
+use jetcell_workload::result::{RunResult, SideIo};
 use jetcell_workload::units::human_bytes;
 
 use crate::number::{plain, span};
@@ -62,6 +62,15 @@ fn headline(run: &RunResult) -> String {
             Some(recovery) => format!("{} s/log", plain(recovery.seconds_per_log())),
             None => "–".into(),
         },
+        TestKind::Replication => {
+            let ratio = run.replication.as_ref().and_then(|replication| {
+                let kept = replication.has(true);
+                replication.ratio(replication.steady.as_ref()?, kept, SideIo::transfers)
+            });
+            ratio.map_or("–".into(), |ratio| {
+                format!("{} passive/active", plain((ratio * 1000.0).round() / 1000.0))
+            })
+        }
     }
 }
 

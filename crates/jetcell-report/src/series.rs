@@ -3,7 +3,8 @@
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{InstanceSample, Sample, Saturation, Step};
 use jetcell_workload::result::{
-    Backup, BackupSample, DatabaseBackup, Recovery, ReplaySample, ReplayedDatabase, RunResult,
+    Backup, BackupSample, CopySample, DatabaseBackup, Recovery, ReplaySample, ReplayedDatabase, Replication,
+    ReplicationSample, RunResult, SideIo,
 };
 
 use crate::chart::{Along, Chart, Scale, Series};
@@ -94,6 +95,9 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
 
 /// The charts of the part of a run that only one kind of test has, with their heading.
 pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart>)> {
+    if let Some(replication) = &result.replication {
+        return Some(("Replication over time", replication_charts(replication)));
+    }
     let recovery = result.recovery.as_ref().map(|recovery| ("Replay over time", replay_charts(recovery)));
     recovery.or_else(|| Some(("Backup over time", vec![backup_rate(result.backup.as_ref()?)])))
 }
@@ -102,7 +106,7 @@ pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart
 pub(crate) fn load_heading(result: &RunResult) -> &'static str {
     match result.test {
         TestKind::Performance | TestKind::Stress => "Over time",
-        TestKind::Backup => "The load over time",
+        TestKind::Backup | TestKind::Replication => "The load over time",
         TestKind::Recovery => "Generation of the logs over time",
     }
 }
@@ -140,6 +144,59 @@ fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
             ],
         ),
     ]
+}
+
+/// Both sides over time: the load alone with copies that follow, the time in which they are held, and catching up.
+fn replication_charts(replication: &Replication) -> Vec<Chart> {
+    let name = |at: usize| {
+        let copy = &replication.copies[at];
+        let directory = copy.directory.file_name().unwrap_or_default().to_string_lossy();
+        format!("{directory}, instance {}", if copy.keep_instance { "kept" } else { "thrown away" })
+    };
+    let both = |title: &str, unit: &str, figure: &dyn Fn(&SideIo) -> f64| {
+        let active = side_over_time(replication, |sample| figure(&sample.active));
+        let copy = |at: usize| {
+            let io =
+                |sample: &ReplicationSample| sample.copies.get(at).map_or(f64::NAN, |copy| figure(&copy.io));
+            Series::new(name(at), side_over_time(replication, io))
+        };
+        let copies = (0..replication.copies.len()).map(copy);
+        Chart::over_time(
+            title,
+            unit,
+            [Series::new("active side", active)].into_iter().chain(copies).collect(),
+        )
+    };
+    let state = |title: &str, unit: &str, figure: fn(&CopySample) -> Option<f64>| {
+        let copy = |at: usize| {
+            let value =
+                |sample: &ReplicationSample| sample.copies.get(at).and_then(figure).unwrap_or(f64::NAN);
+            Series::new(name(at), replication.samples.iter().map(|sample| (sample.at_seconds, value(sample))))
+        };
+        Chart::over_time(title, unit, (0..replication.copies.len()).map(copy).collect())
+    };
+    vec![
+        both("Database I/O of both sides", "reads and writes per second", &|io| SideIo::transfers(io) as f64),
+        both("Database reads of both sides", "per second", &|io| io.database_reads as f64),
+        both("Database writes of both sides", "per second", &|io| io.database_writes as f64),
+        both("Database bytes of both sides", "MiB per second", &|io| io.database_bytes as f64 / MIB),
+        both("Log bytes of both sides", "MiB per second", &|io| io.log_bytes as f64 / MIB),
+        state("Copy queue", "closed generations that a copy does not have", |copy| {
+            Some(f64::from(copy.copy_queue))
+        }),
+        state("Replay queue", "generations that a copy has not replayed", |copy| {
+            Some(f64::from(copy.replay_queue))
+        }),
+        state("Lag", "seconds", |copy| Some(copy.lag_seconds? as f64)),
+    ]
+}
+
+/// What one side has done, as a rate between samples.
+pub(crate) fn side_over_time(
+    replication: &Replication,
+    total: impl Fn(&ReplicationSample) -> f64,
+) -> Vec<(f64, f64)> {
+    rate_of(replication.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
 /// What grows in a backup, as a rate between its samples.

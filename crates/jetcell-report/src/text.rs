@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use jetcell_workload::measurement::Sample;
-use jetcell_workload::result::RunResult;
+use jetcell_workload::result::{RunResult, SideIo};
 
 use crate::advice::advice;
 use crate::number::{plain, span};
@@ -87,13 +87,23 @@ fn result_lines(result: &RunResult) -> Vec<String> {
             backup.bad()
         )
     });
+    let replication = result.replication.as_ref().map(|replication| {
+        let ratio = |kept: bool| {
+            let steady = replication.steady.as_ref()?;
+            let kind = if kept { "instance kept" } else { "instance thrown away" };
+            let ratio = replication.ratio(steady, kept, SideIo::transfers)?;
+            Some(format!("{} ({kind})", plain((ratio * 1000.0).round() / 1000.0)))
+        };
+        let ratios: Vec<String> = [true, false].into_iter().filter_map(ratio).collect();
+        format!("Database I/O of a copy over that of its active side: {}", ratios.join(", "))
+    });
     let continued = tables::interruptions(result);
     let drifts = result
         .trends
         .iter()
         .filter(|trend| trend.drifts)
         .map(|trend| format!("Drift: {} {:+.0} % over the run", trend.figure, trend.change * 100.0));
-    recovery.into_iter().chain(backup).chain(continued).chain(drifts).collect()
+    recovery.into_iter().chain(replication).chain(backup).chain(continued).chain(drifts).collect()
 }
 
 /// The first columns of a table, aligned.

@@ -12,8 +12,10 @@ use ese_engine::{Error, EventSink};
 use ese_format::header::DatabaseHeader;
 use jetcell_vfs::Vfs;
 
-use crate::layout::{InstancePlan, Plan};
-use crate::measurement::{CacheState, DefragSummary, InstanceIo, LogCopies, ScanSummary, Verification};
+use crate::layout::{CopyPlan, InstancePlan, Plan};
+use crate::measurement::{
+    CacheState, CopyCounters, DefragSummary, InstanceIo, LogCopies, ScanSummary, Verification,
+};
 use crate::profile::RecoveryMode;
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
@@ -173,6 +175,15 @@ pub trait Store: Send + Sync {
     fn start_copies(&self, copies: u32) -> Result<()>;
     /// Ends these reads and gives their summaries in the order of the plan; none if they were not started.
     fn end_copies(&self) -> Vec<LogCopies>;
+    /// Seeds passive copies from the open databases, and makes each follow in this process. `progress` gets the bytes that are
+    /// copied of all of them, and returns `false` to cancel.
+    fn replicate(
+        &self,
+        copies: &[CopyPlan],
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Box<dyn Copies>>;
+    /// Length of a log file in bytes.
+    fn log_bytes(&self) -> u64;
     /// Length of a database file in bytes.
     fn database_bytes(&self, database: usize) -> u64;
     /// Where the replay of a database that was just opened has to begin.
@@ -181,6 +192,20 @@ pub trait Store: Send + Sync {
     fn generation(&self, database: usize) -> u32;
     /// Shuts down every instance, even if one fails; returns the first error. All sessions must have ended.
     fn shutdown(self: Box<Self>) -> Result<()>;
+}
+
+/// Passive copies that follow open databases.
+pub trait Copies: Send + Sync {
+    /// Lets all copies wait, or go on.
+    fn hold(&self, held: bool);
+    /// The counters of each copy.
+    fn counters(&self) -> Vec<CopyCounters>;
+    /// Closes the log of each database. Copies end when they have replayed it.
+    fn drain(&self) -> Result<()>;
+    /// Whether every copy has ended, or failed.
+    fn ended(&self) -> bool;
+    /// Ends all copies, and gives their counters. The databases keep no logs for them any more.
+    fn end(self: Box<Self>) -> Vec<CopyCounters>;
 }
 
 /// One session on one database. It may move between threads; one thread uses it at a time.

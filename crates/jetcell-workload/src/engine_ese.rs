@@ -11,6 +11,7 @@ mod backup;
 mod load;
 mod log_copies;
 mod replay;
+mod replication;
 mod session;
 mod verify;
 
@@ -35,9 +36,9 @@ use parking_lot::Mutex;
 use self::log_copies::LogCopier;
 use self::session::EseSession;
 use crate::engine::{
-    Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Session, Store,
+    Copies, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Session, Store,
 };
-use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{
     CacheState, DefragSummary, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary, Verification,
 };
@@ -131,7 +132,8 @@ impl Engine for EseEngine {
         });
         cache.start_threads()?;
         let (files, defragmenting, copiers) = (self.files.clone(), Mutex::default(), Mutex::default());
-        let mut store = EseStore { files, cache, units: Vec::new(), defragmenting, copiers };
+        let events = self.events.lock().clone();
+        let mut store = EseStore { files, cache, units: Vec::new(), defragmenting, copiers, events };
         for place in &plan.instances {
             let unit =
                 Unit::open(&self.files, &store.cache, plan, place, opening, self.events.lock().clone());
@@ -242,6 +244,8 @@ struct EseStore {
     defragmenting: Mutex<Option<Instant>>,
     /// One for each unit, while log reads of further copies are simulated.
     copiers: Mutex<Vec<LogCopier>>,
+    /// Receives the events of copies, too.
+    events: Option<Arc<dyn EventSink>>,
 }
 
 impl Store for EseStore {
@@ -344,6 +348,18 @@ impl Store for EseStore {
         let ended = self.units.iter().zip(copiers);
         let database = |unit: &Unit| unit.database.path().to_path_buf();
         ended.map(|(unit, copier)| LogCopies { database: database(unit), ..copier.end() }).collect()
+    }
+
+    fn replicate(
+        &self,
+        copies: &[CopyPlan],
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Box<dyn Copies>> {
+        replication::start(&self.files, &self.units, copies, self.events.clone(), progress)
+    }
+
+    fn log_bytes(&self) -> u64 {
+        self.units.first().map_or(0, |unit| self.files.file_len(&unit.log_names.current()).unwrap_or(0))
     }
 
     fn database_bytes(&self, database: usize) -> u64 {

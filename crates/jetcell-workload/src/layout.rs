@@ -36,6 +36,21 @@ impl InstancePlan {
     }
 }
 
+/// One passive copy of a database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyPlan {
+    /// The database that it is a copy of: its place in [`Plan::instances`].
+    pub database: usize,
+    /// Directory of the copy.
+    pub directory: PathBuf,
+    /// Whether the replaying engine is kept between two batches of logs.
+    pub keep_instance: bool,
+    /// Cache in bytes.
+    pub cache_bytes: u64,
+    /// How much log redo may lack, in bytes.
+    pub checkpoint_depth: u64,
+}
+
 /// Everything that is decided before the first change on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -51,6 +66,9 @@ pub struct Plan {
     pub circular_log: bool,
     /// Whether page images are written to a side file first, against torn writes. ESE does not do so; neither does a run.
     pub page_protection: bool,
+    /// Passive copies that follow the databases, of a replication test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyPlan>,
     /// Directory of the results.
     pub output: PathBuf,
     /// Directories to create.

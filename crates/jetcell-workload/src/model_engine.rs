@@ -13,9 +13,10 @@ use jetcell_vfs::{Backend, RealOptions, RealVfs, Vfs};
 use parking_lot::Mutex;
 
 use crate::engine::{
-    Commit, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Row, Session, Store,
+    Commit, Copies, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Row, Session,
+    Store,
 };
-use crate::layout::{InstancePlan, Plan};
+use crate::layout::{CopyPlan, InstancePlan, Plan};
 use crate::measurement::{
     CacheState, DefragSummary, FileVerification, InstanceIo, LogCopies, ReplayCounters, ScanSummary,
     Verification,
@@ -239,6 +240,12 @@ impl Store for ModelStore {
             (0..copies).for_each(|_| database.io.lock().log_copy_read.record(4096, 100));
         }
         Ok(())
+    }
+    fn replicate(&self, _: &[CopyPlan], _: &mut dyn FnMut(u64) -> bool) -> Result<Box<dyn Copies>> {
+        Err(Error::Usage("the model has no logs to follow".into()))
+    }
+    fn log_bytes(&self) -> u64 {
+        0
     }
     fn end_copies(&self) -> Vec<LogCopies> {
         let read = |database: &Arc<ModelDatabase>| database.io.lock().log_copy_read.operations > 0;

@@ -30,6 +30,12 @@ pub enum Phase {
     Generate,
     /// Databases are closed.
     Shutdown,
+    /// Passive copies are seeded.
+    Seed,
+    /// Passive copies that were held catch up, while the load goes on.
+    CatchUp,
+    /// Passive copies replay the rest, without load.
+    Drain,
     /// The logs are replayed.
     Replay,
     /// All pages are read and verified.
@@ -50,6 +56,9 @@ impl Phase {
             Phase::Measure => "Measuring",
             Phase::Keep => "Keeping the state before the load",
             Phase::Generate => "Generating log files",
+            Phase::Seed => "Seeding copies",
+            Phase::CatchUp => "Catching up",
+            Phase::Drain => "Replaying the rest",
             Phase::Replay => "Recovering databases",
             Phase::Backup => "Backing up databases",
             Phase::Shutdown => "Shutting down",
@@ -60,7 +69,7 @@ impl Phase {
     /// The unit of [`Observer::advance`].
     pub const fn unit(self) -> Unit {
         match self {
-            Phase::Measure => Unit::Milliseconds,
+            Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
             Phase::Generate | Phase::Replay => Unit::Logs,
             _ => Unit::Bytes,
         }

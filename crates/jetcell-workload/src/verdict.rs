@@ -71,6 +71,8 @@ pub(crate) const MAXIMUM_LOG_WRITE: &str = "Maximum log write latency of a sampl
 pub(crate) const STALLS: &str = "Database page fault stalls";
 pub(crate) const BAD_IN_BACKUP: &str = "Bad pages read by the backup";
 pub(crate) const LOGS_REPLAYED: &str = "Logs replayed of each database";
+pub(crate) const COPIES_FAILED: &str = "Copies that could not follow";
+pub(crate) const PASSIVE_IO: &str = "Database I/O of a copy over that of its active side";
 /// The rule about the measurement itself.
 pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";
 

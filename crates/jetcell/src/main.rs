@@ -44,7 +44,7 @@ use crate::commands::report::Report;
 use crate::commands::reseed::ReseedCommand;
 use crate::commands::restore::Restore;
 use crate::commands::size::Size;
-use crate::commands::storage_test::{Backup, Performance, Recovery, StorageTest, Stress};
+use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTest, Stress};
 use crate::outcome::{Outcome, print_error};
 
 /// The load allocates many records of just above a kilobyte, for which the allocator of the C library is slow.
@@ -165,6 +165,10 @@ enum Test {
     ///
     /// Generates logs with a mail load on ESE databases, puts the databases back, replays the logs and verifies every page
     Recovery(Box<StorageTest<Recovery>>),
+    /// Let passive copies follow a load, and measure their I/O beside that of the active side
+    ///
+    /// Seeds passive copies of ESE databases under a mail load, makes them follow and catch up, and compares the I/O of both sides
+    Replication(Box<StorageTest<Replication>>),
 }
 
 /// Restarts the program with allocators that reserve little address space, if the process has a limit of it
@@ -241,6 +245,7 @@ fn main() -> ExitCode {
         Subcommands::Test(Test::Stress(command)) => command.run(),
         Subcommands::Test(Test::Backup(command)) => command.run(),
         Subcommands::Test(Test::Recovery(command)) => command.run(),
+        Subcommands::Test(Test::Replication(command)) => command.run(),
         Subcommands::Report(command) => command.run(),
         Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),

@@ -27,7 +27,11 @@ const ARROWS: [(&str, &[&str], &[&str]); 19] = [
         &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"],
         &["testkit"],
     ),
-    ("jetcell-workload", &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup"], &[]),
+    (
+        "jetcell-workload",
+        &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup", "jetcell-copies"],
+        &[],
+    ),
     ("jetcell-report", &["jetcell-workload"], &[]),
     (
         "jetcell",

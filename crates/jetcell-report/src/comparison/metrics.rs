@@ -2,13 +2,16 @@
 
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
-use jetcell_workload::result::{Backup, InstanceRow, Recovery, ReplayedDatabase, RunResult};
+use jetcell_workload::result::{
+    Backup, InstanceRow, Recovery, ReplayedDatabase, Replication, ReplicationPart, ReplicationSample,
+    RunResult, SideIo,
+};
 
 use super::Better::{Higher, Lower};
 use super::{Better, Metric, Value, label};
 use crate::Stored;
 use crate::chart::{Chart, Series};
-use crate::series::{backup_over_time, replay_over_time};
+use crate::series::{backup_over_time, replay_over_time, side_over_time};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -55,6 +58,14 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         metric("Log records replayed", "1/s", Higher, &recovery(Recovery::records_per_second)),
         metric("Replay, reads per log", "", Lower, &per_log(|database| database.database_reads)),
         metric("Replay, writes per log", "", Lower, &per_log(|database| database.database_writes)),
+        metric("Passive over active I/O, kept, steady", "", Lower, &|run| passive_io(run, true, false)),
+        metric("Passive over active I/O, kept, catch-up", "", Lower, &|run| passive_io(run, true, true)),
+        metric("Passive over active I/O, thrown away, steady", "", Lower, &|run| {
+            passive_io(run, false, false)
+        }),
+        metric("Passive over active I/O, thrown away, catch-up", "", Lower, &|run| {
+            passive_io(run, false, true)
+        }),
         metric("Transactional I/O", "1/s", Higher, &|run| {
             repeated(run, run.achieved_transactional_iops, |all| all.transactional_iops).filter(|_| load(run))
         }),
@@ -93,6 +104,14 @@ fn once(figure: f64) -> Option<Value> {
 
 fn repeated(run: &RunResult, figure: f64, of: fn(&Repetitions) -> Interval) -> Option<Value> {
     Some(Value { figure, interval: run.analysis.repetitions.as_ref().map(of) })
+}
+
+/// Database I/O of a copy over that of its active side, in a part of a replication test.
+fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Value> {
+    let replication = run.replication.as_ref()?;
+    let part: Option<&ReplicationPart> =
+        if catch_up { replication.catch_up.as_ref() } else { replication.steady.as_ref() };
+    once(replication.ratio(part?, keep_instance, SideIo::transfers)?)
 }
 
 /// Mean latency of the slowest instance, as in the verdict; `None` without such I/O.
@@ -155,10 +174,18 @@ pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
         let rate = |recovery: &Recovery| replay_over_time(recovery, |sample| sample.database_reads as f64);
         stored.result.recovery.as_ref().map(rate).unwrap_or_default()
     };
+    let passive = |stored: &Stored| -> Vec<(f64, f64)> {
+        let transfers = |sample: &ReplicationSample| {
+            sample.copies.iter().map(|copy| SideIo::transfers(&copy.io) as f64).sum()
+        };
+        let rate = |replication: &Replication| side_over_time(replication, transfers);
+        stored.result.replication.as_ref().map(rate).unwrap_or_default()
+    };
     let latency = "milliseconds, average of an interval, slowest instance";
     let mut all = vec![
         chart("Backup rate", "MiB per second, all databases", &backup),
         chart("Logs replayed", "of all databases", &logs),
+        chart("Passive I/O", "database reads and writes per second, all copies", &passive),
         chart("Replay reads", "database reads per second, all databases", &reads),
         of_load("Transactional I/O", "transfers per second, all instances", &Sample::iops),
         of_load("Database read latency", latency, &|sample| slowest(sample, |i| i.database_read)),

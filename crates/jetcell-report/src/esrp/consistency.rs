@@ -53,7 +53,7 @@ fn one(test: &ServerTest, checks: &mut Checks) {
     match test.kind {
         TestKind::Backup => backup(test, checks),
         TestKind::Recovery => replay(test, checks),
-        TestKind::Performance | TestKind::Stress => {}
+        TestKind::Performance | TestKind::Stress | TestKind::Replication => {}
     }
     sparse_averages(test, checks);
     let words = test.description.to_lowercase();
@@ -86,7 +86,7 @@ fn duration(test: &ServerTest, checks: &mut Checks) {
     let wanted = match test.kind {
         TestKind::Performance => 2.0 * 3600.0,
         TestKind::Stress => 24.0 * 3600.0,
-        TestKind::Backup | TestKind::Recovery => return,
+        TestKind::Backup | TestKind::Recovery | TestKind::Replication => return,
     };
     let measured = test.measured_seconds.unwrap_or(0.0);
     let place = format!("{}, duration", test.title());

@@ -216,7 +216,7 @@ impl PublishedReport {
         let tests = kinds.into_iter().filter_map(|(kind, test)| {
             let description = match kind {
                 TestKind::Performance | TestKind::Stress => description_facts.threads_text.clone(),
-                TestKind::Backup | TestKind::Recovery => String::new(),
+                TestKind::Backup | TestKind::Recovery | TestKind::Replication => String::new(),
             };
             let of = ServerTest::of(server.clone(), kind, source.into(), Averages::OfSamples);
             Some(test?.published(ServerTest { description, ..of }))

@@ -52,6 +52,21 @@ pub(crate) fn subject(result: &RunResult) -> Vec<String> {
 /// The figures of the first screen, each with its unit.
 pub(crate) fn headline(result: &RunResult) -> Table {
     let table = Table::facts("Headline");
+    if let Some(replication) = &result.replication {
+        let ratio = |kept: bool| {
+            let steady = replication.steady.as_ref()?;
+            replication.ratio(steady, kept, jetcell_workload::result::SideIo::transfers)
+        };
+        let shown = |kept: bool| ratio(kept).map_or("–".to_string(), significant);
+        let table = match replication.has(true) {
+            true => table.fact("Passive over active I/O, instance kept", shown(true)),
+            false => table,
+        };
+        return match replication.has(false) {
+            true => table.fact("Passive over active I/O, instance thrown away", shown(false)),
+            false => table,
+        };
+    }
     if let Some(recovery) = &result.recovery {
         let seconds = recovery.seconds_per_log();
         return table.fact("Seconds per log and database", format!("{} s", significant(seconds)));

@@ -6,6 +6,7 @@ mod jetstress;
 mod machine;
 mod measured;
 mod recovery;
+mod replication;
 mod saturation;
 mod stress;
 
@@ -139,7 +140,11 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
     // Behind the summary, as in Jetstress.
     tables.splice(
         1..1,
-        backup::all(result).into_iter().chain(recovery::all(result)).chain(stress::all(result)),
+        backup::all(result)
+            .into_iter()
+            .chain(recovery::all(result))
+            .chain(replication::all(result))
+            .chain(stress::all(result)),
     );
     if let Some(table) = measured::defragmentation(result) {
         let scan = tables.iter().position(|table| table.title == "Background Checksum Scan");

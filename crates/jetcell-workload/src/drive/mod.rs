@@ -45,6 +45,10 @@ pub(crate) enum Goal<'a> {
 
 /// Work beside the load.
 pub(crate) trait Beside: Sync {
+    /// What it is.
+    fn phase(&self) -> Phase {
+        Phase::Backup
+    }
     /// Bytes of the work.
     fn total(&self) -> u64;
     /// Bytes that are done.
@@ -180,7 +184,7 @@ impl Drive<'_> {
         let duration = window.saturating_mul(self.profile.repeat);
         match self.goal {
             Goal::Time => observer.begin(Phase::Measure, duration.as_millis() as u64),
-            Goal::Work(work) => observer.begin(Phase::Backup, work.total()),
+            Goal::Work(work) => observer.begin(work.phase(), work.total()),
             Goal::Logs(starts) => {
                 observer.begin(Phase::Generate, u64::from(self.profile.logs) * starts.len() as u64);
             }

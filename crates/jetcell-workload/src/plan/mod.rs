@@ -12,12 +12,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_copies::ReplayOptions;
 use jetcell_vfs::Vfs;
 use rustix::fs::{Access, AtFlags, CWD};
 
 use self::creation::Creation;
 use crate::engine::Engine;
-use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan};
 use crate::profile::{Profile, Source, TestKind, default_cache};
 use crate::refusal::{Refusal, refuse};
 use crate::units::ByteSize;
@@ -98,7 +99,9 @@ impl Plan {
         volume::check_space(profile, engine, &instances, &remove)?;
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
         let cache_bytes = profile.cache.unwrap_or(default_cache(instances.len(), total)).0;
-        memory::check_memory(profile, cache_bytes)?;
+        let copies = copies(profile, instances.len(), cache_bytes);
+        create.extend(copy_places(profile).into_iter().filter(|place| !place.is_dir()));
+        memory::check_memory(profile, copies.iter().fold(cache_bytes, |sum, copy| sum + copy.cache_bytes))?;
         memory::check_threads(profile)?;
         Ok(Plan {
             page_bytes: page_bytes.unwrap_or(32768),
@@ -107,6 +110,7 @@ impl Plan {
             circular_log: profile.circular_log,
             page_protection: false,
             instances,
+            copies,
             output,
             create,
             remove,
@@ -157,6 +161,39 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
             Ok(there)
         }
     }
+}
+
+/// Where copies are.
+fn copy_places(profile: &Profile) -> Vec<PathBuf> {
+    match profile.test {
+        TestKind::Replication if profile.copy_dirs.is_empty() => {
+            profile.dirs.first().map(|dir| dir.join("copies")).into_iter().collect()
+        }
+        _ => profile.copy_dirs.clone(),
+    }
+}
+
+/// The passive copies of a replication test. Each has as much cache as its database.
+fn copies(profile: &Profile, databases: usize, cache_bytes: u64) -> Vec<CopyPlan> {
+    let places = copy_places(profile);
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let wanted = profile.copies as usize;
+    let kinds = match profile.keep_instance {
+        Some(keep_instance) => vec![keep_instance; wanted],
+        None => [vec![true; wanted], vec![false]].concat(),
+    };
+    let copy = |(database, number, keep_instance): (usize, usize, bool)| CopyPlan {
+        database,
+        directory: places[number % places.len()].join(format!("copy{:03}{:03}", database + 1, number + 1)),
+        keep_instance,
+        cache_bytes: cache_bytes / databases.max(1) as u64,
+        checkpoint_depth: ReplayOptions::default().checkpoint_depth,
+    };
+    let of_database =
+        |database| kinds.iter().enumerate().map(move |(number, keep)| (database, number, *keep));
+    (0..databases).flat_map(of_database).map(copy).collect()
 }
 
 /// The default directory for results. Two runs that start in the same second have different ones.

@@ -194,6 +194,20 @@ pub(crate) fn check_space(
         };
         need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES))?;
     }
+    if profile.test == TestKind::Replication {
+        let of_each = profile.copies as u64 + u64::from(profile.keep_instance.is_none());
+        let default = profile.dirs.first().map(|dir| dir.join("copies"));
+        let places: Vec<&Path> = match &profile.copy_dirs[..] {
+            [] => default.iter().map(|place| &**place).collect(),
+            given => given.iter().map(|place| &**place).collect(),
+        };
+        let databases = instances.iter().map(|one| one.initial_bytes).fold(0, u64::saturating_add);
+        let all =
+            databases.saturating_add(instances.len() as u64 * CIRCULAR_LOG_BYTES).saturating_mul(of_each);
+        for place in &places {
+            need(place, all / places.len() as u64)?;
+        }
+    }
     if let Some(to) = &profile.to {
         let databases = instances.iter().map(|one| one.initial_bytes).fold(0, u64::saturating_add);
         need(to, databases.saturating_add(instances.len() as u64 * CIRCULAR_LOG_BYTES))?;

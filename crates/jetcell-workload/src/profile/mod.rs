@@ -128,9 +128,15 @@ pub struct Profile {
     #[serde(default)]
     pub mode: RecoveryMode,
     /// Copies of each database, the active one included; log reads of the others are simulated. Jetstress:
-    /// `DatabaseCopyCount`.
+    /// `DatabaseCopyCount`. Of a replication test, the passive copies.
     #[serde(default = "once")]
     pub copies: u32,
+    /// Directories of the passive copies of a replication test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copy_dirs: Vec<PathBuf>,
+    /// Whether the replaying engine of copies is kept between two batches of logs; `None`: both are measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_instance: Option<bool>,
     /// Seed of the load.
     pub seed: u64,
     /// Time between samples.

@@ -144,6 +144,8 @@ options! {
     lists {
         /// Directory for databases; with several, databases are distributed over them in turn
         "dir" "DIR" "Databases" dirs: PathBuf, or "jetcell-run, which is created";
+        /// Directory for passive copies; with several, copies are distributed over them in turn
+        "copy-dir" "DIR" "Replication" copy_dirs: PathBuf, or "copies in the first --dir";
         /// Directory for logs; with several, log streams are distributed over them in turn
         "log-dir" "DIR" "Databases" log_dirs: PathBuf, or "the directories of the databases";
     }
@@ -198,7 +200,7 @@ options! {
         "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
         /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
         "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();
-        /// Copies of each database: closed logs are read as often as the further copies would, as Jetstress simulates it
+        /// Copies of each database: further ones read closed logs, as Jetstress simulates it; test replication: passive copies
         "copies" "N" "Load" copies: u32 = 1;
         /// Seed of the load: the same seed gives the same operations and the same content
         "seed" "N" "Load" seed: u64 = 1;
@@ -206,6 +208,8 @@ options! {
         "to" "DIR" "Backup" to: PathBuf, or "none: pages are read and verified only";
         /// Also run the load, for the duration alone and then beside a backup, and show what each costs the other
         "under-load" "BOOL" "Backup" under_load: bool = false;
+        /// Keep the replaying engine of copies between two batches of logs
+        "keep-instance" "BOOL" "Replication" keep_instance: bool, or "both: N copies that do, and one more that does not";
         /// Logs of each database to generate and replay
         "logs" "N" "Recovery" logs: u32 = 500;
         /// State of the databases before the replay: true as before the load, or compatible with Jetstress as after it

@@ -41,6 +41,14 @@ impl Options {
                 sample_interval: self.sample_interval.or(Some(TimeSpan(REPLAY_INTERVAL))),
                 ..self
             },
+            TestKind::Replication => Options {
+                repeat: None,
+                find_max: None,
+                stop_when_steady: None,
+                target_iops: None,
+                thresholds: ThresholdOptions::default(),
+                ..self
+            },
             TestKind::Recovery => Options {
                 duration: None,
                 repeat: None,
@@ -107,6 +115,8 @@ impl Options {
             defrag: self.maintenance.is_some_and(|tasks| tasks.defrag),
             scan_pause: self.scan_pause.unwrap_or_else(default::scan_pause),
             copies: self.copies.unwrap_or_else(default::copies),
+            copy_dirs: if test == TestKind::Replication { self.copy_dirs } else { Vec::new() },
+            keep_instance: self.keep_instance.filter(|_| test == TestKind::Replication),
             seed: self.seed.unwrap_or_else(default::seed),
             sample_interval: self.sample_interval.unwrap_or(default_interval(duration.0)),
             circular_log: self.circular_log.unwrap_or_else(default::circular_log),

@@ -19,9 +19,11 @@ pub enum TestKind {
     Backup,
     /// Logs are generated and replayed. Jetstress: `SoftRecovery`.
     Recovery,
+    /// Passive copies follow the databases of a load.
+    Replication,
 }
 
-use TestKind::{Backup, Performance, Recovery, Stress};
+use TestKind::{Backup, Performance, Recovery, Replication, Stress};
 
 /// Options that only some tests have.
 const ONLY: &[(&str, &[TestKind])] = &[
@@ -29,15 +31,17 @@ const ONLY: &[(&str, &[TestKind])] = &[
     ("mode", &[Recovery]),
     ("to", &[Backup]),
     ("under-load", &[Backup]),
-    ("duration", &[Performance, Stress, Backup]),
-    ("circular-log", &[Performance, Stress, Backup]),
+    ("copy-dir", &[Replication]),
+    ("keep-instance", &[Replication]),
+    ("duration", &[Performance, Stress, Backup, Replication]),
+    ("circular-log", &[Performance, Stress, Backup, Replication]),
     ("repeat", &[Performance]),
     ("find-max", &[Performance]),
     ("stop-when-steady", &[Performance]),
 ];
 
 impl TestKind {
-    /// All kinds, in the order of the appendices of an ESRP document.
+    /// The kinds of an ESRP document, in the order of its appendices.
     pub const ALL: [TestKind; 4] = [Performance, Stress, Backup, Recovery];
 
     /// The name of the command, and of the test in results.
@@ -47,6 +51,7 @@ impl TestKind {
             Stress => "stress",
             Backup => "backup",
             Recovery => "recovery",
+            Replication => "replication",
         }
     }
 
@@ -57,6 +62,7 @@ impl TestKind {
             Stress => "Stress",
             Backup => "DatabaseBackup",
             Recovery => "SoftRecovery",
+            Replication => "Replication",
         }
     }
 

@@ -174,6 +174,8 @@ impl Profile {
             }),
             scan_pause: Some(self.scan_pause),
             copies: Some(self.copies),
+            copy_dirs: self.copy_dirs.clone(),
+            keep_instance: self.keep_instance,
             seed: Some(self.seed),
             to: self.to.clone(),
             under_load: Some(self.under_load),

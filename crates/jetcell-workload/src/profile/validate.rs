@@ -34,7 +34,9 @@ impl Profile {
         self.check_percentiles(&mut checks);
         self.check_rates(&mut checks);
         self.check_times(&mut checks);
-        for path in self.dirs.iter().chain(&self.log_dirs).chain(&self.output).chain(&self.to) {
+        for path in
+            self.dirs.iter().chain(&self.log_dirs).chain(&self.output).chain(&self.to).chain(&self.copy_dirs)
+        {
             checks.check(path.to_str().is_some(), || {
                 format!("{} is not UTF-8, which results need: give another name", path.display())
             });

@@ -2,7 +2,7 @@
 
 use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
 use crate::profile::Profile;
-use crate::result::{Analysis, Backup};
+use crate::result::{Analysis, Backup, Replication};
 use crate::units::human_bytes;
 
 /// A shorter measurement may lie between two checkpoints, or within a cache of the device.
@@ -26,6 +26,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) copies: &'a [LogCopies],
     pub(crate) trends: &'a [Trend],
     pub(crate) backup: Option<&'a Backup>,
+    pub(crate) replication: Option<&'a Replication>,
     pub(crate) database_bytes: u64,
     pub(crate) cache_bytes: u64,
 }
@@ -49,6 +50,11 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     });
     for trend in grounds.trends.iter().filter(|trend| trend.drifts) {
         doubt(true, &|| drift(trend));
+    }
+    if let Some(replication) = grounds.replication {
+        doubts.extend(of_replication(replication));
+        doubts.extend(in_cache(grounds));
+        return Some(doubts);
     }
     if !profile.test.judges_speed() {
         doubts.extend(of_replay(grounds));
@@ -104,6 +110,16 @@ fn drift(trend: &Trend) -> String {
          {high_per_hour:+.4} with 95 % confidence)",
         change * 100.0
     )
+}
+
+/// The doubts about the copies of a replication test.
+fn of_replication(replication: &Replication) -> Option<String> {
+    let depth = human_bytes(replication.checkpoint_depth);
+    (!replication.has_written_pages()).then(|| {
+        format!(
+            "less than {depth} of log was written in steady state: copies write pages only so far behind, so their writes              were not measured: raise --duration"
+        )
+    })
 }
 
 /// The doubts about a backup.
@@ -167,6 +183,7 @@ mod tests {
             copies: &[],
             trends: &[],
             backup: None,
+            replication: None,
             database_bytes,
             cache_bytes,
         };
@@ -185,6 +202,7 @@ mod tests {
             copies: &[],
             trends: &[],
             backup: None,
+            replication: None,
             database_bytes: 1,
             cache_bytes: 2,
         };

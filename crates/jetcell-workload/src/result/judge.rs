@@ -6,10 +6,10 @@ use crate::measurement::{
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
-use crate::result::{Backup, Recovery};
+use crate::result::{Backup, Recovery, Replication, SideIo};
 use crate::verdict::{
-    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, Bound, LOGS_REPLAYED, MAXIMUM_DATABASE_READ,
-    MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, Rule, STALLS, Verdict,
+    AVERAGE_DATABASE_READ, AVERAGE_LOG_WRITE, BAD_IN_BACKUP, Bound, COPIES_FAILED, LOGS_REPLAYED,
+    MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, PASSIVE_IO, Rule, STALLS, Verdict,
 };
 
 /// Evidence that does not come from the measured time.
@@ -27,6 +27,8 @@ pub struct Evidence<'a> {
     pub backup: Option<&'a Backup>,
     /// The replay of a recovery test, if the run reached it.
     pub recovery: Option<&'a Recovery>,
+    /// The copies of a replication test, if the run reached their end.
+    pub replication: Option<&'a Replication>,
     /// Why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
     /// Doubts about the measurement; `None` if it cannot be judged.
@@ -118,6 +120,8 @@ pub fn judge(
     ];
     correct.extend(evidence.backup.map(backed_up));
     correct.extend(evidence.recovery.map(replayed));
+    correct.extend(evidence.replication.map(followed));
+    speed.extend(evidence.replication.filter(|replication| replication.has(true)).map(passive_io));
     if !evidence.scan.is_empty() {
         let bad: u64 = evidence.scan.iter().map(|scan| scan.bad).sum();
         let first = evidence.scan.iter().find(|scan| scan.bad > 0);
@@ -191,6 +195,28 @@ fn replayed(recovery: &Recovery) -> Rule {
     let mut rule = Rule::at_least(LOGS_REPLAYED, recovery.wanted_logs as f64, measured as f64, note);
     rule.judged = recovery.complete;
     rule.passed |= !recovery.complete;
+    rule
+}
+
+/// A copy that does not follow is none.
+fn followed(replication: &Replication) -> Rule {
+    let failed = || replication.copies.iter().filter_map(|copy| Some((copy, copy.failure.as_ref()?)));
+    let note = failed().next().map(|(copy, why)| format!("{}: {why}", copy.directory.display()));
+    Rule::at_most(COPIES_FAILED, 0.0, failed().count() as f64, note.unwrap_or_default())
+}
+
+/// Most I/O of a copy whose instance is kept, over that of its active side. Published: 0.5 to 1, and later half.
+const MOST_PASSIVE_IO: f64 = 0.5;
+
+fn passive_io(replication: &Replication) -> Rule {
+    let part = replication.steady.as_ref();
+    let ratio = part.and_then(|part| replication.ratio(part, true, SideIo::transfers));
+    let note = "in steady state, with the same cache".to_string();
+    let mut rule = Rule::at_most(PASSIVE_IO, MOST_PASSIVE_IO, ratio.unwrap_or(0.0), note);
+    if ratio.is_none() || !replication.has_written_pages() {
+        (rule.judged, rule.passed) = (false, true);
+        rule.note = "too little log was written to judge it".into();
+    }
     rule
 }
 

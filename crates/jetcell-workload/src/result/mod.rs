@@ -8,6 +8,7 @@ mod doubts;
 mod instance_row;
 mod judge;
 mod recovery;
+mod replication;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -32,6 +33,9 @@ pub(crate) use doubts::{Grounds, doubts};
 pub use instance_row::InstanceRow;
 pub use judge::{Evidence, Judgement, judge};
 pub use recovery::{Recovery, ReplaySample, ReplayedDatabase};
+pub use replication::{
+    CopySample, ReplicatedCopy, Replication, ReplicationPart, ReplicationSample, SideFigure, SideIo,
+};
 
 /// Version of the layout below.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -172,6 +176,9 @@ pub struct RunResult {
     /// The replay of a recovery test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
+    /// The copies of a replication test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replication: Option<Replication>,
     /// Cache in use at the end, in bytes.
     pub cache_used_bytes: u64,
     /// Waits for a free cache page in the measured time.

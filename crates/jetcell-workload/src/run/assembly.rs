@@ -16,7 +16,7 @@ use crate::measurement::{
 use crate::profile::{Profile, TestKind};
 use crate::result::{
     Analysis, Backup, Evidence, Grounds, InstanceRow, Judgement, Operations, Part, PhaseTime, Recovery,
-    RunResult, SCHEMA_VERSION, achieved_iops, doubts, judge,
+    Replication, RunResult, SCHEMA_VERSION, achieved_iops, doubts, judge,
 };
 use crate::verdict::{MEASURED_ENOUGH, Verdict};
 
@@ -39,6 +39,8 @@ pub(crate) struct Loaded {
     pub(crate) backup: Option<Backup>,
     /// The replay of a recovery test.
     pub(crate) recovery: Option<Recovery>,
+    /// The copies of a replication test.
+    pub(crate) replication: Option<Replication>,
 }
 
 /// The phases and the log lines so far.
@@ -85,6 +87,7 @@ pub(crate) fn assemble(
         copies: &loaded.copies,
         trends: &trends,
         backup: loaded.backup.as_ref(),
+        replication: loaded.replication.as_ref(),
         database_bytes: final_database_bytes,
         cache_bytes: plan.cache_bytes,
     });
@@ -95,6 +98,7 @@ pub(crate) fn assemble(
         verification: verification.as_ref(),
         backup: loaded.backup.as_ref(),
         recovery: loaded.recovery.as_ref(),
+        replication: loaded.replication.as_ref(),
         cut_short,
         doubts: doubts.as_deref(),
     };
@@ -143,6 +147,7 @@ pub(crate) fn assemble(
         trends,
         backup: loaded.backup.clone(),
         recovery: loaded.recovery.clone(),
+        replication: loaded.replication.clone(),
         verification,
         log: history.log.clone(),
         configuration: profile.clone(),

@@ -8,6 +8,7 @@ mod event_log;
 mod in_parallel;
 mod recorder;
 mod recovery;
+mod replication;
 mod test_log;
 
 use std::sync::Arc;
@@ -175,6 +176,7 @@ impl Test<'_> {
             TestKind::Performance | TestKind::Stress => self.load(watch, samples)?.0,
             TestKind::Backup => self.back_up(watch, samples)?,
             TestKind::Recovery => self.recover(watch, samples)?,
+            TestKind::Replication => self.replicate(watch, samples)?,
         };
         // A backup has verified every page, unless a load has changed them since.
         let verified = profile_is_read_only(self.profile);
@@ -316,8 +318,18 @@ impl Test<'_> {
     }
 
     fn read_again(&self, depth: Depth, phase: Phase, watch: &mut Recorder<'_>) -> Option<Verification> {
+        self.verify_files(self.plan, depth, phase, watch)
+    }
+
+    fn verify_files(
+        &self,
+        plan: &Plan,
+        depth: Depth,
+        phase: Phase,
+        watch: &mut Recorder<'_>,
+    ) -> Option<Verification> {
         let mut announced = false;
-        self.engine.verify(self.plan, depth, &mut |done, total| {
+        self.engine.verify(plan, depth, &mut |done, total| {
             if !std::mem::replace(&mut announced, true) {
                 watch.begin(phase, total);
             }
@@ -347,6 +359,7 @@ fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option
     let creating = watch.history.phases.last().is_some_and(|last| last.phase == Phase::Create);
     let backed_up = loaded.backup.as_ref().is_none_or(|backup| backup.complete);
     let recovered = loaded.recovery.as_ref().is_none_or(|recovery| recovery.complete);
+    let replicated = loaded.replication.as_ref().is_none_or(|replication| replication.complete);
     if creating {
         Some("stopped on request while databases were created: --resume continues")
     } else if !backed_up && loaded.failure.is_some() {
@@ -362,6 +375,8 @@ fn cut_short(stop: &StopSignal, loaded: &Loaded, watch: &Recorder<'_>) -> Option
         })
     } else if stop.is_set() && !recovered {
         Some("stopped on request before all logs were replayed")
+    } else if !stop.is_set() && !replicated {
+        Some("the copies did not catch up")
     } else if stop.is_set() {
         Some("stopped on request before the verification ended")
     } else if !loaded.measured.complete {

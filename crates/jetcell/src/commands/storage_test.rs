@@ -14,7 +14,7 @@ use jetcell_workload::profile::{Configuration, EXAMPLE};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
 
-pub use self::kind::{Backup, Performance, Recovery, Stress};
+pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
 
 use self::array_volumes::ArrayVolumes;
 use self::kind::TestCommand;

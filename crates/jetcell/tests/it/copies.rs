@@ -340,9 +340,10 @@ fn the_best_of_several_copies_is_activated_by_policy() {
     // What was left behind can only be reseeded as a whole when its logs are damaged.
     fs::rename(cell.path("away"), cell.path("app")).unwrap();
     for file in fs::read_dir(cell.path("app")).unwrap().map(|file| file.unwrap().path()) {
-        if file.extension().is_some_and(|extension| extension == "log") {
+        // Those that are closed.
+        if file.file_name().unwrap().to_string_lossy().starts_with("E000") {
             let mut bytes = fs::read(&file).unwrap();
-            bytes[4096..].iter_mut().for_each(|byte| *byte ^= 0x5A);
+            bytes[9000..9300].iter_mut().for_each(|byte| *byte ^= 0x5A);
             fs::write(&file, bytes).unwrap();
         }
     }

@@ -18,6 +18,7 @@ mod raid_reliability;
 mod recover;
 mod recover_faults;
 mod recovery_test;
+mod replication_test;
 mod runs;
 mod self_description;
 mod sizing;

@@ -36,8 +36,8 @@ pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<M
 
 /// Refuses tests that copy databases by the file system of the machine.
 pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Result<(), Vec<Mistake>> {
-    if !arrays.is_empty() && (test == TestKind::Recovery || to.is_some()) {
-        let text = "databases on an array cannot be copied: test recovery and --to need a directory that is no array";
+    if !arrays.is_empty() && (matches!(test, TestKind::Recovery | TestKind::Replication) || to.is_some()) {
+        let text = "databases on an array cannot be copied: test recovery, test replication and --to need a directory that is no array";
         return Err(vec![Mistake::new(text)]);
     }
     Ok(())

@@ -28,6 +28,7 @@ test_command!(Performance, PERFORMANCE_EXAMPLES);
 test_command!(Stress, STRESS_EXAMPLES);
 test_command!(Backup, BACKUP_EXAMPLES);
 test_command!(Recovery, RECOVERY_EXAMPLES);
+test_command!(Replication, REPLICATION_EXAMPLES);
 
 const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
@@ -117,6 +118,28 @@ Files:
   DIR/Jetstress001001.edb          databases, which are clean and have all changes afterwards
   DIR/Jetstress001001.edb.before   with --mode true, the database as it was before the load, until the replay
   LOGDIR/log001/E00*.log           logs; the next test with circular logging removes them
+  OUTPUT/                          result.json, samples.csv, events.jsonl, report.html
+
+Exit code: 0 pass, 1 fail or stopped early, 2 could not run.
+Ctrl-C stops the run cleanly with a report; a second Ctrl-C ends it at once.";
+
+const REPLICATION_EXAMPLES: &str = "\
+Passive copies are seeded from the open databases and follow them by their logs, in this process. They follow during the warm-up and for
+--duration; then they are held for a quarter of it and catch up, while the load goes on. By default, one more copy throws its instance
+away after every batch of logs, as Exchange 2007 did before its SP1, so that both are measured on the same load with the same cache.
+
+Examples:
+  jetcell test replication --dir jetcell-run --size 1GiB --duration 2m --rate 500
+      a first test: what one copy of each kind costs
+  jetcell test replication --dir /db1 --copy-dir /copy1 --copy-dir /copy2 --copies 2 --open --duration 30m
+      the database of another test, copies on disks of their own
+  jetcell test replication --dir /db1 --open --copies 1 --keep-instance=false
+      only what Exchange 2007 did
+
+Files:
+  DIR/Jetstress001001.edb          databases
+  LOGDIR/log001/E00*.log           logs
+  COPYDIR/copy001001/              copy 1 of database 1, which is removed at the end
   OUTPUT/                          result.json, samples.csv, events.jsonl, report.html
 
 Exit code: 0 pass, 1 fail or stopped early, 2 could not run.

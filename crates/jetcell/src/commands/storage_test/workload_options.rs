@@ -75,7 +75,7 @@ impl<T: TestCommand> FromArgMatches for WorkloadOptions<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::storage_test::{Backup, Performance, Recovery, Stress};
+    use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, Stress};
 
     fn parsed(words: &[&str]) -> Result<Options, Error> {
         let command = WorkloadOptions::<Performance>::augment_args(Command::new("performance"));
@@ -119,10 +119,10 @@ mod tests {
             let has = |names: &[String]| names.iter().any(|known| known == name);
             assert_eq!((has(&performance), has(&recovery)), (of_performance, of_recovery), "{name}");
         }
-        let backup = names::<Backup>();
+        let (backup, replication) = (names::<Backup>(), names::<Replication>());
         assert!(backup.contains(&"under-load".to_string()) && !performance.contains(&"to".to_string()));
         let every = |option: &OptionInfo| {
-            [&performance, &recovery, &backup]
+            [&performance, &recovery, &backup, &replication]
                 .iter()
                 .any(|names| names.iter().any(|name| name == option.name))
         };

@@ -1,0 +1,113 @@
+//! The tables of a replication test.
+
+use jetcell_workload::result::{Replication, ReplicationPart, RunResult, SideFigure, SideIo};
+use jetcell_workload::units::human_bytes;
+
+use crate::number::{plain, three};
+use crate::table::{Cell, Table};
+
+/// I/O of a passive copy over that of the active side, as published for Exchange 2007: before and since its SP1.
+const PUBLISHED: [(bool, &str); 2] = [(true, "0.5 to 1"), (false, "2 to 3")];
+
+/// The figures that both sides have.
+const FIGURES: [(&str, SideFigure); 6] = [
+    ("Database reads and writes", SideIo::transfers),
+    ("Database reads", |io| io.database_reads),
+    ("Database writes", |io| io.database_writes),
+    ("Database bytes", |io| io.database_bytes),
+    ("Log reads", |io| io.log_reads),
+    ("Log writes", |io| io.log_writes),
+];
+
+/// The tables of the copies; none for other tests.
+pub(super) fn all(result: &RunResult) -> Vec<Table> {
+    let Some(replication) = &result.replication else { return Vec::new() };
+    let part =
+        |title: &str, part: &Option<ReplicationPart>| part.as_ref().map(|part| io(title, replication, part));
+    let steady = part("Passive I/O in Steady State", &replication.steady);
+    let behind = part("Passive I/O during Catch-up", &replication.catch_up);
+    [ratios(replication)].into_iter().chain(steady).chain(behind).chain([copies(replication)]).collect()
+}
+
+fn kind(keep_instance: bool) -> &'static str {
+    if keep_instance { "Instance kept (SP1)" } else { "Instance thrown away (RTM)" }
+}
+
+/// The figure that the test is for, beside the published one.
+fn ratios(replication: &Replication) -> Table {
+    let ratio = |part: &Option<ReplicationPart>, kept| {
+        let ratio = part.as_ref().and_then(|part| replication.ratio(part, kept, SideIo::transfers));
+        ratio.map_or("–".to_string(), three)
+    };
+    let row = |(kept, published): (bool, &str)| {
+        vec![
+            Cell::from(kind(kept)),
+            ratio(&replication.steady, kept).into(),
+            ratio(&replication.catch_up, kept).into(),
+            published.into(),
+        ]
+    };
+    let kinds = PUBLISHED.into_iter().filter(|(kept, _)| replication.has(*kept));
+    Table::numbers("Passive I/O over Active I/O", "Copies", ["Steady state", "Catch-up", "Published"])
+        .rows(kinds.map(row))
+        .note(format!(
+            "Database reads and writes of one copy over those of its active side in the same time. Each copy had {} of \
+             cache, as much as its database; its pages are written up to {} of log behind.",
+            human_bytes(replication.cache_bytes),
+            human_bytes(replication.checkpoint_depth)
+        ))
+}
+
+/// Both sides in a part of the test, per second.
+fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
+    let rate = |count: f64| plain((count / part.seconds.max(0.001) * 10.0).round() / 10.0);
+    let of_kind = |kept: bool, figure: SideFigure| {
+        let one = replication.of_one(part, kept, figure).map_or("–".to_string(), rate);
+        let ratio = replication.ratio(part, kept, figure).map_or("–".to_string(), three);
+        [one, ratio]
+    };
+    let row = |(name, figure): (&str, SideFigure)| {
+        let [kept, kept_ratio] = of_kind(true, figure);
+        let [thrown, thrown_ratio] = of_kind(false, figure);
+        let active = rate(figure(&part.active) as f64);
+        vec![
+            Cell::from(name),
+            active.into(),
+            kept.into(),
+            kept_ratio.into(),
+            thrown.into(),
+            thrown_ratio.into(),
+        ]
+    };
+    let columns = ["Active side", "Kept", "Kept / active", "Thrown away", "Thrown away / active"];
+    Table::numbers(title, "Per second", columns).rows(FIGURES.into_iter().map(row)).note(format!(
+        "{} generations were closed in {} s.",
+        part.generations,
+        plain((part.seconds * 10.0).round() / 10.0)
+    ))
+}
+
+fn copies(replication: &Replication) -> Table {
+    let columns = [
+        "Copy of",
+        "Instance",
+        "Logs replayed",
+        "Most generations behind",
+        "Longest lag in seconds",
+        "State",
+    ];
+    let row = |copy: &jetcell_workload::result::ReplicatedCopy| {
+        vec![
+            Cell::from(copy.directory.display().to_string().as_str()),
+            copy.instance.as_str().into(),
+            if copy.keep_instance { "kept" } else { "thrown away" }.into(),
+            copy.logs.to_string().into(),
+            copy.most_behind.to_string().into(),
+            copy.longest_lag_seconds.to_string().into(),
+            copy.failure.as_deref().unwrap_or("followed").into(),
+        ]
+    };
+    Table::numbers("Copies", "Directory", columns)
+        .rows(replication.copies.iter().map(row))
+        .note("Queues and lag while the copies were not held. The copies were removed at the end.")
+}

@@ -1,0 +1,257 @@
+//! Passive copies that follow the databases of a load, in this process: seeded while the databases are open, then kept up by the
+//! closed logs, each by a thread of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ese_engine::{Error, EventSink, Instance, TornPageProtection};
+use jetcell_backup::{BackupError, BackupOptions, Cancel, Pace};
+use jetcell_copies::{
+    CopyError, CopyState, DirectorySource, Lag, ReplayOptions, Replication, SeedOptions, Source,
+    StreamDirectory, seed_running,
+};
+use jetcell_vfs::{CountedVfs, Vfs, abort_on_panic};
+use parking_lot::Mutex;
+
+use super::{Unit, io_of};
+use crate::engine::{Copies, Result};
+use crate::layout::CopyPlan;
+use crate::measurement::CopyCounters;
+
+/// Interval between two looks for closed logs, as in `jetcell replicate`: what was closed in it is a batch.
+const POLL: Duration = Duration::from_millis(500);
+
+/// All copies of a store.
+pub(super) struct Followers {
+    followers: Vec<Follower>,
+    held: Arc<AtomicBool>,
+}
+
+struct Follower {
+    instance: Arc<Instance>,
+    counted: Arc<CountedVfs>,
+    directory: PathBuf,
+    shared: Arc<Shared>,
+    source: DirectorySource,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    quit: AtomicBool,
+    /// End when everything up to this generation is replayed.
+    last: AtomicU64,
+    seen: Mutex<CopyCounters>,
+}
+
+/// Seeds the copies, and starts to follow.
+pub(super) fn start(
+    files: &Arc<dyn Vfs>,
+    units: &[Unit],
+    copies: &[CopyPlan],
+    events: Option<Arc<dyn EventSink>>,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Box<dyn Copies>> {
+    let mut all = Followers { followers: Vec::new(), held: Arc::default() };
+    let mut before = 0;
+    for copy in copies {
+        let unit = &units[copy.database];
+        seed(files, unit, copy, &mut |copied| progress(before + copied))?;
+        before += files.file_len(unit.database.path()).unwrap_or(0);
+        all.followers.push(Follower::start(files, unit, copy, events.clone(), all.held.clone())?);
+    }
+    Ok(Box::new(all))
+}
+
+fn source(vfs: &Arc<dyn Vfs>, unit: &Unit) -> DirectorySource {
+    let names = &unit.log_names;
+    DirectorySource::new(StreamDirectory::new(vfs, names.directory(), names.base(), names.form()))
+}
+
+fn seed(
+    files: &Arc<dyn Vfs>,
+    unit: &Unit,
+    copy: &CopyPlan,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
+    // A copy that an interrupted test has left is replaced.
+    let again = CopyState::read(&**files, &copy.directory).map_err(failed)?.is_some();
+    std::thread::scope(|scope| {
+        let (cancel, done) = (Cancel::default(), Arc::<AtomicU64>::default());
+        let moved = done.clone();
+        let pace = Pace {
+            cancel: cancel.clone(),
+            progress: Some(Arc::new(move |progress| moved.store(progress.done, Relaxed))),
+            ..Pace::default()
+        };
+        let options = SeedOptions { backup: BackupOptions { pace, ..BackupOptions::default() }, again };
+        let source = source(files, unit);
+        let seeding = scope
+            .spawn(move || seed_running(files, &unit.instance, &copy.directory, &source, &options).map(drop));
+        while !seeding.is_finished() {
+            if !progress(done.load(Relaxed)) {
+                cancel.cancel();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        match seeding.join() {
+            Ok(Err(CopyError::Backup(BackupError::Stopped))) => Err(Error::Usage("stopped".into())),
+            Ok(seeded) => seeded.map_err(failed),
+            Err(_) => Err(Error::Internal("a thread panicked".into())),
+        }
+    })
+}
+
+fn failed(error: CopyError) -> Error {
+    match error {
+        CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
+        error => Error::Usage(error.to_string()),
+    }
+}
+
+impl Follower {
+    fn start(
+        files: &Arc<dyn Vfs>,
+        unit: &Unit,
+        copy: &CopyPlan,
+        events: Option<Arc<dyn EventSink>>,
+        held: Arc<AtomicBool>,
+    ) -> Result<Follower> {
+        let counted = Arc::new(CountedVfs::new(files.clone()));
+        let vfs: Arc<dyn Vfs> = counted.clone();
+        let options = ReplayOptions {
+            keep_instance: copy.keep_instance,
+            cache_bytes: copy.cache_bytes as usize,
+            checkpoint_depth: copy.checkpoint_depth,
+            // As the active side, which makes the writes that ESE would make.
+            torn_page_protection: TornPageProtection::Off,
+            events,
+            ..ReplayOptions::default()
+        };
+        let mut copying = Replication::open(&vfs, &copy.directory, Box::new(source(&vfs, unit)), options)
+            .map_err(failed)?;
+        let shared = Arc::<Shared>::default();
+        shared.last.store(u64::MAX, Relaxed);
+        let work = {
+            let (shared, vfs) = (shared.clone(), vfs.clone());
+            move || {
+                abort_on_panic(|| {
+                    let followed = shared.follow(&mut copying, &vfs, &held);
+                    let ended = followed.and(copying.stop().map(drop));
+                    shared.seen.lock().failure = ended.err().map(|error| error.to_string());
+                });
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("jetcell-follower".into())
+            .spawn(work)
+            .map_err(|error| Error::io(&copy.directory, &error))?;
+        Ok(Follower {
+            instance: unit.instance.clone(),
+            counted,
+            directory: copy.directory.clone(),
+            shared,
+            source: source(files, unit),
+            thread: Some(thread),
+        })
+    }
+
+    fn counters(&self) -> CopyCounters {
+        let mut counters = self.shared.seen.lock().clone();
+        counters.io = io_of(&self.counted.snapshot());
+        // A copy that is held does not ask.
+        let open = self.instance.core().log().tail().generation.0;
+        counters.copy_queue = open.saturating_sub(counters.next.max(1));
+        counters
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn follow(
+        &self,
+        copying: &mut Replication,
+        vfs: &Arc<dyn Vfs>,
+        held: &AtomicBool,
+    ) -> std::result::Result<(), CopyError> {
+        let mut logs = 0;
+        while !self.quit.load(Relaxed) {
+            if held.load(Relaxed) {
+                std::thread::sleep(POLL / 10);
+                continue;
+            }
+            let step = copying.step()?;
+            logs += u64::from(step.replayed);
+            let state = copying.state();
+            {
+                let mut seen = self.seen.lock();
+                (seen.next, seen.replay_queue, seen.logs) = (state.next, state.replay_queue(), logs);
+                seen.lag_seconds = Lag::of(state, vfs.clock().unix_ms()).seconds;
+                seen.waiting = step.waiting.as_ref().map(ToString::to_string);
+            }
+            if step.is_idle() {
+                if u64::from(state.replayed) >= self.last.load(Relaxed) {
+                    break;
+                }
+                std::thread::sleep(POLL);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Copies for Followers {
+    fn hold(&self, held: bool) {
+        self.held.store(held, Relaxed);
+    }
+
+    fn counters(&self) -> Vec<CopyCounters> {
+        self.followers.iter().map(Follower::counters).collect()
+    }
+
+    fn drain(&self) -> Result<()> {
+        for follower in &self.followers {
+            let log = follower.instance.core().log();
+            // A log without records stays open.
+            log.roll()?;
+            let last = log.tail().generation.0.saturating_sub(1);
+            follower.shared.last.fetch_min(last.into(), Relaxed);
+        }
+        Ok(())
+    }
+
+    fn ended(&self) -> bool {
+        self.followers.iter().all(|follower| follower.thread.as_ref().is_none_or(JoinHandle::is_finished))
+    }
+
+    fn end(mut self: Box<Self>) -> Vec<CopyCounters> {
+        let mut counters = Vec::new();
+        for follower in &mut self.followers {
+            follower.shared.quit.store(true, Relaxed);
+            follower.join();
+            counters.push(follower.counters());
+            // The next test must not keep logs for a copy that is removed.
+            if let Ok(Some(state)) = CopyState::read(&*follower.counted, &follower.directory) {
+                let _ = follower.source.unregister(&state.id);
+            }
+        }
+        counters
+    }
+}
+
+impl Drop for Followers {
+    fn drop(&mut self) {
+        for follower in &mut self.followers {
+            follower.shared.quit.store(true, Relaxed);
+            follower.join();
+        }
+    }
+}

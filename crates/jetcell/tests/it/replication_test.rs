@@ -1,0 +1,67 @@
+//! `jetcell test replication` with the real engine.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+const SMALL: &str =
+    "size = '32MiB'\ncache = '16MiB'\nthreads = 2\nsample_interval = '200ms'\nrate = 60.0\nduration = '3s'\n";
+
+/// Runs a replication test. On a machine that is busy, copies may not catch up; then the run is incomplete.
+#[track_caller]
+fn replicated(cell: &Cell, output: &str, arguments: &[&str]) -> Value {
+    let words = ["test", "replication", "--config", "small.toml", "--output", output, "--json", "--quiet"];
+    let finished = cell.program(&[&words, arguments].concat()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&finished.stderr);
+    assert!(matches!(finished.status.code(), Some(0 | 1)), "{stderr}");
+    let result: Value = serde_json::from_slice(&finished.stdout).unwrap();
+    assert_eq!(result["test"], "replication");
+    for rule in result["rules"].as_array().unwrap() {
+        let of_load = rule["name"].as_str().unwrap().starts_with("Measured enough");
+        assert!(of_load || rule["passed"] == true, "{rule}");
+    }
+    result
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap()
+}
+
+#[test]
+fn both_kinds_of_copies_follow_a_load_and_leave_nothing() {
+    let cell = Cell::with_limits();
+    cell.write("small.toml", SMALL);
+    let result = replicated(&cell, "both", &["--dir", "d", "--copy-dir", "other"]);
+    let replication = &result["replication"];
+    let copies = replication["copies"].as_array().unwrap();
+    let kinds: Vec<bool> = copies.iter().map(|copy| copy["keep_instance"].as_bool().unwrap()).collect();
+    assert_eq!(kinds, [true, false]);
+    assert!(copies.iter().all(|copy| copy["failure"].is_null() && number(&copy["logs"]) > 0), "{copies:?}");
+    let steady = &replication["steady"];
+    assert!(steady["seconds"].as_f64().unwrap() > 1.0, "{steady}");
+    assert!(number(&steady["active"]["log_writes"]) > 0 && steady["copies"].as_array().unwrap().len() == 2);
+    let samples = replication["samples"].as_array().unwrap();
+    assert!(samples.len() > 5 && samples[0]["at_seconds"].as_f64().unwrap() < 1.0, "{samples:?}");
+    // The copies, and what the databases kept for them, are gone.
+    assert_eq!(fs::read_dir(cell.path("other")).unwrap().count(), 0);
+    let names = fs::read_dir(cell.path("d/log001")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().ends_with(".copy")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let page = fs::read_to_string(cell.path("both/report.html")).unwrap();
+    for text in
+        ["Jetcell replication test", "Passive I/O over Active I/O", "Replication over time", "Copy queue"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    let only = ["--dir", "d", "--open", "--keep-instance=false", "--copies", "2"];
+    let thrown = replicated(&cell, "thrown", &only);
+    let kinds = thrown["replication"]["copies"].as_array().unwrap().iter();
+    assert!(kinds.clone().count() == 2 && kinds.clone().all(|copy| copy["keep_instance"] == false));
+    let output = cell.program(&["compare", "both", "thrown"]).output().unwrap();
+    let compared = String::from_utf8(output.stdout).unwrap();
+    assert!(compared.contains("Passive over active I/O, thrown away, steady"), "{compared}");
+    let listed = cell.program(&["report", "."]).output().unwrap();
+    assert_eq!(String::from_utf8(listed.stdout).unwrap().matches("  replication  ").count(), 2);
+}
