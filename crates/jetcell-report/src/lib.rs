@@ -15,6 +15,7 @@ mod documented;
 pub mod esrp;
 #[cfg(test)]
 mod example;
+mod fragmentation;
 mod html;
 mod markdown;
 mod number;
@@ -30,6 +31,7 @@ mod text;
 
 pub use crate::csv::csv;
 pub use comparison::Comparison;
+pub use fragmentation::fragmentation_text;
 pub use html::html;
 pub use markdown::markdown;
 pub use printable::{printable, printable_lines};

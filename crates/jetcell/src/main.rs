@@ -31,6 +31,7 @@ use crate::commands::check::Check;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
 use crate::commands::copies::Copies;
+use crate::commands::disk::Disk;
 use crate::commands::doctor::Doctor;
 use crate::commands::dump::Dump;
 use crate::commands::events::Events;
@@ -139,6 +140,9 @@ enum Subcommands {
     /// Make, watch, repair and end RAID arrays, and calculate their reliability
     #[command(subcommand, after_help = commands::raid::EXAMPLES)]
     Raid(Raid),
+    /// Examine drives and file systems
+    #[command(subcommand, after_help = commands::disk::EXAMPLES)]
+    Disk(Disk),
     /// Show what a test will use of this machine, and what to change before it
     Doctor(Doctor),
     /// Print a completion script for a shell
@@ -250,6 +254,7 @@ fn main() -> ExitCode {
         Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),
         Subcommands::Raid(command) => command.run(),
+        Subcommands::Disk(command) => command.run(),
         Subcommands::Doctor(command) => command.run(),
         Subcommands::Completions(command) => command.run(Arguments::command()),
         Subcommands::Man(command) => command.run(Arguments::command()),

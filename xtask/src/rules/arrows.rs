@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 19] = [
+const ARROWS: [(&str, &[&str], &[&str]); 20] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
@@ -32,7 +32,8 @@ const ARROWS: [(&str, &[&str], &[&str]); 19] = [
         &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup", "jetcell-copies"],
         &[],
     ),
-    ("jetcell-report", &["jetcell-workload"], &[]),
+    ("jetcell-lab", &[], &[]),
+    ("jetcell-report", &["jetcell-workload", "jetcell-lab"], &[]),
     (
         "jetcell",
         &[
@@ -45,6 +46,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 19] = [
             "jetcell-copies",
             "jetcell-dump",
             "jetcell-export",
+            "jetcell-lab",
             "jetcell-workload",
             "jetcell-report",
             "jetcell-raid-models",

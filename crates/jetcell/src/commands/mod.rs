@@ -6,6 +6,7 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod copies;
+pub mod disk;
 pub mod doctor;
 pub mod dump;
 pub mod events;

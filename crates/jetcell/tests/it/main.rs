@@ -7,6 +7,7 @@ mod bad_input;
 mod cell;
 mod check;
 mod copies;
+mod disk;
 mod doctor;
 mod dump;
 mod esrp;

@@ -1,0 +1,174 @@
+//! The extents of a file, from the file system (`FIEMAP`).
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fiemap::{Fiemap, FiemapExtent, FiemapExtentFlags, FiemapFlags};
+
+/// What the kernel says where a file system does not know extents: ENOTTY, EOPNOTSUPP.
+const UNKNOWN_TO_FILE_SYSTEM: [i32; 2] = [25, 95];
+
+/// A part of a file that is in one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the file in bytes.
+    pub logical: u64,
+    /// Offset on the device in bytes; `None` if the file system does not tell it.
+    pub physical: Option<u64>,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Allocated, and never written.
+    pub unwritten: bool,
+    /// Also a part of other files or snapshots.
+    pub shared: bool,
+}
+
+impl Extent {
+    /// The offset in the file behind the extent.
+    pub(super) fn end(&self) -> u64 {
+        self.logical.saturating_add(self.bytes)
+    }
+
+    /// Bytes of the extent in front of an offset.
+    pub(super) fn bytes_before(&self, offset: u64) -> u64 {
+        self.end().min(offset).saturating_sub(self.logical)
+    }
+
+    /// Distance on the device from the end of this extent to the start of the next.
+    pub(super) fn distance_to(&self, next: &Extent) -> Option<u64> {
+        Some(self.physical?.saturating_add(self.bytes).abs_diff(next.physical?))
+    }
+
+    /// Whether the next extent follows in the file and on the device.
+    pub(super) fn is_continued_by(&self, next: &Extent) -> bool {
+        self.end() == next.logical && self.distance_to(next) == Some(0)
+    }
+}
+
+impl From<FiemapExtent> for Extent {
+    fn from(found: FiemapExtent) -> Extent {
+        let has = |flags| found.fe_flags.intersects(flags);
+        let elsewhere = FiemapExtentFlags::UNKNOWN
+            | FiemapExtentFlags::DELALLOC
+            | FiemapExtentFlags::ENCODED
+            | FiemapExtentFlags::NOT_ALIGNED
+            | FiemapExtentFlags::DATA_INLINE
+            | FiemapExtentFlags::DATA_TAIL;
+        Extent {
+            logical: found.fe_logical,
+            physical: (!has(elsewhere)).then_some(found.fe_physical),
+            bytes: found.fe_length,
+            unwritten: has(FiemapExtentFlags::UNWRITTEN),
+            shared: has(FiemapExtentFlags::SHARED),
+        }
+    }
+}
+
+/// The extents of a file in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileMap {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its extents. The last may be longer than the file.
+    pub extents: Vec<Extent>,
+}
+
+/// Why a file has no map.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// Not a regular file.
+    #[error("{} is not a file; give files, or directories of databases", .0.display())]
+    NotAFile(PathBuf),
+    /// The file cannot be opened or examined.
+    #[error("{} cannot be read: {error}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file system has no extents on a device.
+    #[error("{}: the file system does not tell where a file is (FIEMAP); tmpfs, for example, has no device", .0.display())]
+    NoExtents(PathBuf),
+}
+
+impl FileMap {
+    /// The map of a file. What is still in memory is written first, because it has no place before.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not a regular file, or its file system does not report extents.
+    pub fn of(path: &Path) -> Result<FileMap, MapError> {
+        let unreadable = |error| MapError::Unreadable { path: path.into(), error };
+        // Asked before the file is opened: the open of a pipe would wait.
+        if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+            return Err(MapError::NotAFile(path.into()));
+        }
+        let file = File::open(path).map_err(unreadable)?;
+        let bytes = file.metadata().map_err(unreadable)?.len();
+        let found: io::Result<Vec<FiemapExtent>> = Fiemap::with_flags(&file, FiemapFlags::SYNC).collect();
+        let found = found.map_err(|error| match error.raw_os_error() {
+            Some(code) if UNKNOWN_TO_FILE_SYSTEM.contains(&code) => MapError::NoExtents(path.into()),
+            _ => unreadable(error),
+        })?;
+        let mut extents: Vec<Extent> = found.into_iter().map(Extent::from).collect();
+        extents.sort_by_key(|extent| extent.logical);
+        Ok(FileMap { path: path.into(), bytes, extents })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// A file with content from 0 to 64 KiB and from 128 to 192 KiB, unless the file system reports no extents.
+    fn sparse() -> Option<(tempfile::TempDir, FileMap)> {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("a.edb");
+        let file = File::create(&path).unwrap();
+        for offset in [0, 128 << 10] {
+            file.write_all_at(&[7; 64 << 10], offset).unwrap();
+        }
+        match FileMap::of(&path) {
+            Ok(map) => Some((dir, map)),
+            Err(MapError::NoExtents(_)) => None,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn written_parts_have_extents_and_holes_have_none() {
+        let Some((_dir, map)) = sparse() else { return };
+        assert_eq!(map.bytes, 192 << 10);
+        let covered =
+            |offset: u64| map.extents.iter().any(|each| each.logical <= offset && offset < each.end());
+        assert!(covered(0) && covered((64 << 10) - 1) && covered(128 << 10), "{map:?}");
+        assert!(!covered(96 << 10), "{map:?}");
+        assert!(map.extents.iter().all(|each| !each.unwritten && each.bytes > 0), "{map:?}");
+    }
+
+    #[test]
+    fn other_things_than_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(FileMap::of(dir.path()), Err(MapError::NotAFile(_))));
+        assert!(matches!(FileMap::of(Path::new("/dev/null")), Err(MapError::NotAFile(_))));
+        assert!(matches!(FileMap::of(&dir.path().join("none")), Err(MapError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_file_system_without_extents_is_named_as_the_cause() {
+        let memory = Path::new("/dev/shm");
+        let Ok(dir) = tempfile::tempdir_in(memory) else { return };
+        let path = dir.path().join("a.edb");
+        std::fs::write(&path, "text").unwrap();
+        match FileMap::of(&path) {
+            Err(error @ MapError::NoExtents(_)) => assert!(error.to_string().contains("FIEMAP"), "{error}"),
+            // A container may have another file system there.
+            other => assert!(other.is_ok(), "{other:?}"),
+        }
+    }
+}

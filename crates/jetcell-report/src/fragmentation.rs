@@ -1,0 +1,134 @@
+//! The places of files on their device, for a terminal.
+
+use jetcell_lab::fragmentation::Fragmentation;
+use jetcell_workload::units::human_bytes;
+
+use crate::number::significant;
+use crate::printable::printable;
+use crate::table::{Cell, Table};
+use crate::text::write_table;
+
+/// Two tables, and remarks on what a read of the files would not find on the device.
+pub fn fragmentation_text(files: &[Fragmentation]) -> String {
+    let mut out = String::new();
+    for (number, table) in [extents(files), reads(files)].iter().enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        // A write to a String cannot fail.
+        let _ = write_table(&mut out, table, usize::MAX);
+    }
+    let remarks: Vec<String> = files.iter().flat_map(remarks).collect();
+    if !remarks.is_empty() {
+        out.push('\n');
+    }
+    remarks.iter().for_each(|line| out += &format!("  {}\n", printable(line)));
+    out
+}
+
+fn name(file: &Fragmentation) -> Cell {
+    file.path.display().to_string().into()
+}
+
+fn extents(files: &[Fragmentation]) -> Table {
+    let columns = ["Size", "Extents", "Pieces", "Smallest", "Mean", "Largest"];
+    let row = |file: &Fragmentation| {
+        let sizes = [file.smallest_extent_bytes, file.mean_extent_bytes as u64, file.largest_extent_bytes];
+        let [smallest, mean, largest] = sizes.map(|bytes| Cell::from(human_bytes(bytes)));
+        let counts = [file.extents, file.pieces].map(|count| Cell::from(count.to_string()));
+        let [extents, pieces] = counts;
+        vec![name(file), human_bytes(file.bytes).into(), extents, pieces, smallest, mean, largest]
+    };
+    Table::numbers("Extents", "File", columns).rows(files.iter().map(row))
+}
+
+fn reads(files: &[Fragmentation]) -> Table {
+    let sizes: Vec<u64> = files
+        .first()
+        .map(|file| file.reads.iter().map(|reads| reads.read_bytes).collect())
+        .unwrap_or_default();
+    let crossing: Vec<String> =
+        sizes.iter().map(|size| format!("Split reads of {}", human_bytes(*size))).collect();
+    let columns =
+        ["Mean distance", "Largest", "Backward"].into_iter().chain(crossing.iter().map(String::as_str));
+    let row = |file: &Fragmentation| {
+        let distance = |bytes: Option<u64>| Cell::from(bytes.map_or_else(|| "unknown".into(), human_bytes));
+        let mut cells = vec![
+            name(file),
+            distance(file.mean_distance_bytes.map(|bytes| bytes as u64)),
+            distance(file.largest_distance_bytes),
+            file.backward.to_string().into(),
+        ];
+        cells.extend(file.reads.iter().map(|reads| {
+            Cell::from(format!(
+                "{} of {} ({} %)",
+                reads.crossing,
+                reads.reads,
+                significant(reads.share * 100.0)
+            ))
+        }));
+        cells
+    };
+    Table::numbers("Distances", "File", columns).rows(files.iter().map(row))
+}
+
+fn remarks(file: &Fragmentation) -> Vec<String> {
+    let parts = [
+        (file.hole_bytes, "are holes: reads of them do not reach the device"),
+        (file.unwritten_bytes, "are allocated and were never written: reads of them do not reach the device"),
+        (file.shared_bytes, "are shared with other files: the next write moves them"),
+        (file.unplaced_bytes, "have no place that the file system tells"),
+    ];
+    let said = parts.into_iter().filter(|(bytes, _)| *bytes > 0);
+    said.map(|(bytes, what)| format!("{}: {} {what}", file.path.display(), human_bytes(bytes))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_lab::fragmentation::{Extent, FileMap};
+
+    use super::*;
+
+    #[test]
+    fn every_file_has_a_row_in_both_tables_and_its_remarks() {
+        let extent = |logical, physical| Extent {
+            logical,
+            physical: Some(physical),
+            bytes: 48 << 10,
+            ..Extent::default()
+        };
+        let map = FileMap {
+            path: "a\x1b.edb".into(),
+            bytes: 128 << 10,
+            extents: vec![extent(0, 1 << 30), extent(48 << 10, 1 << 20)],
+        };
+        let text = fragmentation_text(&[Fragmentation::of(&map, &[32 << 10, 256 << 10])]);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(
+            rows.iter().any(|row| row[..]
+                == [
+                    "a\\u{1b}.edb",
+                    "128.00",
+                    "KiB",
+                    "2",
+                    "2",
+                    "48.00",
+                    "KiB",
+                    "48.00",
+                    "KiB",
+                    "48.00",
+                    "KiB"
+                ]),
+            "{text}"
+        );
+        let words = "a\\u{1b}.edb 1023.05 MiB 1023.05 MiB 1 1 of 4 (25 %) 1 of 1 (100 %)";
+        assert!(rows.contains(&words.split(' ').collect()), "{text}");
+        assert!(text.ends_with("32.00 KiB are holes: reads of them do not reach the device\n"), "{text}");
+    }
+
+    #[test]
+    fn files_without_extents_have_unknown_distances() {
+        let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
+        assert!(fragmentation_text(&[Fragmentation::of(&map, &[4096])]).contains("unknown"));
+    }
+}
