@@ -1,8 +1,10 @@
-//! Examines and tests storage: [`fragmentation`] says where the parts of a file are on the device.
+//! Examines and tests storage: [`drive`] measures drives and file systems, and [`fragmentation`] says where the parts of a file are
+//! on the device.
 //!
 //! This crate measures and counts. It renders nothing.
 
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod drive;
 pub mod fragmentation;

@@ -12,6 +12,7 @@ pub mod comparison;
 mod csv;
 #[cfg(test)]
 mod documented;
+mod drive_test;
 pub mod esrp;
 #[cfg(test)]
 mod example;
@@ -31,6 +32,7 @@ mod text;
 
 pub use crate::csv::csv;
 pub use comparison::Comparison;
+pub use drive_test::{drive_test_markdown, drive_test_text};
 pub use fragmentation::fragmentation_text;
 pub use html::html;
 pub use markdown::markdown;

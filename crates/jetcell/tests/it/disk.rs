@@ -66,3 +66,125 @@ fn what_has_no_extents_is_refused() {
         assert!(refused(&[path]).contains("does not tell where a file is (FIEMAP)"));
     }
 }
+
+/// A test of a directory with tiny steps.
+const QUICK: [&str; 8] = ["disk", "test", "--size", "16MiB", "--seconds", "0.01", "--zones", "4"];
+
+/// Whether files of the cells can bypass the kernel's cache.
+fn direct(cell: &Cell) -> bool {
+    jetcell_vfs::direct_io_available(&cell.path("."))
+}
+
+fn quick(cell: &Cell, words: &[&str]) -> std::process::Output {
+    cell.program(&[&QUICK[..], words].concat()).output().unwrap()
+}
+
+#[test]
+fn a_directory_is_tested_and_nothing_is_left_in_it() {
+    let cell = Cell::new();
+    if !direct(&cell) {
+        return;
+    }
+    cell.make_dir("data");
+    cell.write("data/.jetcell-disk-test-1", "leftover of a test that was killed");
+    let output = quick(&cell, &["data", "--output", "result", "--json"]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(std::fs::read_dir(cell.path("data")).unwrap().count(), 0);
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stored = std::fs::read(cell.path("result/result.json")).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&stored).unwrap(), printed);
+    assert_eq!(
+        (&printed["schema"], &printed["targets"][0]["bytes"]),
+        (&Value::from(1), &Value::from(16 << 20))
+    );
+    let steps = printed["steps"].as_array().unwrap();
+    for group in [
+        "transfer",
+        "access_time",
+        "four_kib",
+        "by_size",
+        "queue_depth",
+        "burst",
+        "read_after_write",
+        "sync",
+        "mixed",
+    ] {
+        assert!(steps.iter().any(|step| step["group"] == group), "{group}");
+    }
+    for step in steps {
+        let figure = &step["figures"][0];
+        let once = &figure["repetitions"][0];
+        assert!(figure["mean"].as_f64().unwrap() > 0.0, "{}", step["name"]);
+        assert!(once["operations"].as_u64().unwrap() > 0 && once["mismatches"] == 0, "{}", step["name"]);
+    }
+    let curve = steps.iter().find(|step| step["name"] == "transfer_read").unwrap();
+    assert_eq!(curve["figures"][0]["repetitions"][0]["zones"].as_array().unwrap().len(), 4);
+    let report = std::fs::read_to_string(cell.path("result/report.md")).unwrap();
+    assert!(report.contains("## Figures\n"), "{report}");
+}
+
+#[test]
+fn targets_are_compared_and_a_file_is_only_read() {
+    let cell = Cell::new();
+    if !direct(&cell) {
+        return;
+    }
+    let path = cell.write("a.bin", vec![7; 16 << 20]);
+    let before = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let output = quick(&cell, &["a.bin", "a.bin", "--repetitions", "2"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("Differences\n") && text.contains("a.bin (2)"), "{text}");
+    assert!(text.contains("Transfer, read (MiB/s)") && !text.contains("write"), "{text}");
+    assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
+    assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
+    let cell = Cell::new();
+    cell.make_dir("data");
+    cell.make_dir("taken/inside");
+    cell.write("small", "text");
+    let refused = |words: &[&str]| cell.program_refused(&[&["disk", "test"], words].concat());
+    assert!(refused(&["none"]).starts_with("none does not exist; "));
+    assert!(refused(&["/dev/null"]).contains("is not a directory, a file or a block device"));
+    assert!(refused(&["small"]).starts_with("small has 4 bytes; a test needs 16777216 or more"));
+    assert!(refused(&["small", "--write"]).contains("only files that the test makes are written"));
+    assert!(refused(&["data", "--size", "1MiB"]).contains("a test needs 16777216 or more"));
+    assert!(refused(&["data", "--size", "4000TiB"]).contains("give a smaller --size"));
+    assert!(refused(&["data", "--output", "taken"]).contains("is not empty"));
+    assert!(refused(&["data", "--seconds", "0"]).contains("is no time of a step"));
+    assert!(refused(&["none", "data"]).starts_with("none does not exist; "));
+}
+
+#[test]
+fn a_test_that_is_killed_leaves_nothing() {
+    let cell = Cell::new();
+    if !direct(&cell) {
+        return;
+    }
+    cell.make_dir("data");
+    let words = ["disk", "test", "--size", "16MiB", "--seconds", "60", "data"];
+    let mut child = cell.program(&words).stderr(std::process::Stdio::null()).spawn().unwrap();
+    // The file is open once the process has a descriptor without a name in the directory.
+    let descriptors = format!("/proc/{}/fd", child.id());
+    let opened = || {
+        let entries = std::fs::read_dir(&descriptors).ok()?;
+        let mut links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.find(|link| link.to_string_lossy().contains(".jetcell-disk-test-")).map(drop)
+    };
+    while opened().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "the test ended early");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Killed before the file had lost its name, which the next test removes, or after.
+    let left: Vec<_> =
+        std::fs::read_dir(cell.path("data")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name.to_string_lossy().starts_with(".jetcell-disk-test-")), "{left:?}");
+    assert_eq!(quick(&cell, &["data"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_dir(cell.path("data")).unwrap().count(), 0);
+}

@@ -1,23 +1,31 @@
 //! `jetcell disk`: examines drives and file systems.
 
 mod fragmentation;
+mod test;
 
 use clap::Subcommand;
 
 use self::fragmentation::ShowFragmentation;
+use self::test::DiskTest;
 use crate::outcome::Outcome;
 
 /// Shown below the list of the commands.
 pub const EXAMPLES: &str = "\
 Examples:
+  jetcell disk test /mnt/data
+      transfer rates, access times, queue depths and sync latency of a file system
+  jetcell disk test /mnt/green /mnt/black
+      two drives in turns, with differences and what is significant
   jetcell disk fragmentation priv1.edb
       extents of a database, and the share of its reads that cross a border
 
-jetcell disk COMMAND --help has more. Exit code: 0 good, 2 could not run.";
+jetcell disk COMMAND --help has more. Exit code: 0 good, 1 findings, 2 could not run.";
 
 /// The commands of drives and file systems.
 #[derive(Subcommand)]
 pub enum Disk {
+    /// Measure drives and file systems: transfer rates, access times, queue depths, syncs, mixed loads
+    Test(Box<DiskTest>),
     /// Show where databases are on their device: extents, distances, and reads that are split
     Fragmentation(ShowFragmentation),
 }
@@ -26,6 +34,7 @@ impl Disk {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         match self {
+            Disk::Test(command) => command.run(),
             Disk::Fragmentation(command) => command.run(),
         }
     }

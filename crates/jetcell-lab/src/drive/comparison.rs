@@ -1,0 +1,97 @@
+//! Differences of targets that were tested in turns.
+//!
+//! A repetition of one target is compared with the same repetition of the other, which was measured next to it. What changes the
+//! machine slowly affects both, and cancels out of their difference.
+
+use jetcell_workload::measurement::Interval;
+use serde::{Deserialize, Serialize};
+
+use super::step::Unit;
+
+/// The difference of a target to the first one, in percent of the first one's mean. The sign is that of the change.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Mean of the repetitions.
+    pub percent: f64,
+    /// The 95 % confidence interval is `percent ± half_width`; `None` for one repetition.
+    pub half_width: Option<f64>,
+    /// Whether the interval does not contain zero.
+    pub significant: bool,
+}
+
+impl Difference {
+    /// The difference of figures to those of the base, by repetition. `None` if there are no pairs or the base is zero.
+    pub(super) fn of(base: &[f64], other: &[f64]) -> Option<Difference> {
+        let pairs: Vec<(f64, f64)> = base.iter().copied().zip(other.iter().copied()).collect();
+        let mean = pairs.iter().map(|(base, _)| base).sum::<f64>() / pairs.len() as f64;
+        if !mean.is_finite() || mean <= 0.0 {
+            return None;
+        }
+        let changes: Vec<f64> = pairs.iter().map(|(base, other)| (other - base) / mean * 100.0).collect();
+        let interval = Interval::of(&changes);
+        let percent = changes.iter().sum::<f64>() / changes.len() as f64;
+        let significant = interval.is_some_and(|interval| interval.mean.abs() > interval.half_width);
+        Some(Difference { percent, half_width: interval.map(|interval| interval.half_width), significant })
+    }
+}
+
+/// The target that is better than every other one, if each of these differences is significant.
+pub(super) fn winner(unit: Unit, figures: &[Vec<f64>]) -> Option<usize> {
+    let beats = |one: &[f64], other: &[f64]| {
+        Difference::of(other, one).is_some_and(|difference| {
+            difference.significant && (difference.percent < 0.0) == unit.lower_is_better()
+        })
+    };
+    let others = |at: usize| figures.iter().enumerate().filter(move |(other, _)| *other != at);
+    let several = figures.iter().filter(|each| !each.is_empty()).count() > 1;
+    let wins = |at: &usize| {
+        let one = figures.get(*at).map(Vec::as_slice).unwrap_or_default();
+        !one.is_empty() && others(*at).all(|(_, other)| other.is_empty() || beats(one, other))
+    };
+    several.then(|| (0..figures.len()).find(wins)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drift_that_affects_both_does_not_hide_a_difference() {
+        // The machine slows down by half; the second target is 5 % faster all the time.
+        let base = [1000.0, 800.0, 600.0, 500.0];
+        let other = base.map(|iops| iops * 1.05);
+        let found = Difference::of(&base, &other).unwrap();
+        assert!((found.percent - 5.0).abs() < 1e-9 && found.significant, "{found:?}");
+        assert_eq!(winner(Unit::Iops, &[base.to_vec(), other.to_vec()]), Some(1));
+        assert_eq!(winner(Unit::Milliseconds, &[base.to_vec(), other.to_vec()]), Some(0));
+    }
+
+    #[test]
+    fn noise_has_no_winner() {
+        let (base, other) = ([100.0, 104.0, 98.0, 101.0], [103.0, 99.0, 101.0, 102.0]);
+        let found = Difference::of(&base, &other).unwrap();
+        assert!(!found.significant && found.half_width.unwrap() > found.percent.abs(), "{found:?}");
+        assert_eq!(winner(Unit::Iops, &[base.to_vec(), other.to_vec()]), None);
+        assert_eq!(winner(Unit::Iops, &[vec![100.0], vec![200.0]]), None, "one repetition proves nothing");
+    }
+
+    #[test]
+    fn the_winner_of_three_is_better_than_both_others() {
+        let around = |mean: f64| [mean - 1.0, mean + 1.0, mean, mean + 0.5].to_vec();
+        let three = |a, b, c| winner(Unit::Iops, &[around(a), around(b), around(c)]);
+        assert_eq!((three(100.0, 150.0, 200.0), three(300.0, 150.0, 200.0)), (Some(2), Some(0)));
+        // Two equal ones in front.
+        assert_eq!(winner(Unit::Iops, &[around(100.0), around(200.0), around(200.0)]), None);
+        // A step that the second target does not have.
+        assert_eq!(winner(Unit::Iops, &[around(100.0), Vec::new(), around(200.0)]), Some(2));
+        assert_eq!(winner(Unit::Iops, &[around(100.0), Vec::new()]), None);
+    }
+
+    #[test]
+    fn a_base_of_zero_has_no_percentages() {
+        assert_eq!(Difference::of(&[0.0, 0.0], &[1.0, 1.0]), None);
+        assert_eq!(Difference::of(&[], &[]), None);
+        let one = Difference::of(&[10.0], &[9.0]).unwrap();
+        assert_eq!((one.percent, one.half_width, one.significant), (-10.0, None, false));
+    }
+}

@@ -1,0 +1,297 @@
+//! A closed loop: as many transfers in flight as wanted, each replaced by the next as soon as it is done.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jetcell_vfs::{Cancel, Clock, File, IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_workload::measurement::Latencies;
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Every block of this size that is written differs from all others, so that no device can store it once for several places.
+const STAMPED: usize = 4096;
+/// Places of transfers that are kept for a chart.
+const MOST_POINTS: usize = 1000;
+
+/// The order of the places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// From the begin to the end, and then no further.
+    OnePass,
+    /// From the begin to the end, again and again.
+    Sequential,
+    /// Anywhere, at multiples of the size.
+    Random,
+    /// Always at the begin.
+    OnePlace,
+}
+
+/// Work for a file.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    /// The part of the file in bytes.
+    pub(super) region: Range<u64>,
+    pub(super) access: Access,
+    /// Bytes of a transfer.
+    pub(super) size: u64,
+    /// Transfers in flight.
+    pub(super) depth: usize,
+    /// Share of the reads.
+    pub(super) reads_percent: u32,
+    pub(super) time: Duration,
+    /// Decides about places and kinds.
+    pub(super) seed: u64,
+}
+
+/// What a load measured.
+#[derive(Default, Debug)]
+pub(super) struct Measured {
+    pub(super) reads: Latencies,
+    pub(super) writes: Latencies,
+    pub(super) operations: u64,
+    pub(super) bytes: u64,
+    /// From the begin to the end of the last transfer.
+    pub(super) elapsed: Duration,
+    /// Offset and latency of the first transfers.
+    pub(super) points: Vec<(u64, Duration)>,
+}
+
+/// Microseconds, rounded.
+pub(super) fn microseconds(latency: Duration) -> u64 {
+    u64::try_from((latency.as_nanos() + 500) / 1000).unwrap_or(u64::MAX)
+}
+
+/// Runs a load until its time is over, its pass is complete, or it is cancelled.
+///
+/// # Errors
+/// The first error of a transfer; no further one is started after it.
+pub(super) fn run(
+    file: &Arc<dyn File>,
+    clock: &Arc<dyn Clock>,
+    load: &Load,
+    cancel: &Cancel,
+) -> io::Result<Measured> {
+    let slots = (load.region.end.saturating_sub(load.region.start)) / load.size.max(1);
+    if slots == 0 {
+        return Ok(Measured::default());
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(load.seed);
+    let buffers: Option<Vec<IoBuffer>> = (0..load.depth)
+        .map(|_| {
+            let mut buffer = IoBuffer::try_zeroed(usize::try_from(load.size).ok()?)?;
+            if load.reads_percent < 100 {
+                rng.fill_bytes(&mut buffer);
+            }
+            Some(buffer)
+        })
+        .collect();
+    let buffers = buffers.ok_or(io::ErrorKind::OutOfMemory)?;
+    let begun = clock.monotonic();
+    let state = State { rng, next: 0, stamps: 0, in_flight: 0, measured: Measured::default(), failure: None };
+    let running = Arc::new(Running {
+        file: file.clone(),
+        clock: clock.clone(),
+        cancel: cancel.clone(),
+        load: load.clone(),
+        slots,
+        begun,
+        state: Mutex::new(state),
+        ended: Condvar::new(),
+    });
+    let batch: Vec<Transfer> =
+        buffers.into_iter().filter_map(|buffer| running.next_transfer(buffer, true)).collect();
+    if !batch.is_empty() {
+        file.submit(batch);
+    }
+    let mut state = running.lock();
+    while state.in_flight > 0 {
+        state = running.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    match state.failure.take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut state.measured)),
+    }
+}
+
+struct Running {
+    file: Arc<dyn File>,
+    clock: Arc<dyn Clock>,
+    cancel: Cancel,
+    load: Load,
+    /// Places in the region.
+    slots: u64,
+    begun: Duration,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+struct State {
+    rng: ChaCha8Rng,
+    /// The next place of a sequential load.
+    next: u64,
+    /// Blocks written so far.
+    stamps: u64,
+    in_flight: usize,
+    measured: Measured,
+    failure: Option<io::Error>,
+}
+
+impl Running {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next transfer, which counts as in flight; `None` at the end of the load.
+    fn next_transfer(self: &Arc<Running>, mut buffer: IoBuffer, new: bool) -> Option<Transfer> {
+        let mut state = self.lock();
+        let now = self.clock.monotonic();
+        let over = now.saturating_sub(self.begun) >= self.load.time && state.measured.operations > 0;
+        let pass_ends = self.load.access == Access::OnePass && state.next >= self.slots;
+        if over || pass_ends || state.failure.is_some() || self.cancel.is_cancelled() {
+            return None;
+        }
+        let slot = match self.load.access {
+            Access::OnePlace => 0,
+            Access::Random => state.rng.random_range(0..self.slots),
+            Access::OnePass | Access::Sequential => {
+                state.next += 1;
+                (state.next - 1) % self.slots
+            }
+        };
+        let reads = match self.load.reads_percent {
+            0 => false,
+            100 => true,
+            percent => state.rng.random_range(0..100) < percent,
+        };
+        if !reads {
+            for block in buffer.chunks_mut(STAMPED) {
+                state.stamps += 1;
+                let stamp = state.stamps.to_le_bytes();
+                block.iter_mut().zip(stamp).for_each(|(byte, stamp)| *byte = stamp);
+            }
+        }
+        state.in_flight += usize::from(new);
+        drop(state);
+        let (running, begun) = (self.clone(), self.clock.monotonic());
+        let offset = self.load.region.start + slot * self.load.size;
+        let kind = if reads { TransferKind::Read } else { TransferKind::Write };
+        let done = move |result, buffer| running.completed(kind, offset, begun, result, buffer);
+        Some(Transfer { kind, offset, buffer, reason: IoReason::Other, done: Box::new(done) })
+    }
+
+    fn completed(
+        self: Arc<Running>,
+        kind: TransferKind,
+        offset: u64,
+        begun: Duration,
+        result: io::Result<()>,
+        buffer: IoBuffer,
+    ) {
+        let now = self.clock.monotonic();
+        let mut state = self.lock();
+        match result {
+            Ok(()) => {
+                let latency = now.saturating_sub(begun);
+                let measured = &mut state.measured;
+                let latencies = match kind {
+                    TransferKind::Read => &mut measured.reads,
+                    TransferKind::Write => &mut measured.writes,
+                };
+                latencies.record(microseconds(latency));
+                measured.operations += 1;
+                measured.bytes += buffer.len() as u64;
+                measured.elapsed = now.saturating_sub(self.begun);
+                if measured.points.len() < MOST_POINTS {
+                    measured.points.push((offset, latency));
+                }
+            }
+            Err(error) => {
+                state.failure.get_or_insert(error);
+            }
+        }
+        drop(state);
+        // The lock is free: a simulated file may call back inside.
+        if let Some(transfer) = self.next_transfer(buffer, false) {
+            return self.file.submit(vec![transfer]);
+        }
+        let mut state = self.lock();
+        state.in_flight -= 1;
+        if state.in_flight == 0 {
+            self.ended.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::simulated_drive::SimulatedDrive;
+
+    const MIB: u64 = 1 << 20;
+
+    fn load(access: Access, depth: usize, reads_percent: u32) -> Load {
+        let time = Duration::from_secs(1);
+        Load { region: 0..16 * MIB, access, size: 4096, depth, reads_percent, time, seed: 7 }
+    }
+
+    fn measured(drive: SimulatedDrive, load: &Load) -> Measured {
+        let (file, clock) = drive.start();
+        run(&file, &clock, load, &Cancel::default()).unwrap()
+    }
+
+    #[test]
+    fn throughput_and_latency_of_a_known_drive_come_out() {
+        // Four transfers at a time, 100 µs each: 10,000 per second alone, and at most 40,000.
+        for (depth, iops, us) in [(1, 10_000.0, 100), (4, 40_000.0, 100), (16, 40_000.0, 400)] {
+            let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 4);
+            let found = measured(drive, &load(Access::Random, depth, 100));
+            let rate = found.operations as f64 / found.elapsed.as_secs_f64();
+            assert!((rate / iops - 1.0).abs() < 0.01, "depth {depth}: {rate}");
+            let summary = found.reads.summary();
+            assert!(summary.p50.abs_diff(us) <= us / 100 + 1, "depth {depth}: {summary:?}");
+            assert_eq!((summary.count, found.bytes), (found.operations, found.operations * 4096));
+            assert_eq!(found.writes.summary().count, 0);
+        }
+    }
+
+    #[test]
+    fn a_pass_touches_every_place_once_and_ends() {
+        let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(1), 1);
+        let written = drive.written();
+        let found = measured(drive, &Load { time: Duration::MAX, ..load(Access::OnePass, 3, 0) });
+        assert_eq!((found.operations, found.bytes), (4096, 16 * MIB));
+        let mut offsets = written.lock().unwrap().clone();
+        offsets.sort_unstable();
+        assert_eq!(offsets, (0..4096).map(|slot| slot * 4096).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn mixed_loads_have_the_wanted_share_of_reads() {
+        let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 8);
+        let found = measured(drive, &load(Access::Random, 8, 65));
+        let share = found.reads.summary().count as f64 / found.operations as f64;
+        // 80,000 choices: 65 % within a standard error of 0.17 %.
+        assert!((share - 0.65).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn the_first_error_ends_the_load_and_is_reported() {
+        let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 2).failing_after(50);
+        let (file, clock) = drive.start();
+        let error = run(&file, &clock, &load(Access::Random, 8, 100), &Cancel::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_cancelled_load_ends_without_a_transfer_more() {
+        let (file, clock) = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 2).start();
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let found = run(&file, &clock, &load(Access::Random, 8, 100), &cancel).unwrap();
+        assert_eq!(found.operations, 0);
+        let none = Load { region: 0..100, ..load(Access::Random, 1, 100) };
+        assert_eq!(run(&file, &clock, &none, &Cancel::default()).unwrap().operations, 0);
+    }
+}

@@ -1,0 +1,298 @@
+//! One step on one target, once.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jetcell_vfs::{Cancel, Clock, File, IoBuffer, IoReason};
+use jetcell_workload::measurement::{Latencies, LatencySummary};
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::load::{self, Load, Measured, microseconds};
+use super::step::{Group, Step, Unit};
+
+/// What a step measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// From the begin to the end of the last transfer.
+    pub seconds: f64,
+    /// Completed transfers.
+    pub operations: u64,
+    /// Bytes of the completed transfers.
+    pub bytes: u64,
+    /// Latencies of the reads in microseconds; of a read after a write, this read only.
+    pub reads: LatencySummary,
+    /// Latencies of the writes in microseconds.
+    pub writes: LatencySummary,
+    /// Latencies of the syncs in microseconds.
+    pub syncs: LatencySummary,
+    /// Histogram of the latencies of the reads.
+    pub read_latencies: Latencies,
+    /// Histogram of the latencies of the writes.
+    pub write_latencies: Latencies,
+    /// Histogram of the latencies of the syncs.
+    pub sync_latencies: Latencies,
+    /// Parts of the target, in steps that read or write everything.
+    pub zones: Vec<Zone>,
+    /// The first transfers, in the step of the access time.
+    pub points: Vec<Point>,
+    /// Reads that did not find what was written.
+    pub mismatches: u64,
+}
+
+/// A part of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Zone {
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// Bytes that were transferred from its begin on.
+    pub bytes: u64,
+    /// How long that took.
+    pub seconds: f64,
+}
+
+impl Zone {
+    /// Mebibytes per second; `None` if nothing was transferred.
+    pub fn rate(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.bytes as f64 / MIB / self.seconds)
+    }
+}
+
+/// A transfer in the step of the access time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Where, in bytes.
+    pub offset: u64,
+    /// How long it took.
+    pub ms: f64,
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// What a step needs of its surroundings.
+pub(super) struct Bench<'t> {
+    pub(super) file: &'t Arc<dyn File>,
+    pub(super) clock: &'t Arc<dyn Clock>,
+    pub(super) bytes: u64,
+    pub(super) cancel: &'t Cancel,
+    /// Parts of the transfer curve.
+    pub(super) zones: u64,
+    pub(super) time: Duration,
+    pub(super) seed: u64,
+}
+
+impl Measurement {
+    /// Does a step.
+    ///
+    /// # Errors
+    /// The first error of a transfer.
+    pub(super) fn of(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+        let mut one = match step.group {
+            Group::Transfer => curve(step, bench)?,
+            Group::ReadAfterWrite | Group::Sync => write_and_follow(step, bench)?,
+            _ => closed_loop(step, bench)?,
+        };
+        one.reads = one.read_latencies.summary();
+        one.writes = one.write_latencies.summary();
+        one.syncs = one.sync_latencies.summary();
+        Ok(one)
+    }
+
+    /// The figure of the step; `None` if nothing was transferred.
+    pub fn figure(&self, step: &Step) -> Option<f64> {
+        if self.operations == 0 || self.seconds <= 0.0 {
+            return None;
+        }
+        Some(match step.unit {
+            Unit::MibPerSecond => self.bytes as f64 / MIB / self.seconds,
+            Unit::Iops => self.operations as f64 / self.seconds,
+            Unit::Milliseconds if step.group == Group::Sync => self.syncs.mean / 1000.0,
+            Unit::Milliseconds => self.reads.mean / 1000.0,
+        })
+    }
+
+    fn add(&mut self, measured: &Measured) {
+        self.seconds += measured.elapsed.as_secs_f64();
+        self.operations += measured.operations;
+        self.bytes += measured.bytes;
+        self.read_latencies.add(&measured.reads);
+        self.write_latencies.add(&measured.writes);
+    }
+}
+
+fn load_of(step: &Step, bench: &Bench<'_>) -> Load {
+    Load {
+        region: 0..bench.bytes,
+        access: step.access(),
+        size: step.size,
+        depth: step.depth,
+        reads_percent: step.reads_percent,
+        time: bench.time,
+        seed: bench.seed,
+    }
+}
+
+fn closed_loop(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+    let measured = load::run(bench.file, bench.clock, &load_of(step, bench), bench.cancel)?;
+    let mut one = Measurement::default();
+    one.add(&measured);
+    if step.group == Group::AccessTime {
+        let point =
+            |(offset, latency): &(u64, Duration)| Point { offset: *offset, ms: latency.as_secs_f64() * 1e3 };
+        one.points = measured.points.iter().map(point).collect();
+    }
+    Ok(one)
+}
+
+/// Reads or writes from the begin of each zone, for its share of the time.
+fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+    let blocks = bench.bytes / step.size;
+    let zones = bench.zones.clamp(1, blocks.max(1));
+    let mut one = Measurement::default();
+    for zone in 0..zones {
+        let begin = |zone: u64| {
+            u64::try_from(u128::from(blocks) * u128::from(zone) / u128::from(zones)).unwrap_or(blocks)
+                * step.size
+        };
+        let load = Load {
+            region: begin(zone)..begin(zone + 1),
+            time: bench.time / u32::try_from(zones).unwrap_or(u32::MAX),
+            seed: bench.seed.wrapping_add(zone),
+            ..load_of(step, bench)
+        };
+        let measured = load::run(bench.file, bench.clock, &load, bench.cancel)?;
+        one.zones.push(Zone {
+            offset: load.region.start,
+            bytes: measured.bytes,
+            seconds: measured.elapsed.as_secs_f64(),
+        });
+        one.add(&measured);
+    }
+    Ok(one)
+}
+
+/// Writes at random places, and after each write reads it back, or syncs.
+fn write_and_follow(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+    let (file, clock, mut rng) = (bench.file, bench.clock, ChaCha8Rng::seed_from_u64(bench.seed));
+    let size = usize::try_from(step.size).unwrap_or(usize::MAX);
+    let (mut written, mut read) = match (IoBuffer::try_zeroed(size), IoBuffer::try_zeroed(size)) {
+        (Some(written), Some(read)) => (written, read),
+        _ => return Err(io::ErrorKind::OutOfMemory.into()),
+    };
+    let slots = (bench.bytes / step.size).max(1);
+    let (mut one, begun) = (Measurement::default(), clock.monotonic());
+    while !bench.cancel.is_cancelled() && (one.operations == 0 || clock.monotonic() - begun < bench.time) {
+        let offset = rng.random_range(0..slots) * step.size;
+        rng.fill_bytes(&mut written);
+        let before = clock.monotonic();
+        file.write_at(offset, &written, IoReason::Other)?;
+        let between = clock.monotonic();
+        one.write_latencies.record(microseconds(between - before));
+        if step.group == Group::Sync {
+            file.sync(IoReason::Other)?;
+            one.sync_latencies.record(microseconds(clock.monotonic() - between));
+        } else {
+            file.read_at(offset, &mut read, IoReason::Other)?;
+            one.read_latencies.record(microseconds(clock.monotonic() - between));
+            one.mismatches += u64::from(written[..] != read[..]);
+        }
+        one.operations += 1;
+        one.bytes += step.size;
+    }
+    one.seconds = (clock.monotonic() - begun).as_secs_f64();
+    Ok(one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::simulated_drive::SimulatedDrive;
+    use crate::drive::step::steps;
+
+    const SIZE: u64 = 64 << 20;
+
+    fn measured(name: &str, drive: SimulatedDrive) -> (Step, Measurement) {
+        let step = steps().into_iter().find(|step| step.name == name).unwrap();
+        let ((file, clock), cancel) = (drive.start(), Cancel::default());
+        let bench = Bench {
+            file: &file,
+            clock: &clock,
+            bytes: SIZE,
+            cancel: &cancel,
+            zones: 8,
+            time: Duration::from_secs(2),
+            seed: 7,
+        };
+        let one = Measurement::of(&step, &bench).unwrap();
+        (step, one)
+    }
+
+    fn drive() -> SimulatedDrive {
+        SimulatedDrive::new(SIZE, Duration::from_micros(200), 1)
+    }
+
+    #[test]
+    fn the_curve_follows_the_rate_of_the_drive_over_its_surface() {
+        // From 100 MiB/s at the begin to 50 at the end; time enough for all of it.
+        let fast = SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(100.0 * MIB, 50.0 * MIB);
+        let (step, one) = measured("transfer_read", fast);
+        assert_eq!((one.zones.len(), one.bytes), (8, SIZE));
+        for (number, zone) in one.zones.iter().enumerate() {
+            // The block in the middle of the zone.
+            let expected = 100.0 - 50.0 * (number as f64 * 8.0 + 3.5) / 64.0;
+            let rate = zone.rate().unwrap();
+            assert!((rate / expected - 1.0).abs() < 0.01, "zone {number}: {rate} beside {expected}");
+            assert_eq!((zone.offset, zone.bytes), (number as u64 * (8 << 20), 8 << 20));
+        }
+        let mean = one.figure(&step).unwrap();
+        assert!((70.0..75.0).contains(&mean), "the harmonic mean is 72: {mean}");
+    }
+
+    #[test]
+    fn every_zone_of_a_slow_drive_has_its_share_of_the_time() {
+        let (_, one) = measured(
+            "transfer_read",
+            SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(8.0 * MIB, 8.0 * MIB),
+        );
+        assert!(one.zones.iter().all(|zone| zone.bytes >= 1 << 20 && zone.bytes < 8 << 20), "{one:?}");
+        assert!(one.zones.iter().all(|zone| (zone.rate().unwrap() - 8.0).abs() < 1e-6), "{one:?}");
+    }
+
+    #[test]
+    fn known_latencies_come_out_of_every_kind_of_step() {
+        let figure = |name: &str, drive: SimulatedDrive| {
+            let (step, one) = measured(name, drive);
+            one.figure(&step).unwrap()
+        };
+        assert!((figure("access_time", drive()) - 0.2).abs() < 0.001);
+        assert!((figure("random_write_4k", drive()) / 5000.0 - 1.0).abs() < 0.01);
+        assert!(
+            (figure("depth_read_64", SimulatedDrive::new(SIZE, Duration::from_micros(200), 32)) / 160_000.0
+                - 1.0)
+                .abs()
+                < 0.01
+        );
+        assert!((figure("sync", drive().with_sync(Duration::from_millis(5))) - 5.0).abs() < 0.01);
+        assert!((figure("read_after_write", drive()) - 0.2).abs() < 0.001);
+        // 64 KiB in 200 µs.
+        assert!((figure("burst_read", drive()) / 312.5 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn points_of_the_access_time_are_all_over_the_drive() {
+        let (_, one) = measured("access_time", drive());
+        assert_eq!(one.points.len(), 1000);
+        assert!(one.points.iter().all(|point| (point.ms - 0.2).abs() < 1e-9 && point.offset < SIZE));
+        assert!((0..8).all(|zone| one.points.iter().any(|point| point.offset / (SIZE / 8) == zone)));
+    }
+
+    #[test]
+    fn a_drive_that_forgets_writes_is_found_out() {
+        let (_, honest) = measured("read_after_write", drive());
+        assert_eq!((honest.mismatches, honest.reads.count), (0, honest.operations));
+        let (_, lying) = measured("read_after_write", drive().forgetting());
+        assert_eq!(lying.mismatches, lying.operations);
+    }
+}

@@ -1,0 +1,122 @@
+//! Preconditioning of flash: writes until the rate of random writes is steady, after SNIA's performance test specification.
+
+use std::io;
+use std::time::Duration;
+
+use jetcell_workload::measurement::{InstanceSample, IoRates, Sample, SteadyState};
+use serde::{Deserialize, Serialize};
+
+use super::load::{self, Access, Load};
+use super::measurement::Bench;
+
+/// Writes of everything before the rounds.
+pub(super) const PASSES: usize = 2;
+/// Most rounds of random writes.
+pub(super) const MOST_ROUNDS: usize = 25;
+const DEPTH: usize = 32;
+/// Rounds whose rates are compared.
+const WINDOWS: usize = 5;
+
+/// How a target was preconditioned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Preconditioning {
+    /// Random writes of 4 KiB per second in each round.
+    pub rounds: Vec<f64>,
+    /// The last five rounds: spread at most 20 %, slope at most 10 %. `None` if there were fewer.
+    pub steady_state: Option<SteadyState>,
+}
+
+impl Preconditioning {
+    /// Whether the last five rounds were steady.
+    pub fn is_steady(&self) -> bool {
+        self.steady_state.as_ref().is_some_and(|state| state.steady)
+    }
+
+    /// Writes everything twice, and then random places round by round, until five rounds are steady or 25 are over. `tell` is given
+    /// the number of passes and rounds that are over.
+    ///
+    /// # Errors
+    /// The first error of a write.
+    pub(super) fn run(bench: &Bench<'_>, mut tell: impl FnMut(usize)) -> io::Result<Preconditioning> {
+        let load = |access, size, time, seed: usize| Load {
+            region: 0..bench.bytes,
+            access,
+            size,
+            depth: if access == Access::OnePass { 4 } else { DEPTH },
+            reads_percent: 0,
+            time,
+            seed: bench.seed.wrapping_add(seed as u64),
+        };
+        for pass in 0..PASSES {
+            tell(pass);
+            load::run(
+                bench.file,
+                bench.clock,
+                &load(Access::OnePass, 1 << 20, Duration::MAX, pass),
+                bench.cancel,
+            )?;
+        }
+        let mut done = Preconditioning::default();
+        while done.rounds.len() < MOST_ROUNDS && !done.is_steady() && !bench.cancel.is_cancelled() {
+            let seed = PASSES + done.rounds.len();
+            tell(seed);
+            let round = load::run(
+                bench.file,
+                bench.clock,
+                &load(Access::Random, 4096, bench.time, seed),
+                bench.cancel,
+            )?;
+            done.rounds.push(round.operations as f64 / round.elapsed.as_secs_f64().max(1e-9));
+            done.steady_state = steady_state(&done.rounds);
+        }
+        Ok(done)
+    }
+}
+
+/// The state over the last five rounds, each of which is a window.
+fn steady_state(rounds: &[f64]) -> Option<SteadyState> {
+    let sample = |per_second: &f64| {
+        let database_write = IoRates { per_second: *per_second, ..IoRates::default() };
+        let instances = vec![InstanceSample { database_write, ..InstanceSample::default() }];
+        Sample { seconds: 1.0, instances, ..Sample::default() }
+    };
+    let last = rounds.get(rounds.len().checked_sub(WINDOWS)?..)?;
+    SteadyState::of(&last.iter().map(sample).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::Cancel;
+
+    use super::*;
+    use crate::drive::simulated_drive::SimulatedDrive;
+
+    #[test]
+    fn the_last_five_rounds_decide() {
+        let steady = |rounds: &[f64]| steady_state(rounds).is_some_and(|state| state.steady);
+        assert!(steady(&[900.0, 95.0, 105.0, 100.0, 105.0, 95.0]));
+        assert!(!steady(&[100.0; 4]), "too few");
+        // A spread of 20 % along a slope of 20 %.
+        assert!(!steady(&[110.0, 105.0, 100.0, 95.0, 90.0]));
+        // A spread of 80 % without a slope.
+        assert!(!steady(&[100.0, 60.0, 140.0, 60.0, 100.0]));
+    }
+
+    #[test]
+    fn a_steady_drive_needs_two_passes_and_five_rounds() {
+        let size = 16 << 20;
+        let drive = SimulatedDrive::new(size, Duration::from_micros(100), 4);
+        let written = drive.written();
+        let ((file, clock), cancel) = (drive.start(), Cancel::default());
+        let time = Duration::from_millis(100);
+        let bench =
+            Bench { file: &file, clock: &clock, bytes: size, cancel: &cancel, zones: 1, time, seed: 1 };
+        let mut told = Vec::new();
+        let done = Preconditioning::run(&bench, |number| told.push(number)).unwrap();
+        assert!(done.is_steady() && done.rounds.len() == 5, "{done:?}");
+        assert!(done.rounds.iter().all(|iops| (iops / 40_000.0 - 1.0).abs() < 0.02), "{done:?}");
+        assert_eq!(told, (0..7).collect::<Vec<_>>());
+        let (written, passes) = (written.lock().unwrap(), 2 * 16);
+        assert!(written[..passes].iter().all(|offset| offset % (1 << 20) == 0) && written.len() > passes);
+    }
+}

@@ -1,0 +1,136 @@
+//! The result of a test, as it is stored.
+
+use std::path::PathBuf;
+
+use jetcell_workload::machine::Machine;
+use jetcell_workload::measurement::Interval;
+use serde::{Deserialize, Serialize};
+
+use super::comparison::{Difference, winner};
+use super::measurement::Measurement;
+use super::preconditioning::Preconditioning;
+use super::step::Step;
+use super::target::{Target, TargetKind};
+
+/// Version of the stored form; raised when a field changes its meaning or is removed.
+pub const SCHEMA: u32 = 1;
+
+/// How a test is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// Longest time of a step in seconds.
+    pub seconds: f64,
+    /// How often each step is done on each target.
+    pub repetitions: usize,
+    /// Parts of the transfer curve.
+    pub zones: u64,
+    /// Whether own files are written until their rate is steady.
+    pub precondition: bool,
+    /// Decides about the random places.
+    pub seed: u64,
+}
+
+/// A test of one target or of several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DriveTest {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of this program.
+    pub program: String,
+    /// Begin, in milliseconds since 1970 UTC.
+    pub began_unix_ms: i64,
+    /// Length of the test in seconds.
+    pub seconds: f64,
+    /// The machine, and the storage of each target.
+    pub machine: Machine,
+    /// What runs the transfers: `io_uring` or `threads`.
+    pub backend: String,
+    /// Bytes of the smallest transfer.
+    pub smallest_transfer: u64,
+    /// How it was done.
+    pub options: Options,
+    /// The targets. The first is the one that others are compared with.
+    pub targets: Vec<TestedTarget>,
+    /// The steps in their order.
+    pub steps: Vec<StepResult>,
+}
+
+/// A target of a test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestedTarget {
+    /// Name, unique in the test.
+    pub name: String,
+    /// As it was given.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: TargetKind,
+    /// Tested bytes.
+    pub bytes: u64,
+    /// Whether it was also written.
+    pub written: bool,
+    /// What a reader of the results should know.
+    pub notes: Vec<String>,
+    /// How it was preconditioned, if it was.
+    pub preconditioning: Option<Preconditioning>,
+}
+
+impl TestedTarget {
+    pub(super) fn of(target: &Target) -> TestedTarget {
+        TestedTarget {
+            name: target.name.clone(),
+            path: target.path.clone(),
+            kind: target.kind,
+            bytes: target.bytes,
+            written: target.is_written(),
+            notes: target.notes.clone(),
+            preconditioning: None,
+        }
+    }
+}
+
+/// A step on all targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// The step.
+    #[serde(flatten)]
+    pub step: Step,
+    /// For each target; `None` if the step is not for it.
+    pub figures: Vec<Option<Figure>>,
+    /// Index of the target that is significantly better than every other one.
+    pub winner: Option<usize>,
+}
+
+/// A step on a target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Mean of the repetitions, in the unit of the step.
+    pub mean: f64,
+    /// 95 % confidence interval of the mean, if there are several repetitions.
+    pub interval: Option<Interval>,
+    /// Difference to the first target.
+    pub difference: Option<Difference>,
+    /// The repetitions in their order.
+    pub repetitions: Vec<Measurement>,
+}
+
+impl StepResult {
+    /// The result of a step from the repetitions of each target.
+    pub(super) fn of(step: Step, measured: Vec<Vec<Measurement>>) -> StepResult {
+        let figures: Vec<Vec<f64>> = measured
+            .iter()
+            .map(|target| target.iter().filter_map(|one| one.figure(&step)).collect())
+            .collect();
+        let base = figures.first().cloned().unwrap_or_default();
+        let winner = winner(step.unit, &figures);
+        let of = |(at, (repetitions, values)): (usize, (Vec<Measurement>, &Vec<f64>))| {
+            (!values.is_empty()).then(|| Figure {
+                mean: values.iter().sum::<f64>() / values.len() as f64,
+                interval: Interval::of(values),
+                difference: if at == 0 { None } else { Difference::of(&base, values) },
+                repetitions,
+            })
+        };
+        let figures = measured.into_iter().zip(&figures).enumerate().map(of).collect();
+        StepResult { step, figures, winner }
+    }
+}

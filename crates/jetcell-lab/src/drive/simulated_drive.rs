@@ -1,0 +1,172 @@
+//! A drive in simulated time: each transfer takes a known time, and so many are served at once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use jetcell_vfs::{Clock, File, IoReason, SimClock, Transfer, TransferKind};
+
+pub(crate) struct SimulatedDrive {
+    len: u64,
+    latency: Duration,
+    /// Transfers that are served at a time.
+    channels: usize,
+    /// Bytes per second at the begin and at the end of the drive; `None`: a transfer takes no time besides the latency.
+    rates: Option<(f64, f64)>,
+    sync: Duration,
+    fails_after: u64,
+    forgets: bool,
+    written: Arc<Mutex<Vec<u64>>>,
+}
+
+impl SimulatedDrive {
+    pub(crate) fn new(len: u64, latency: Duration, channels: usize) -> SimulatedDrive {
+        let (sync, written) = (Duration::ZERO, Arc::default());
+        SimulatedDrive {
+            len,
+            latency,
+            channels,
+            rates: None,
+            sync,
+            fails_after: u64::MAX,
+            forgets: false,
+            written,
+        }
+    }
+
+    /// As the tracks of a spinning disk: fast at the begin, slow at the end.
+    pub(crate) fn with_rates(self, begin: f64, end: f64) -> SimulatedDrive {
+        SimulatedDrive { rates: Some((begin, end)), ..self }
+    }
+
+    pub(crate) fn with_sync(self, sync: Duration) -> SimulatedDrive {
+        SimulatedDrive { sync, ..self }
+    }
+
+    /// Transfers after so many fail.
+    pub(crate) fn failing_after(self, transfers: u64) -> SimulatedDrive {
+        SimulatedDrive { fails_after: transfers, ..self }
+    }
+
+    /// Writes are acknowledged and not stored.
+    pub(crate) fn forgetting(self) -> SimulatedDrive {
+        SimulatedDrive { forgets: true, ..self }
+    }
+
+    /// The offsets of all writes.
+    pub(crate) fn written(&self) -> Arc<Mutex<Vec<u64>>> {
+        self.written.clone()
+    }
+
+    /// The drive as a file, with its clock.
+    pub(crate) fn start(self) -> (Arc<dyn File>, Arc<dyn Clock>) {
+        let clock = Arc::new(SimClock::new());
+        let content = Mutex::new(vec![0; self.len as usize]);
+        let drive = Arc::new(Drive { settings: self, clock: clock.clone(), content });
+        let (sender, receiver) = mpsc::channel();
+        let service = drive.clone();
+        std::thread::spawn(move || service.serve(&receiver));
+        (Arc::new(DriveFile { drive, sender }), clock)
+    }
+}
+
+struct Drive {
+    settings: SimulatedDrive,
+    clock: Arc<SimClock>,
+    content: Mutex<Vec<u8>>,
+}
+
+struct DriveFile {
+    drive: Arc<Drive>,
+    sender: mpsc::Sender<Vec<Transfer>>,
+}
+
+impl Drive {
+    /// Completions are in the order of their times, so that two runs are equal. Time moves only here and in the calls that
+    /// wait.
+    fn serve(&self, receiver: &mpsc::Receiver<Vec<Transfer>>) {
+        let (mut waiting, mut busy) = (VecDeque::new(), Vec::<(Duration, Transfer)>::new());
+        let mut served = 0;
+        loop {
+            if waiting.is_empty() && busy.is_empty() {
+                let Ok(batch) = receiver.recv() else { return };
+                waiting.extend(batch);
+            }
+            receiver.try_iter().for_each(|batch| waiting.extend(batch));
+            while busy.len() < self.settings.channels {
+                let Some(transfer) = waiting.pop_front() else { break };
+                let time = self.time_of(transfer.offset, transfer.buffer.len());
+                busy.push((self.clock.monotonic() + time, transfer));
+            }
+            let first = (0..busy.len()).min_by_key(|at| busy[*at].0).unwrap();
+            let (end, mut transfer) = busy.remove(first);
+            self.clock.advance(end.saturating_sub(self.clock.monotonic()));
+            served += 1;
+            let result = if served > self.settings.fails_after {
+                Err(io::ErrorKind::InvalidData.into())
+            } else {
+                match transfer.kind {
+                    TransferKind::Read => self.read(transfer.offset, &mut transfer.buffer),
+                    TransferKind::Write => self.write(transfer.offset, &transfer.buffer),
+                }
+            };
+            (transfer.done)(result, transfer.buffer);
+        }
+    }
+
+    fn time_of(&self, offset: u64, len: usize) -> Duration {
+        let Some((begin, end)) = self.settings.rates else { return self.settings.latency };
+        let rate = begin + (end - begin) * offset as f64 / self.settings.len as f64;
+        self.settings.latency + Duration::from_secs_f64(len as f64 / rate)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let (content, from) = (self.content.lock().unwrap(), offset as usize);
+        buffer.copy_from_slice(content.get(from..from + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.settings.written.lock().unwrap().push(offset);
+        if !self.settings.forgets {
+            let (mut content, from) = (self.content.lock().unwrap(), offset as usize);
+            content
+                .get_mut(from..from + data.len())
+                .ok_or(io::ErrorKind::UnexpectedEof)?
+                .copy_from_slice(data);
+        }
+        Ok(())
+    }
+}
+
+impl File for DriveFile {
+    fn path(&self) -> &Path {
+        Path::new("simulated")
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _: IoReason) -> io::Result<()> {
+        self.drive.clock.advance(self.drive.time_of(offset, buffer.len()));
+        self.drive.read(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], _: IoReason) -> io::Result<()> {
+        self.drive.clock.advance(self.drive.time_of(offset, data.len()));
+        self.drive.write(offset, data)
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        self.sender.send(batch).unwrap();
+    }
+    fn sync(&self, _: IoReason) -> io::Result<()> {
+        self.drive.clock.advance(self.drive.settings.sync);
+        Ok(())
+    }
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.drive.settings.len)
+    }
+    fn grow(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}

@@ -1,0 +1,193 @@
+//! The steps of a test, in their order.
+
+use serde::{Deserialize, Serialize};
+
+use super::load::Access;
+
+/// Bytes of a transfer in the steps that read or write everything.
+const LARGE: u64 = 1 << 20;
+const SMALL: u64 = 4096;
+/// Transfers in flight in steps with large transfers, so that the device never waits for the next.
+const LARGE_DEPTH: usize = 4;
+/// Transfers in flight in mixed steps.
+const MIXED_DEPTH: usize = 8;
+/// Share of the reads in mixed steps, as in a mailbox database.
+const MIXED_READS: u32 = 65;
+/// Bytes of the place that a burst reads.
+const BURST: u64 = 64 << 10;
+
+/// What a step is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// Everything from the begin to the end.
+    Transfer,
+    /// The time to reach a random place.
+    AccessTime,
+    /// Transfers of 4 KiB.
+    FourKib,
+    /// Random transfers by size.
+    BySize,
+    /// Random transfers by the number in flight.
+    QueueDepth,
+    /// The same place again and again.
+    Burst,
+    /// Reads of what was just written.
+    ReadAfterWrite,
+    /// Writes that are made durable.
+    Sync,
+    /// Reads and writes together.
+    Mixed,
+}
+
+/// The figure of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Mebibytes per second.
+    #[serde(rename = "MiB/s")]
+    MibPerSecond,
+    /// Transfers per second.
+    #[serde(rename = "IOPS")]
+    Iops,
+    /// Mean latency in milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+}
+
+impl Unit {
+    /// Its name, as in the stored result.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::MibPerSecond => "MiB/s",
+            Unit::Iops => "IOPS",
+            Unit::Milliseconds => "ms",
+        }
+    }
+
+    /// Whether less is better.
+    pub fn lower_is_better(self) -> bool {
+        self == Unit::Milliseconds
+    }
+}
+
+/// A step of a test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Short name for programs, such as `random_read_4k`.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// What it is about.
+    pub group: Group,
+    /// Unit of its figure.
+    pub unit: Unit,
+    /// Bytes of a transfer.
+    pub size: u64,
+    /// Transfers in flight.
+    pub depth: usize,
+    /// Share of the reads.
+    pub reads_percent: u32,
+}
+
+impl Step {
+    fn new(name: impl Into<String>, title: impl Into<String>, group: Group, unit: Unit) -> Step {
+        let (name, title) = (name.into(), title.into());
+        Step { name, title, group, unit, size: SMALL, depth: 1, reads_percent: 100 }
+    }
+
+    fn of(self, size: u64, depth: usize, reads_percent: u32) -> Step {
+        Step { size, depth, reads_percent, ..self }
+    }
+
+    /// Whether the step changes the target.
+    pub fn writes(&self) -> bool {
+        self.reads_percent < 100 || matches!(self.group, Group::ReadAfterWrite | Group::Sync)
+    }
+
+    pub(super) fn access(&self) -> Access {
+        match self.group {
+            Group::Transfer => Access::OnePass,
+            Group::Burst => Access::OnePlace,
+            Group::FourKib if self.name.starts_with("sequential") => Access::Sequential,
+            _ => Access::Random,
+        }
+    }
+}
+
+/// All steps.
+pub(super) fn steps() -> Vec<Step> {
+    let kinds = [("read", 100), ("write", 0)];
+    let mut all = Vec::new();
+    for (kind, percent) in kinds {
+        let title = format!("Transfer, {kind}");
+        all.push(Step::new(format!("transfer_{kind}"), title, Group::Transfer, Unit::MibPerSecond).of(
+            LARGE,
+            LARGE_DEPTH,
+            percent,
+        ));
+    }
+    all.push(Step::new("access_time", "Access time, 4 KiB", Group::AccessTime, Unit::Milliseconds));
+    for order in ["sequential", "random"] {
+        for (kind, percent) in kinds {
+            let title = format!("4 KiB {order} {kind}");
+            let step = Step::new(format!("{order}_{kind}_4k"), title, Group::FourKib, Unit::Iops);
+            all.push(step.of(SMALL, 1, percent));
+        }
+    }
+    for (kind, percent) in kinds {
+        for size in (12..=20).map(|power| 1_u64 << power) {
+            let kib = size >> 10;
+            let title = if size == LARGE {
+                format!("Random {kind}, 1 MiB")
+            } else {
+                format!("Random {kind}, {kib} KiB")
+            };
+            let step = Step::new(format!("size_{kind}_{kib}k"), title, Group::BySize, Unit::Iops);
+            all.push(step.of(size, 1, percent));
+        }
+    }
+    for (kind, percent) in kinds {
+        for depth in (0..=6).map(|power| 1 << power) {
+            let title = format!("4 KiB {kind}, {depth} in flight");
+            let step = Step::new(format!("depth_{kind}_{depth}"), title, Group::QueueDepth, Unit::Iops);
+            all.push(step.of(SMALL, depth, percent));
+        }
+    }
+    all.push(
+        Step::new("burst_read", "Burst, 64 KiB of one place", Group::Burst, Unit::MibPerSecond)
+            .of(BURST, 1, 100),
+    );
+    all.push(Step::new(
+        "read_after_write",
+        "Read after write, 4 KiB",
+        Group::ReadAfterWrite,
+        Unit::Milliseconds,
+    ));
+    all.push(Step::new("sync", "Sync of a 4 KiB write", Group::Sync, Unit::Milliseconds));
+    for size in [8 << 10, 32 << 10] {
+        let title = format!("Mixed {MIXED_READS}:{}, {} KiB", 100 - MIXED_READS, size >> 10);
+        let step = Step::new(format!("mixed_{}k", size >> 10), title, Group::Mixed, Unit::Iops);
+        all.push(step.of(size, MIXED_DEPTH, MIXED_READS));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_say_what_is_done() {
+        let all = steps();
+        let mut names: Vec<&str> = all.iter().map(|step| step.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        assert!(all.iter().all(|step| step.writes() || !step.name.contains("write")));
+        let sizes = |kind: &str| {
+            all.iter().filter(|step| step.name.starts_with(kind)).map(|step| step.size).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes("size_read").first().zip(sizes("size_read").last()), Some((&4096, &(1 << 20))));
+        assert_eq!(sizes("size_read"), sizes("size_write"));
+    }
+}

@@ -1,0 +1,291 @@
+//! What is tested: a directory, a file or a block device.
+
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_vfs::{Clock, File, IoBuffer, OpenMode, Vfs, direct_io_available};
+use rustix::fs::{CWD, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::fragmentation::{FileMap, Fragmentation};
+
+/// Files that a test makes in a directory begin with this. They have no name while the test runs, so a file with such a name is a
+/// leftover.
+const OWN: &str = ".jetcell-disk-test-";
+/// Sizes of files are multiples of this.
+const GRAIN: u64 = 1 << 20;
+/// A smaller target is in the cache of its drive.
+pub const SMALLEST_TARGET: u64 = 16 << 20;
+
+/// What a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A file that the test makes in a directory, and that has no name.
+    Directory,
+    /// A file that existed. It is only read.
+    File,
+    /// A file that the test makes under a name, and removes.
+    NewFile,
+    /// A block device. It is only read.
+    Device,
+}
+
+/// A target that is open.
+pub struct Target {
+    /// Name in results, unique.
+    pub name: String,
+    /// As it was given.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: TargetKind,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// What a reader of the results should know.
+    pub notes: Vec<String>,
+    pub(super) file: Arc<dyn File>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// Why something cannot be tested.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// It does not exist.
+    #[error("{} does not exist; give a directory, a file or a block device, or --write to make a file", .0.display())]
+    Missing(PathBuf),
+    /// Writing was asked for, and the target is not the test's own.
+    #[error("{} exists, and only files that the test makes are written; give a directory, or a path that does not exist", .0.display())]
+    NotOwn(PathBuf),
+    /// A pipe, a socket or a character device.
+    #[error("{} is not a directory, a file or a block device", .0.display())]
+    NoTarget(PathBuf),
+    /// The kernel's cache cannot be bypassed.
+    #[error("{}: the file system has no direct I/O (O_DIRECT), so memory would be measured; give a target on another one", .0.display())]
+    NoDirectIo(PathBuf),
+    /// Nothing can be measured on so little.
+    #[error("{} has {bytes} bytes; a test needs {} or more", .path.display(), SMALLEST_TARGET)]
+    TooSmall {
+        /// The target.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// The file of the test does not fit.
+    #[error("{}: {wanted} bytes are wanted and {free} are free; give a smaller --size", .path.display())]
+    NoSpace {
+        /// The target.
+        path: PathBuf,
+        /// Size of the file.
+        wanted: u64,
+        /// Free bytes.
+        free: u64,
+    },
+    /// A device may be read by root only.
+    #[error("{}: reading a block device needs root: {error}", .path.display())]
+    NotRoot {
+        /// The device.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Anything else.
+    #[error("{} cannot be used: {error}", .path.display())]
+    Unusable {
+        /// The target.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl Target {
+    /// Opens a target. In a directory a file of `size` bytes is made, which is without a name at once, so that nothing is left even
+    /// of a test that is killed. With `write`, a path that does not exist is made in the same way.
+    ///
+    /// # Errors
+    /// The target cannot be tested. Nothing is left of the attempt.
+    pub fn open(vfs: &dyn Vfs, path: &Path, size: u64, write: bool) -> Result<Target, TargetError> {
+        let unusable = |error| TargetError::Unusable { path: path.into(), error };
+        let metadata = match std::fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && write => {
+                return Target::make(vfs, path, path, size, TargetKind::NewFile);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(TargetError::Missing(path.into()));
+            }
+            other => other.map_err(unusable)?,
+        };
+        if metadata.is_dir() {
+            remove_leftovers(vfs, path).map_err(unusable)?;
+            let own = path.join(format!("{OWN}{}", std::process::id()));
+            return Target::make(vfs, path, &own, size, TargetKind::Directory);
+        }
+        if write {
+            return Err(TargetError::NotOwn(path.into()));
+        }
+        let kind = match metadata.file_type() {
+            kind if kind.is_file() => TargetKind::File,
+            kind if kind.is_block_device() => TargetKind::Device,
+            _ => return Err(TargetError::NoTarget(path.into())),
+        };
+        let file = vfs.open(path, OpenMode::Read).map_err(|error| {
+            if kind == TargetKind::Device && error.kind() == io::ErrorKind::PermissionDenied {
+                return TargetError::NotRoot { path: path.into(), error };
+            }
+            unusable(error)
+        })?;
+        let bytes = file.len().map_err(unusable)?;
+        if bytes < SMALLEST_TARGET {
+            return Err(TargetError::TooSmall { path: path.into(), bytes });
+        }
+        if !reads_directly(path) {
+            return Err(TargetError::NoDirectIo(path.into()));
+        }
+        let notes = if kind == TargetKind::File { doubts_of_file(path) } else { Vec::new() };
+        let bytes = bytes / IoBuffer::ALIGNMENT as u64 * IoBuffer::ALIGNMENT as u64;
+        Ok(Target {
+            name: path.display().to_string(),
+            path: path.into(),
+            kind,
+            bytes,
+            notes,
+            file,
+            clock: vfs.clock(),
+        })
+    }
+
+    fn make(
+        vfs: &dyn Vfs,
+        path: &Path,
+        own: &Path,
+        size: u64,
+        kind: TargetKind,
+    ) -> Result<Target, TargetError> {
+        let unusable = |error| TargetError::Unusable { path: path.into(), error };
+        let directory = jetcell_vfs::parent_directory(own);
+        let bytes = size / GRAIN * GRAIN;
+        if bytes < SMALLEST_TARGET {
+            return Err(TargetError::TooSmall { path: path.into(), bytes });
+        }
+        let free = vfs.free_space(directory).map_err(unusable)?;
+        if free < bytes {
+            return Err(TargetError::NoSpace { path: path.into(), wanted: bytes, free });
+        }
+        if !direct_io_available(directory) {
+            return Err(TargetError::NoDirectIo(path.into()));
+        }
+        let file = vfs.open(own, OpenMode::CreateNew).map_err(unusable)?;
+        match vfs.remove(own) {
+            // Another test that begins in this moment took it for a leftover.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
+            _ => {}
+        }
+        file.grow(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => TargetError::NoSpace { path: path.into(), wanted: bytes, free },
+            _ => unusable(error),
+        })?;
+        let name = path.display().to_string();
+        Ok(Target { name, path: path.into(), kind, bytes, notes: Vec::new(), file, clock: vfs.clock() })
+    }
+
+    /// Whether the test may write: the content is its own.
+    pub fn is_written(&self) -> bool {
+        matches!(self.kind, TargetKind::Directory | TargetKind::NewFile)
+    }
+}
+
+/// Removes the files of tests that were killed before their file had lost its name.
+fn remove_leftovers(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
+    for path in vfs.list(directory)? {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if name.is_some_and(|name| name.starts_with(OWN)) {
+            match vfs.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file or a device can be read past the kernel's cache.
+fn reads_directly(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let Ok(file) = rustix::fs::openat(CWD, path, flags, Mode::empty()) else { return false };
+    let mut buffer = IoBuffer::zeroed(IoBuffer::ALIGNMENT);
+    rustix::io::pread(&file, &mut *buffer, 0) == Ok(buffer.len())
+}
+
+fn doubts_of_file(path: &Path) -> Vec<String> {
+    let Ok(map) = FileMap::of(path) else { return Vec::new() };
+    let found = Fragmentation::of(&map, &[]);
+    let unread = found.hole_bytes.saturating_add(found.unwritten_bytes);
+    if unread == 0 {
+        return Vec::new();
+    }
+    let percent = 100.0 * unread as f64 / found.bytes.max(1) as f64;
+    vec![format!("{percent:.1} % of the file was never written; reads of it do not reach the device")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jetcell_vfs::{RealOptions, RealVfs};
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
+    }
+
+    fn names(directory: &Path) -> usize {
+        std::fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn the_file_of_a_test_has_no_name_and_leftovers_are_removed() {
+        let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
+        if !direct_io_available(dir.path()) {
+            return;
+        }
+        std::fs::write(dir.path().join(format!("{OWN}1")), "leftover").unwrap();
+        let target = Target::open(&vfs, dir.path(), SMALLEST_TARGET + 5, false).unwrap();
+        assert_eq!(
+            (target.bytes, target.kind, target.is_written()),
+            (SMALLEST_TARGET, TargetKind::Directory, true)
+        );
+        assert_eq!(target.file.len().unwrap(), SMALLEST_TARGET);
+        let new = dir.path().join("new");
+        let target = Target::open(&vfs, &new, SMALLEST_TARGET, true).unwrap();
+        assert_eq!((target.kind, target.is_written()), (TargetKind::NewFile, true));
+        assert_eq!(names(dir.path()), 0);
+    }
+
+    #[test]
+    fn existing_files_are_read_only_and_holes_are_said() {
+        let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
+        let path = dir.path().join("a");
+        std::fs::File::create(&path).unwrap().set_len(SMALLEST_TARGET + 100).unwrap();
+        assert!(matches!(Target::open(&vfs, &path, 0, true), Err(TargetError::NotOwn(_))));
+        if !direct_io_available(dir.path()) {
+            return;
+        }
+        let target = Target::open(&vfs, &path, 0, false).unwrap();
+        assert_eq!((target.bytes, target.is_written()), (SMALLEST_TARGET, false));
+        assert!(FileMap::of(&path).is_err() || target.notes[0].starts_with("100.0 % of the file was never"));
+    }
+
+    #[test]
+    fn what_cannot_be_tested_is_refused_and_nothing_is_left() {
+        let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
+        let open = |path: &Path, size| Target::open(&vfs, path, size, false).err().unwrap();
+        assert!(matches!(open(&dir.path().join("none"), SMALLEST_TARGET), TargetError::Missing(_)));
+        assert!(matches!(open(Path::new("/dev/null"), SMALLEST_TARGET), TargetError::NoTarget(_)));
+        assert!(matches!(open(dir.path(), SMALLEST_TARGET - 1), TargetError::TooSmall { .. }));
+        assert!(matches!(open(dir.path(), 1 << 62), TargetError::NoSpace { .. }));
+        assert_eq!(names(dir.path()), 0);
+        let small = dir.path().join("small");
+        std::fs::write(&small, "text").unwrap();
+        assert!(matches!(open(&small, 0), TargetError::TooSmall { bytes: 4, .. }));
+    }
+}

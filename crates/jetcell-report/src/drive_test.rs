@@ -1,0 +1,303 @@
+//! The test of drives, for a terminal and as Markdown.
+
+use jetcell_lab::drive::{DriveTest, Figure, Measurement, StepResult, TargetKind, TestedTarget};
+use jetcell_workload::measurement::LatencySummary;
+use jetcell_workload::units::human_bytes;
+
+use crate::markdown as md;
+use crate::number::{significant, span};
+use crate::printable::printable;
+use crate::table::{Cell, Table};
+use crate::text::write_table;
+
+/// The meaning of the marks, in two sentences.
+const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % confidence interval. A target is \
+     named as better only where its intervals against all others exclude zero; of twenty steps that do not differ, one may still be marked by chance.";
+
+/// Targets, figures and remarks for a terminal.
+pub fn drive_test_text(test: &DriveTest) -> String {
+    let mut out = String::new();
+    for table in tables(test) {
+        out += &format!("{}\n", table.title);
+        // A write to a String cannot fail.
+        let _ = write_table(&mut out, &Table { notes: Vec::new(), ..table }, usize::MAX);
+        out.push('\n');
+    }
+    notes(test).iter().for_each(|line| out += &format!("  {}\n", printable(line)));
+    out
+}
+
+/// The same as Markdown, with tables of GitHub's dialect.
+pub fn drive_test_markdown(test: &DriveTest) -> String {
+    let mut out = String::from("# Jetcell disk test\n\n");
+    tables(test).iter().for_each(|table| out += &md::table(table));
+    notes(test).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
+    out
+}
+
+fn tables(test: &DriveTest) -> Vec<Table> {
+    let mut all = vec![targets(test), figures(test)];
+    if test.targets.len() > 1 {
+        all.push(differences(test));
+    }
+    all.push(latencies(test));
+    all
+}
+
+fn notes(test: &DriveTest) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} repetitions of at most {} s for each step, in {}; direct I/O by {}; the smallest transfer is {}",
+        test.options.repetitions,
+        significant(test.options.seconds),
+        span(test.seconds),
+        test.backend,
+        human_bytes(test.smallest_transfer)
+    )];
+    for target in &test.targets {
+        lines.extend(target.notes.iter().map(|note| format!("{}: {note}", target.name)));
+        if let Some(done) = &target.preconditioning {
+            let state = if done.is_steady() { "steady" } else { "not steady" };
+            lines.push(format!(
+                "{}: {state} after {} rounds of random writes",
+                target.name,
+                done.rounds.len()
+            ));
+        }
+    }
+    for step in &test.steps {
+        for (target, figure) in test.targets.iter().zip(&step.figures) {
+            let wrong: u64 =
+                figure.iter().flat_map(|figure| &figure.repetitions).map(|one| one.mismatches).sum();
+            if wrong > 0 {
+                lines.push(format!("{}: {wrong} reads did not find what was just written", target.name));
+            }
+        }
+    }
+    if test.targets.len() > 1 {
+        lines.push(MARKS.into());
+    }
+    lines
+}
+
+fn targets(test: &DriveTest) -> Table {
+    let row = |target: &TestedTarget| {
+        let kind = match target.kind {
+            TargetKind::Directory => "own file in a directory",
+            TargetKind::File => "file, only read",
+            TargetKind::NewFile => "own file",
+            TargetKind::Device => "device, only read",
+        };
+        let storage = test.machine.storage.iter().find(|storage| storage.directory == target.path);
+        let mount = storage.and_then(|storage| storage.mount.as_ref());
+        let mount = mount.filter(|_| target.kind != TargetKind::Device);
+        let mount = mount.map_or("", |mount| mount.file_system.as_str());
+        let device = storage.and_then(|storage| storage.device.as_ref());
+        let device = device.map_or("", |device| device.name.as_str());
+        let size = human_bytes(target.bytes);
+        let cells = [target.name.as_str(), kind, size.as_str(), mount, device];
+        cells.into_iter().map(Cell::from).collect()
+    };
+    Table::words("Targets", &["Target", "Kind", "Size", "File system", "Device"])
+        .rows(test.targets.iter().map(row))
+}
+
+fn with_unit(step: &StepResult) -> String {
+    format!("{} ({})", step.step.title, step.step.unit.name())
+}
+
+fn figures(test: &DriveTest) -> Table {
+    let names = test.targets.iter().map(|target| target.name.as_str());
+    let cell = |figure: &Option<Figure>| match figure {
+        None => Cell::from("-"),
+        Some(figure) => {
+            let interval = figure.interval.map(|found| format!("± {}", significant(found.half_width)));
+            Cell::with_remark(significant(figure.mean), interval.unwrap_or_default())
+        }
+    };
+    let row = |step: &StepResult| {
+        std::iter::once(Cell::from(with_unit(step))).chain(step.figures.iter().map(cell)).collect()
+    };
+    Table::numbers("Figures", "Step", names).rows(test.steps.iter().map(row))
+}
+
+fn differences(test: &DriveTest) -> Table {
+    let names = test.targets.iter().skip(1).map(|target| target.name.as_str());
+    let mut table = Table::numbers("Differences", "Step", names.chain(["Better"]));
+    for step in &test.steps {
+        let cell = |figure: &Option<Figure>| match figure.as_ref().and_then(|figure| figure.difference) {
+            None => Cell::from("-"),
+            Some(found) => {
+                let interval = found.half_width.map(|half| format!("± {}", significant(half)));
+                let sign = if found.percent > 0.0 { "+" } else { "" };
+                Cell::with_remark(
+                    format!("{sign}{} %", significant(found.percent)),
+                    interval.unwrap_or_default(),
+                )
+            }
+        };
+        let winner =
+            step.winner.and_then(|at| test.targets.get(at)).map_or("-", |target| target.name.as_str());
+        let cells = step.figures.iter().skip(1).map(cell);
+        let row: Vec<Cell> =
+            std::iter::once(Cell::from(with_unit(step))).chain(cells).chain([winner.into()]).collect();
+        table = table.row(row);
+    }
+    table
+}
+
+/// The latencies of one operation.
+type Pick = fn(&Measurement) -> &LatencySummary;
+
+/// The latencies of all repetitions together are not known as one distribution here, so each row is the worst repetition.
+fn latencies(test: &DriveTest) -> Table {
+    let mut table = Table::numbers(
+        "Latency in ms, worst repetition",
+        "Step",
+        ["Operation", "Median", "90 %", "99 %", "99.9 %", "Maximum"],
+    );
+    for step in &test.steps {
+        for (target, figure) in test.targets.iter().zip(&step.figures) {
+            let Some(figure) = figure else { continue };
+            let kinds: [(&str, Pick); 3] =
+                [("read", |one| &one.reads), ("write", |one| &one.writes), ("sync", |one| &one.syncs)];
+            for (kind, of) in kinds {
+                let worst = |value: fn(&LatencySummary) -> u64| {
+                    let values = figure.repetitions.iter().map(|one| value(of(one)));
+                    crate::number::three(values.max().unwrap_or(0) as f64 / 1000.0)
+                };
+                if figure.repetitions.iter().all(|one| of(one).count == 0) {
+                    continue;
+                }
+                let name = match test.targets.len() {
+                    1 => step.step.title.clone(),
+                    _ => format!("{}: {}", target.name, step.step.title),
+                };
+                let values = [
+                    worst(|all| all.p50),
+                    worst(|all| all.p90),
+                    worst(|all| all.p99),
+                    worst(|all| all.p99_9),
+                    worst(|all| all.max),
+                ];
+                let row: Vec<Cell> = [name, kind.into()].into_iter().chain(values).map(Cell::from).collect();
+                table = table.row(row);
+            }
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::PathBuf;
+
+    use jetcell_lab::drive::{Difference, Group, Options, Point, SCHEMA, Step, Unit, Zone};
+    use jetcell_workload::machine::Machine;
+    use jetcell_workload::measurement::{Interval, Latencies};
+
+    use super::*;
+
+    pub(crate) fn example() -> DriveTest {
+        let target = |name: &str| TestedTarget {
+            name: name.into(),
+            path: PathBuf::from(name),
+            kind: TargetKind::Directory,
+            bytes: 512 << 20,
+            written: true,
+            notes: vec!["a <note>".into()],
+            preconditioning: None,
+        };
+        let step = |name: &str, title: &str, group, unit| Step {
+            name: name.into(),
+            title: title.into(),
+            group,
+            unit,
+            size: 4096,
+            depth: 1,
+            reads_percent: 100,
+        };
+        let measured = |us: u64| {
+            let mut latencies = Latencies::default();
+            latencies.record_many(us, 100);
+            Measurement {
+                seconds: 1.0,
+                operations: 100,
+                bytes: 100 << 20,
+                reads: latencies.summary(),
+                read_latencies: latencies,
+                zones: (0..4)
+                    .map(|at| Zone { offset: at * (128 << 20), bytes: 25 << 20, seconds: 0.25 })
+                    .collect(),
+                points: (0..9).map(|at| Point { offset: at << 25, ms: us as f64 / 1000.0 }).collect(),
+                ..Measurement::default()
+            }
+        };
+        let result = |step: Step, means: [f64; 2], percent: f64, significant: bool, winner| {
+            let figure = |at: usize| Figure {
+                mean: means[at],
+                interval: Some(Interval { mean: means[at], half_width: means[at] / 50.0 }),
+                difference: (at > 0).then_some(Difference { percent, half_width: Some(3.0), significant }),
+                repetitions: vec![measured(1000 * (at as u64 + 1))],
+            };
+            StepResult { step, figures: vec![Some(figure(0)), Some(figure(1))], winner }
+        };
+        DriveTest {
+            schema: SCHEMA,
+            program: "0.1.0".into(),
+            began_unix_ms: 0,
+            seconds: 75.0,
+            machine: Machine::default(),
+            backend: "io_uring".into(),
+            smallest_transfer: 4096,
+            options: Options { seconds: 3.0, repetitions: 4, zones: 4, precondition: false, seed: 1 },
+            targets: vec![target("green"), target("black|\x1b")],
+            steps: vec![
+                result(
+                    step("transfer_read", "Transfer, read", Group::Transfer, Unit::MibPerSecond),
+                    [100.0, 117.9],
+                    17.9,
+                    true,
+                    Some(1),
+                ),
+                result(
+                    step("access_time", "Access time, 4 KiB", Group::AccessTime, Unit::Milliseconds),
+                    [12.0, 12.1],
+                    0.83,
+                    false,
+                    None,
+                ),
+            ],
+        }
+    }
+
+    #[test]
+    fn figures_have_intervals_and_only_significant_winners_are_named() {
+        let text = drive_test_text(&example());
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let has = |words: &str| rows.contains(&words.split(' ').collect());
+        assert!(has("Transfer, read (MiB/s) 100 ± 2 118 ± 2.36"), "{text}");
+        assert!(has("Transfer, read (MiB/s) +17.9 % ± 3 black|\\u{1b}"), "{text}");
+        assert!(has("Access time, 4 KiB (ms) +0.83 % ± 3 -"), "{text}");
+        assert!(has("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
+        assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
+    }
+
+    #[test]
+    fn markdown_has_every_table_and_escapes_text() {
+        let text = drive_test_markdown(&example());
+        for title in ["Targets", "Figures", "Differences", "Latency in ms, worst repetition"] {
+            assert!(text.contains(&format!("## {title}\n")), "{title}");
+        }
+        assert!(text.contains("a \\<note>") && text.contains("black\\|"), "{text}");
+    }
+
+    #[test]
+    fn one_target_is_compared_with_nothing() {
+        let mut alone = example();
+        alone.targets.pop();
+        alone.steps.iter_mut().for_each(|step| step.figures.truncate(1));
+        alone.steps[0].winner = None;
+        let text = drive_test_text(&alone);
+        assert!(!text.contains("Differences") && !text.contains("confidence"), "{text}");
+    }
+}

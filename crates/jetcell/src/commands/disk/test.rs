@@ -1,0 +1,190 @@
+//! `jetcell disk test`: measures drives and file systems.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use jetcell_lab::drive::{DriveTest, Options, Progress, Target, test};
+use jetcell_report::{drive_test_markdown, drive_test_text};
+use jetcell_vfs::{Cancel, RealOptions, RealVfs};
+use jetcell_workload::units::ByteSize;
+
+use crate::commands::transfer_progress::stop_on_signals;
+use crate::console::{self, print};
+use crate::outcome::{Failure, Outcome, print_error};
+use crate::whole_file;
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell disk test /mnt/data
+      reads and writes in a file of 500 MB, which has no name and is gone at the end
+  jetcell disk test /mnt/data --size 8GiB --precondition --output result
+      a flash drive in its steady state; result.json and report.md in the directory result
+  jetcell disk test /mnt/green /mnt/black
+      two drives in turns, with differences, their confidence intervals, and what is significant
+  jetcell disk test /dev/sdb
+      a device, which is only read; needs root
+
+Files and devices that exist are only read. Exit code: 0 tested, 1 a read did not find what was just written, 2 could not run.";
+
+/// Time between two lines without a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// Repetitions if there are several targets, which only together tell a difference from noise.
+const TURNS: usize = 4;
+
+/// Measures transfer rates, access times, queue depths, syncs and mixed loads of drives and file systems
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DiskTest {
+    /// Directories, files or block devices; several are tested in turns and compared
+    #[arg(value_name = "TARGET", required = true)]
+    targets: Vec<PathBuf>,
+    /// Size of the file that is made in a directory
+    #[arg(long, value_name = "SIZE", default_value = "500MB", value_parser = size)]
+    size: ByteSize,
+    /// Make a file at each path that does not exist, write to it, and remove it
+    #[arg(long)]
+    write: bool,
+    /// Longest time of each step in seconds
+    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
+    seconds: f64,
+    /// How often each step is done on each target [default: 1, of several targets 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    repetitions: Option<u16>,
+    /// Parts of the transfer curve
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    zones: u16,
+    /// First write own files twice, and then at random places until the rate is steady (flash)
+    #[arg(long)]
+    precondition: bool,
+    /// Decides about the random places
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Directory for result.json and report.md; it must be empty or new
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn size(text: &str) -> Result<ByteSize, String> {
+    text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no time of a step; write seconds, from 0.01 to 86400");
+    let value: f64 = text.parse().map_err(|_| wrong())?;
+    if (0.01..=86_400.0).contains(&value) { Ok(value) } else { Err(wrong()) }
+}
+
+impl DiskTest {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self.test() {
+            Ok(result) => {
+                print(&if self.json { json(&result) } else { drive_test_text(&result) });
+                let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
+                let mut all = figures.flat_map(|figure| &figure.repetitions);
+                if all.any(|one| one.mismatches > 0) { Outcome::Findings } else { Outcome::Good }
+            }
+            Err(failure) => {
+                print_error(failure);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+
+    fn test(&self) -> Result<DriveTest, Failure> {
+        if let Some(output) = &self.output {
+            check_output(output)?;
+        }
+        let vfs = RealVfs::new(RealOptions::default())
+            .map_err(|error| format!("the threads for transfers cannot start: {error}"))?;
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
+        let open = |path: &PathBuf| Target::open(&vfs, path, self.size.0, self.write);
+        let mut targets: Vec<Target> =
+            self.targets.iter().map(open).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        let few = if targets.len() > 1 { TURNS } else { 1 };
+        let options = Options {
+            seconds: self.seconds,
+            repetitions: self.repetitions.map_or(few, usize::from),
+            zones: self.zones.into(),
+            precondition: self.precondition,
+            seed: self.seed,
+        };
+        let mut shown = Shown { bar: None, line: Instant::now() };
+        let result = test(&mut targets, vfs.backend_name(), &options, &cancel, &mut |at| shown.show(&at));
+        drop(shown);
+        let result = result.map_err(|error| error.to_string())?;
+        if let Some(output) = &self.output {
+            store(&result, output)
+                .map_err(|error| format!("{} cannot be written: {error}", output.display()))?;
+        }
+        Ok(result)
+    }
+}
+
+fn json(result: &DriveTest) -> String {
+    serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
+}
+
+fn check_output(output: &Path) -> Result<(), Failure> {
+    match fs::read_dir(output) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => {
+                Err(format!("{} is not empty; give another directory for the result", output.display())
+                    .into())
+            }
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("{} cannot be used for the result: {error}", output.display()).into()),
+    }
+}
+
+/// The result is written last, so a directory with a result has everything.
+fn store(result: &DriveTest, output: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(output)?;
+    whole_file::write(&output.join("report.md"), &drive_test_markdown(result))?;
+    whole_file::write(&output.join("result.json"), &json(result))
+}
+
+/// The progress on stderr: a bar on a terminal, a line now and then elsewhere.
+struct Shown {
+    bar: Option<ProgressBar>,
+    /// When the last line was written.
+    line: Instant,
+}
+
+impl Shown {
+    fn show(&mut self, at: &Progress) {
+        let left = at.at_most.as_secs();
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| {
+                let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
+                ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            });
+            bar.set_length(at.total as u64);
+            bar.set_position(at.done as u64);
+            bar.set_message(format!("{}, at most {left} s left", at.title));
+            return;
+        }
+        if self.line.elapsed() >= LINE_INTERVAL {
+            self.line = Instant::now();
+            console::note(&format!("{} of {}: {}, at most {left} s left", at.done, at.total, at.title));
+        }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
