@@ -69,16 +69,16 @@ pub(super) fn in_transaction<T>(s: &mut Session, work: impl FnOnce(&mut Session)
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Row {
-    group: Option<i32>,
-    code: Option<String>,
-    body: Option<Vec<u8>>,
-    more: Option<Vec<u8>>,
+pub(super) struct Row {
+    pub(super) group: Option<i32>,
+    pub(super) code: Option<String>,
+    pub(super) body: Option<Vec<u8>>,
+    pub(super) more: Option<Vec<u8>>,
 }
 
 type Model = BTreeMap<i32, Row>;
 
-fn definition() -> TableDefinition {
+pub(super) fn definition() -> TableDefinition {
     TableDefinition {
         name: "Things".to_string(),
         columns: vec![
@@ -103,16 +103,16 @@ fn definition() -> TableDefinition {
     }
 }
 
-struct Columns {
-    id: ColumnId,
-    group: ColumnId,
+pub(super) struct Columns {
+    pub(super) id: ColumnId,
+    pub(super) group: ColumnId,
     code: ColumnId,
-    body: ColumnId,
+    pub(super) body: ColumnId,
     more: ColumnId,
 }
 
 impl Columns {
-    fn of(table: &Table) -> Columns {
+    pub(super) fn of(table: &Table) -> Columns {
         let column = |name: &str| table.column(name).unwrap();
         Columns {
             id: column("id"),
@@ -123,7 +123,7 @@ impl Columns {
         }
     }
 
-    fn values(&self, row: &Row) -> Vec<(ColumnId, Value)> {
+    pub(super) fn values(&self, row: &Row) -> Vec<(ColumnId, Value)> {
         vec![
             (self.group, row.group.map_or(Value::Null, Value::Long)),
             (self.code, row.code.clone().map_or(Value::Null, Value::Text)),
@@ -132,7 +132,7 @@ impl Columns {
         ]
     }
 
-    fn row(&self, table: &mut Table, s: &mut Session) -> (i32, Row) {
+    pub(super) fn row(&self, table: &mut Table, s: &mut Session) -> (i32, Row) {
         let mut get = |column| table.get(s, column).unwrap();
         let Value::Long(id) = get(self.id) else { panic!("no id") };
         let bytes = |value| if let Value::Binary(bytes) = value { Some(bytes) } else { None };
@@ -161,7 +161,7 @@ fn bytes(rng: &mut ChaCha8Rng, size: PageSize) -> Option<Vec<u8>> {
     Some((0..len).map(|_| if noise { rng.random() } else { first }).collect())
 }
 
-fn random_row(rng: &mut ChaCha8Rng, size: PageSize) -> Row {
+pub(super) fn random_row(rng: &mut ChaCha8Rng, size: PageSize) -> Row {
     Row {
         group: rng.random_bool(0.8).then(|| rng.random_range(-4..4)),
         code: rng.random_bool(0.8).then(|| format!("c{}", rng.random_range(0..50))),

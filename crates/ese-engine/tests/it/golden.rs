@@ -1,0 +1,334 @@
+//! What the engine reads and writes for fixed work, compared with the files of `tests/golden`.
+//!
+//! Without threads and with seeds for all choices, the same code makes the same transfers, with the same bytes, in the same
+//! order. So a change of a threshold, of a decision or of a layout shows here, although no record is lost by it. If a change is
+//! wanted, `JETCELL_BLESS=1 cargo test -p ese-engine --test it golden` writes the files again; say in the commit why they differ.
+
+use std::path::{Path, PathBuf};
+
+use ese_check::{CheckOptions, check_database};
+use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
+use ese_engine::{
+    CommitMode, CreateOptions, Database, DefragOptions, Instance, InstanceOptions, Result, ScanOptions, Seek,
+    Session, Table, TornPageProtection,
+};
+use ese_format::PageSize;
+use ese_format::record::Value;
+use jetcell_sync::Arc;
+use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::tables::{Columns, Row, definition, random_row};
+use super::trace::TracedVfs;
+
+const DB: &str = "/db/golden.edb";
+
+/// How an instance is opened.
+#[derive(Clone, Copy)]
+struct Setup {
+    size: PageSize,
+    /// Frames of the cache.
+    frames: usize,
+    eviction: EvictionPolicy,
+    log_bytes: u32,
+    circular: bool,
+    torn_page_protection: TornPageProtection,
+}
+
+const SETUP: Setup = Setup {
+    size: PageSize::KIB_4,
+    frames: 64,
+    eviction: EvictionPolicy::WriteBack,
+    log_bytes: 128 << 10,
+    circular: false,
+    torn_page_protection: TornPageProtection::Off,
+};
+const DELTAS: EvictionPolicy = EvictionPolicy::KeepDeltas { memory_permille: 500 };
+
+/// An instance at work on a traced disk.
+struct Work {
+    setup: Setup,
+    traced: TracedVfs,
+    instance: Arc<Instance>,
+    db: Arc<Database>,
+    rng: ChaCha8Rng,
+}
+
+fn open(setup: Setup, traced: &TracedVfs) -> Arc<Instance> {
+    let cache = Cache::new(CacheOptions {
+        eviction: setup.eviction,
+        ..CacheOptions::new(setup.frames * setup.size.bytes(), setup.size, traced.clock())
+    });
+    let mut options = InstanceOptions::with_cache(Arc::new(traced.clone()), "/log".into(), cache);
+    options.threads = false;
+    options.seed = Some(9);
+    options.log_file_size = setup.log_bytes;
+    options.checkpoint_depth = 3 * u64::from(setup.log_bytes);
+    options.circular = setup.circular;
+    options.torn_page_protection = setup.torn_page_protection;
+    Instance::open(options).unwrap()
+}
+
+impl Work {
+    fn new(setup: Setup) -> Work {
+        let traced = TracedVfs::new(SimVfs::new());
+        for directory in ["/db", "/log"] {
+            traced.create_directory(Path::new(directory)).unwrap();
+        }
+        let instance = open(setup, &traced);
+        let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+        let mut session = instance.session();
+        session.begin().unwrap();
+        session.create_table(&db, &definition()).unwrap();
+        session.commit(CommitMode::Durable).unwrap();
+        drop(session);
+        Work { setup, traced, instance, db, rng: ChaCha8Rng::seed_from_u64(5) }
+    }
+
+    fn table(&self, session: &mut Session) -> (Table, Columns) {
+        let table = session.open_table(&self.db, "Things").unwrap();
+        let columns = Columns::of(&table);
+        (table, columns)
+    }
+
+    /// Changes `count` records with ids below `ids`, ten in a transaction: a share of `deletes` percent is deleted, the others are
+    /// inserted or replaced. One transaction of eight is rolled back.
+    fn change(&mut self, count: usize, ids: i32, deletes: u32) {
+        let mut session = self.instance.session();
+        for number in 0..count / 10 {
+            session.begin().unwrap();
+            let (mut table, columns) = self.table(&mut session);
+            for _ in 0..10 {
+                let id = self.rng.random_range(0..ids);
+                let there = table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap();
+                if self.rng.random_range(0..100) < deletes {
+                    if there {
+                        table.delete(&mut session).unwrap();
+                    }
+                    continue;
+                }
+                // The codes of random rows are not unique.
+                let row = Row { code: Some(format!("c{id}")), ..random_row(&mut self.rng, self.setup.size) };
+                let mut values = columns.values(&row);
+                if there {
+                    table.replace(&mut session, &values).unwrap();
+                } else {
+                    values.push((columns.id, Value::Long(id)));
+                    table.insert(&mut session, &values).unwrap();
+                }
+            }
+            match number % 8 {
+                7 => session.rollback().unwrap(),
+                0 | 4 => drop(session.commit(CommitMode::Durable).unwrap()),
+                _ => drop(session.commit(CommitMode::Lazy).unwrap()),
+            }
+            self.instance.step().unwrap();
+        }
+    }
+
+    /// Deletes all records with ids in a range, in one transaction for 50 of them.
+    fn delete_range(&mut self, first: i32, end: i32) {
+        let mut session = self.instance.session();
+        for start in (first..end).step_by(50) {
+            session.begin().unwrap();
+            let (mut table, _) = self.table(&mut session);
+            for id in start..end.min(start + 50) {
+                if table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap() {
+                    table.delete(&mut session).unwrap();
+                }
+            }
+            session.commit(CommitMode::Lazy).unwrap();
+            self.steps(2);
+        }
+    }
+
+    fn steps(&self, count: usize) {
+        for _ in 0..count {
+            self.instance.flush().unwrap();
+            self.instance.step().unwrap();
+        }
+    }
+
+    /// Reads all records, forwards and backwards, by the index.
+    fn read_all(&self, index: Option<&str>) -> usize {
+        let mut session = self.instance.session();
+        session.begin().unwrap();
+        let (mut table, columns) = self.table(&mut session);
+        table.set_index(index).unwrap();
+        let mut count = 0;
+        let mut found = table.first(&mut session).unwrap();
+        while found {
+            columns.row(&mut table, &mut session);
+            count += 1;
+            found = table.next(&mut session).unwrap();
+        }
+        let mut found = table.last(&mut session).unwrap();
+        while found {
+            count -= 1;
+            found = table.previous(&mut session).unwrap();
+        }
+        assert_eq!(count, 0);
+        session.commit(CommitMode::Lazy).unwrap();
+        count
+    }
+
+    /// Cuts the power, or ends the process, and recovers.
+    fn crash(&mut self, power: bool) {
+        let disk = match power {
+            true => self.traced.disk().crash(11, CrashOptions::default()),
+            false => self.traced.disk().process_kill(),
+        };
+        self.traced = self.traced.on(disk);
+        self.instance = open(self.setup, &self.traced);
+        self.db = self.instance.attach(Path::new(DB), 64).unwrap();
+    }
+
+    fn restart(self) -> Work {
+        let Work { setup, traced, instance, db, rng } = self;
+        instance.shutdown().unwrap();
+        drop((db, instance));
+        let instance = open(setup, &traced);
+        let db = instance.attach(Path::new(DB), 64).unwrap();
+        Work { setup, traced, instance, db, rng }
+    }
+
+    /// Shuts down, checks the database, and compares the trace with the golden file.
+    #[track_caller]
+    fn end(self, name: &str) {
+        self.instance.shutdown().unwrap();
+        let report = check_database(self.traced.disk(), Path::new(DB), &CheckOptions::default()).unwrap();
+        assert!(report.is_sound(), "{:#?}", report.errors().collect::<Vec<_>>());
+        let text = self.traced.text();
+        let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        if std::env::var_os("JETCELL_BLESS").is_some() {
+            return std::fs::write(&golden, text).unwrap();
+        }
+        let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+        assert!(text == expected, "{name}: expected\n{expected}\nbut the engine did\n{text}");
+    }
+}
+
+#[test]
+fn changes_with_a_small_cache() {
+    let mut work = Work::new(SETUP);
+    work.change(1200, 900, 20);
+    work.steps(20);
+    work.end("changes.txt");
+}
+
+#[test]
+fn changes_with_kept_deltas_and_recovery() {
+    let mut work =
+        Work::new(Setup { eviction: DELTAS, torn_page_protection: TornPageProtection::DoubleWrite, ..SETUP });
+    work.change(1000, 800, 15);
+    work.crash(true);
+    work.change(300, 800, 15);
+    work.crash(false);
+    work.read_all(None);
+    work.end("deltas.txt");
+}
+
+#[test]
+fn deletions_of_ranges_and_their_space() {
+    for (size, name) in [(PageSize::KIB_4, "deletions-4k.txt"), (PageSize::KIB_32, "deletions-32k.txt")] {
+        let mut work = Work::new(Setup { size, log_bytes: 512 << 10, ..SETUP });
+        work.change(800, 800, 0);
+        work.delete_range(100, 500);
+        work.delete_range(560, 700);
+        work.steps(20);
+        work.change(300, 800, 50);
+        work.end(name);
+    }
+}
+
+#[test]
+fn reads_of_a_cold_cache() {
+    let mut work = Work::new(Setup { size: PageSize::KIB_8, frames: 40, ..SETUP });
+    work.change(900, 900, 0);
+    work = work.restart();
+    work.read_all(None);
+    work.read_all(Some("ByGroup"));
+    let mut session = work.instance.session();
+    session.begin().unwrap();
+    let (mut table, _) = work.table(&mut session);
+    for number in 0..1500 {
+        // A few records are read often.
+        let id = if number % 3 == 0 { work.rng.random_range(0..900) } else { work.rng.random_range(0..60) };
+        table.seek(&mut session, &[Value::Long(id)], Seek::GreaterOrEqual).unwrap();
+    }
+    session.commit(CommitMode::Lazy).unwrap();
+    drop((table, session));
+    work.end("reads.txt");
+}
+
+#[test]
+fn logs_that_are_reused_and_pages_that_are_protected() {
+    let mut work = Work::new(Setup {
+        size: PageSize::KIB_16,
+        log_bytes: 256 << 10,
+        circular: true,
+        torn_page_protection: TornPageProtection::DoubleWrite,
+        ..SETUP
+    });
+    for _ in 0..3 {
+        work.change(250, 500, 30);
+        work.crash(true);
+    }
+    work = work.restart();
+    work.end("circular.txt");
+}
+
+fn end_level(session: &mut Session, rolls_back: bool) -> Result<()> {
+    if rolls_back { session.rollback() } else { session.commit(CommitMode::Lazy).map(|_| ()) }
+}
+
+#[test]
+fn sessions_that_see_older_states() -> Result<()> {
+    let mut work = Work::new(Setup { size: PageSize::KIB_8, ..SETUP });
+    work.change(300, 300, 0);
+    let mut reader = work.instance.session();
+    reader.begin()?;
+    let (mut seen, columns) = work.table(&mut reader);
+    let mut writer = work.instance.session();
+    let (mut table, _) = work.table(&mut writer);
+    for id in 0..300 {
+        writer.begin()?;
+        if table.seek(&mut writer, &[Value::Long(id)], Seek::Equal)? {
+            match id % 4 {
+                0 => table.delete(&mut writer)?,
+                _ => table.replace(&mut writer, &[(columns.group, Value::Long(id % 3))])?,
+            }
+            writer.begin()?;
+            table.replace(&mut writer, &[(columns.body, Value::Binary(vec![id as u8; 900]))]).ok();
+            end_level(&mut writer, id % 5 == 0)?;
+        }
+        end_level(&mut writer, id % 7 == 0)?;
+        work.instance.step()?;
+        // The reader sees the records as they were.
+        let there = seen.seek(&mut reader, &[Value::Long(id)], Seek::Equal)?;
+        if there {
+            columns.row(&mut seen, &mut reader);
+        }
+    }
+    reader.commit(CommitMode::Lazy)?;
+    drop((seen, reader, table, writer));
+    work.steps(30);
+    work.crash(false);
+    work.end("sessions.txt");
+    Ok(())
+}
+
+#[test]
+fn maintenance_of_a_sparse_database() {
+    let mut work = Work::new(SETUP);
+    work.change(800, 800, 0);
+    work.delete_range(0, 300);
+    let scan = ScanOptions { zero: true, single_pass: true, keep_progress: true, ..ScanOptions::default() };
+    assert!(work.instance.start_maintenance(&work.db, scan).unwrap());
+    work.steps(40);
+    let defrag = DefragOptions { single_pass: true, keep_progress: true, ..DefragOptions::default() };
+    assert!(work.instance.start_defragmentation(&work.db, defrag).unwrap());
+    work.steps(60);
+    work.end("maintenance.txt");
+}
