@@ -338,7 +338,8 @@ mod tests {
             }
         };
         assert_eq!(refusal(&sound), None);
-        let lies: [(&str, fn(&mut CopyState)); 9] = [
+        type Lie = fn(&mut CopyState);
+        let lies: [(&str, Lie); 9] = [
             ("id", |state| state.id = "../x".into()),
             ("id", |state| state.id.clear()),
             ("base_name", |state| state.base_name = "/E00".into()),

@@ -130,7 +130,7 @@ impl Following<'_> {
         over: &dyn Fn() -> bool,
     ) -> Option<(ReplicationSample, ReplicationSample)> {
         self.hold(true);
-        wait(held, || over());
+        wait(held, over);
         self.copies.hold(false);
         let first = self.note();
         let caught_up = || {
@@ -200,7 +200,7 @@ impl Test<'_> {
         if let (Some(replication), true) = (&mut loaded.replication, loaded.failure.is_none()) {
             self.verify_copies(replication, watch);
         }
-        let removed = plan.copies.iter().try_for_each(|copy| remove(copy));
+        let removed = plan.copies.iter().try_for_each(remove);
         loaded.failure = loaded.failure.or(removed.err());
         if let Some(error) = &loaded.failure {
             watch.log(&format!("The test ended with an error: {error}"));
