@@ -132,6 +132,7 @@ impl Core {
         database.stop_maintenance();
         let _steady = self.checkpoint.lock();
         self.log().flush(self.log().tail())?;
+        file.end_waypoint_latency()?;
         self.cache.flush_file(file.file_id)?;
         let record = LogRecord::DetachDb(DetachDb {
             procid: 0,

@@ -138,7 +138,12 @@ impl Instance {
 
     /// Position up to which the log is durable: all commits with an id up to this one are durable.
     pub fn durable(&self) -> LogPosition {
-        self.core.log().durable()
+        let log = self.core.log();
+        match log.waypoint_latency() {
+            0 => log.durable(),
+            // The loss of a generation that no header names would not be noticed.
+            _ => log.durable().min(log.named_in_headers()),
+        }
     }
 
     /// Runs one round of all background work. A simulation calls this instead of starting threads.
@@ -172,7 +177,7 @@ impl Instance {
         self.core.check_no_backup()?;
         // Maintenance has transactions of its own. If shutdown is refused, all threads keep running except for maintenance.
         self.core.databases().iter().for_each(|database| database.stop_maintenance());
-        self.clean_up_all()?;
+        self.clean_up_all().inspect_err(|_| self.restore_waypoint_latency())?;
         self.background.stop();
         self.clean_up_all()?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
@@ -198,7 +203,16 @@ impl Instance {
         Ok(())
     }
 
+    /// Databases that stay attached need all generations up to now.
+    pub(crate) fn restore_waypoint_latency(&self) {
+        self.core.databases().iter().for_each(|database| database.file.restore_waypoint_latency());
+    }
+
     fn clean_up_all(&self) -> Result<()> {
+        // Until the waypoint has passed the cleanup of a transaction, its pin stays. A detachment cannot wait for that.
+        for database in self.core.databases() {
+            database.file.end_waypoint_latency()?;
+        }
         loop {
             self.core.log().flush(self.core.log().tail())?;
             let cleaned = cleanup::clean_all(&self.core)?;

@@ -40,6 +40,17 @@ pub struct InstanceOptions {
     /// How many generations a copy may lack before its logs are removed although it needs them
     /// ([`CopyRegistration`](crate::CopyRegistration)).
     pub copy_lag_limit: u32,
+    /// How many of the newest generations may be lost without making a database inconsistent: 0 to
+    /// [`InstanceOptions::MAX_WAYPOINT_LATENCY`]. No page is written with changes that are newer than the
+    /// generation that many generations before the current one; only the generation with the attachment of a database is needed
+    /// in any case. The log that redo may have to read grows by as many generations. ESE:
+    /// `JET_paramWaypointLatency`, lost log resilience.
+    #[doc(alias = "JET_paramWaypointLatency")]
+    pub waypoint_latency: u32,
+    /// Whether recovery may go on if the newest generations are missing and no database needs them to be consistent. Their
+    /// commits are lost; [`RecoverySummary::lost`](crate::RecoverySummary::lost) names them. ESE: `JET_bitReplayIgnoreLostLogs`.
+    #[doc(alias = "JET_bitReplayIgnoreLostLogs")]
+    pub accept_lost_logs: bool,
     /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
     pub checkpoint_depth: u64,
     /// Limit of the version store in bytes. ESE: `JET_paramMaxVerPages`.
@@ -76,6 +87,8 @@ const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 impl InstanceOptions {
     /// The default of [`InstanceOptions::copy_lag_limit`].
     pub const COPY_LAG_LIMIT: u32 = 10_000;
+    /// The highest [`InstanceOptions::waypoint_latency`].
+    pub const MAX_WAYPOINT_LATENCY: u32 = 10;
 
     /// Takes the lock on the log directory. No two instances or replayers can have it.
     pub(crate) fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
@@ -87,6 +100,13 @@ impl InstanceOptions {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        if self.waypoint_latency > InstanceOptions::MAX_WAYPOINT_LATENCY {
+            return Err(Error::Usage(format!(
+                "a waypoint latency of {} generations: it must be from 0 to {}",
+                self.waypoint_latency,
+                InstanceOptions::MAX_WAYPOINT_LATENCY
+            )));
+        }
         let size = self.log_file_size;
         let possible = (SMALLEST_LOG_FILE..=LARGEST_LOG_FILE).contains(&size);
         if possible && size.is_multiple_of(SEGMENT_BYTES as u32) {
@@ -125,6 +145,8 @@ impl InstanceOptions {
             log_file_size: 1 << 20,
             circular: false,
             copy_lag_limit: InstanceOptions::COPY_LAG_LIMIT,
+            waypoint_latency: 0,
+            accept_lost_logs: false,
             checkpoint_depth: 20 << 20,
             version_store_bytes: 64 << 20,
             torn_page_protection: TornPageProtection::DoubleWrite,

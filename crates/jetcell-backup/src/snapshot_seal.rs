@@ -199,7 +199,10 @@ impl Unsealed<'_> {
             file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             source: self.source_of(path),
             signature: hex_signature(header.signature),
-            needs: is_dirty.then_some((header.gen_min_required.0, header.gen_max_required.0)),
+            needs: is_dirty.then_some((
+                header.gen_min_required.0,
+                header.gen_max_required.max(header.gen_max_committed).0,
+            )),
             bytes,
             usable: reads.bad == 0,
             pages: StoredPages::default().with(reads),

@@ -299,7 +299,8 @@ impl StoppedBackup<'_> {
             |log: Option<&(Generation, PathBuf)>| log.map_or(Generation(0), |(number, _)| *number);
         let mut needs = None;
         if header.state != DatabaseState::CleanShutdown {
-            needs = Some((header.gen_min_required.0, header.gen_max_required.0));
+            needs =
+                Some((header.gen_min_required.0, header.gen_max_required.max(header.gen_max_committed).0));
             let details = BackupInfo {
                 position: self.end,
                 time: LogTime::from_unix_ms(self.earlier.began_unix_ms),

@@ -421,6 +421,7 @@ impl Activation<'_> {
         let mut options = replayer.engine_options(state);
         // The old active side may have filled the last log with other records.
         options.begin_generation = true;
+        options.accept_lost_logs = lost.is_some();
         let databases: Vec<PathBuf> =
             state.databases.iter().map(|database| self.directory.join(&database.file)).collect();
         for path in &databases {

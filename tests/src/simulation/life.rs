@@ -8,6 +8,7 @@ use ese_format::LogPosition;
 use rand::Rng;
 
 use super::Simulation;
+use super::lost_logs::Mark;
 use super::model::{Databases, State, check_indexes, difference, read_all};
 use super::work::Worker;
 
@@ -108,8 +109,7 @@ impl Simulation {
             let checked = check_indexes(db, &mut session, name, table);
             checked.unwrap_or_else(|error| panic!("{}: {name}: {error}", self.context));
         }
-        self.states = vec![found];
-        self.durable = 0;
+        self.found(which, found, instance.durable().generation);
         which
     }
 
@@ -188,6 +188,7 @@ impl Simulation {
                     0..3 => {
                         instance.flush()?;
                         self.durable = self.states.len() - 1;
+                        self.mark(instance.durable());
                     }
                     3..12 => {
                         for db in databases.iter().flatten() {
@@ -223,6 +224,7 @@ impl Simulation {
             // The smallest id is that of a commit that changed nothing.
             if id > LogPosition::MIN && id <= durable {
                 self.durable = self.durable.max(state);
+                self.marks.push(Mark { by: id.generation, state });
             }
         }
         done?;
@@ -232,8 +234,11 @@ impl Simulation {
             }
             drop(workers);
             databases.clear();
+            self.detaching = true;
             instance.shutdown()?;
+            let shut_down = instance.durable();
             self.durable = self.states.len() - 1;
+            self.mark(shut_down);
             self.tally.shutdowns += 1;
             // The checks below read the files. Their reads are not part of the simulated work.
             self.disk.stop_after(u64::MAX);
@@ -245,9 +250,11 @@ impl Simulation {
     fn detach_and_attach(&mut self, instance: &Arc<Instance>, databases: &mut Databases) -> Result<()> {
         let number = self.rng.random_range(0..databases.len());
         let Some(db) = databases[number].take() else { return Ok(()) };
+        self.detaching = true;
         instance.detach(&db)?;
         drop(db);
         self.durable = self.states.len() - 1;
+        self.mark(instance.durable());
         if self.rng.random_bool(0.7) {
             databases[number] = Some(instance.attach(&self.db_path(number), 64)?);
         }

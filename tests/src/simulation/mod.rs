@@ -10,6 +10,7 @@ pub mod backups;
 mod deep;
 mod disk;
 mod life;
+mod lost_logs;
 mod model;
 mod restored;
 mod work;
@@ -21,12 +22,13 @@ use std::sync::Arc;
 use ese_check::{Cancel, CheckOptions, check_database, check_logs};
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{Error, Instance, InstanceOptions};
-use ese_format::PageSize;
+use ese_format::{Generation, PageSize};
 use jetcell_array::Level;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use self::disk::Disk;
+use self::lost_logs::Mark;
 use self::model::State;
 use crate::logged::Merges;
 
@@ -58,6 +60,10 @@ pub struct Tally {
     pub delta_evictions: u64,
     /// Changes that recovery kept for pages that it did not read.
     pub kept: u64,
+    /// Log generations that were lost after a cut.
+    pub lost_generations: u64,
+    /// Of these cuts, those that lost commits that were durable.
+    pub lost_commits: u64,
 }
 
 impl AddAssign for Tally {
@@ -74,6 +80,8 @@ impl AddAssign for Tally {
         self.levels = self.levels.max(other.levels);
         self.delta_evictions += other.delta_evictions;
         self.kept += other.kept;
+        self.lost_generations += other.lost_generations;
+        self.lost_commits += other.lost_commits;
     }
 }
 
@@ -86,6 +94,8 @@ struct Plan {
     circular: bool,
     depth: u64,
     databases: usize,
+    /// How many of the newest generations may be lost.
+    waypoint_latency: u32,
     /// Each session has a table whose tree has four levels.
     deep: bool,
 }
@@ -106,6 +116,14 @@ struct Simulation {
     durable: usize,
     /// Databases whose creation has returned.
     created: Vec<bool>,
+    /// If generations may be lost: what had become durable by which generation.
+    marks: Vec<Mark>,
+    /// A database may have been on its way to be detached, and may need all generations up to then.
+    detaching: bool,
+    /// The newest generation that each database needed after the last cut.
+    floors: Vec<Generation>,
+    /// Generations were lost since the last recovery that succeeded.
+    lost: bool,
     tally: Tally,
     context: String,
 }
@@ -132,25 +150,37 @@ pub fn run_on_degraded_array(seed: u64) -> Tally {
     run_on(seed, Disk::degraded_array(level, members, seed))
 }
 
+/// Runs one seed with a waypoint latency, and loses up to as many of the newest log generations after a cut; panics when
+/// the databases are not consistent then, or more is lost.
+pub fn run_with_lost_logs(seed: u64) -> Tally {
+    let mut simulation = Simulation::new(seed, Disk::new());
+    simulation.plan.waypoint_latency = [1, 2, 3, 10][seed as usize % 4];
+    simulation.run(seed)
+}
+
 fn run_on(seed: u64, disk: Disk) -> Tally {
-    let mut simulation = Simulation::new(seed, disk);
-    for life in 0..6 {
-        simulation.context = format!("seed {seed}, life {life}");
-        simulation.live();
-        if !simulation.power() || simulation.rng.random_bool(0.9) {
-            simulation.cut();
-        }
-    }
-    if !simulation.plan.circular {
-        let merges = Merges::in_logs(simulation.disk.files(), Path::new("/log"));
-        simulation.tally.shared = merges.partial;
-        simulation.tally.internal_removed = merges.internal_removed;
-    }
-    simulation.count_delta_evictions(None);
-    simulation.tally
+    Simulation::new(seed, disk).run(seed)
 }
 
 impl Simulation {
+    fn run(mut self, seed: u64) -> Tally {
+        for life in 0..6 {
+            self.context = format!("seed {seed}, life {life}");
+            self.live();
+            if !self.power() || self.rng.random_bool(0.9) {
+                self.cut();
+                self.lose_generations();
+            }
+        }
+        if !self.plan.circular {
+            let merges = Merges::in_logs(self.disk.files(), Path::new("/log"));
+            self.tally.shared = merges.partial;
+            self.tally.internal_removed = merges.internal_removed;
+        }
+        self.count_delta_evictions(None);
+        self.tally
+    }
+
     /// The choices of a seed, and an empty disk.
     fn new(seed: u64, disk: Disk) -> Simulation {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -173,11 +203,13 @@ impl Simulation {
             log_bytes,
             circular: rng.random_bool(0.4),
             depth: u64::from(log_bytes) * rng.random_range(1..4),
+            waypoint_latency: 0,
             databases: if !deep && rng.random_bool(0.3) { 2 } else { 1 },
             deep,
         };
         Simulation {
             created: vec![false; plan.databases],
+            floors: vec![Generation(0); plan.databases],
             databases: ["/db0/data.edb", "/db1/data.edb"].map(PathBuf::from).to_vec(),
             logs: PathBuf::from("/log"),
             plan,
@@ -186,6 +218,9 @@ impl Simulation {
             cache: None,
             states: vec![State::new()],
             durable: 0,
+            marks: Vec::new(),
+            detaching: false,
+            lost: false,
             tally: Tally::default(),
             context: String::new(),
         }
@@ -211,8 +246,11 @@ impl Simulation {
         options.log_file_size = self.plan.log_bytes;
         options.checkpoint_depth = self.plan.depth;
         options.circular = self.plan.circular;
+        options.waypoint_latency = self.plan.waypoint_latency;
+        options.accept_lost_logs = self.lost;
         options.seed = Some(self.rng.random());
         let instance = Instance::open(options)?;
+        self.lost = false;
         self.tally.kept += instance.recovery().deferred;
         Ok(instance)
     }
@@ -253,6 +291,7 @@ impl Simulation {
                 panic!("{}: recovery failed: {error}", self.context);
             }
             self.tally.in_recovery += 1;
+            self.detaching = true;
             self.cut();
         }
         self.open().unwrap_or_else(|error| panic!("{}: recovery failed: {error}", self.context))

@@ -32,6 +32,8 @@ pub(super) struct CacheState {
     pub deltas: DeltaStore,
     /// Pages of eviction writes in flight; their frames will soon be available.
     pub cleaning: AtomicUsize,
+    /// Pages with a copy that waits for the waypoint.
+    pub kept: AtomicUsize,
     /// Background write transfers in flight.
     pub background: InFlight,
     free: CachePadded<Mutex<Vec<u32>>>,
@@ -59,6 +61,7 @@ impl CacheState {
             frame_memory,
             deltas,
             cleaning: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
             background: InFlight::default(),
             free: CachePadded::default(),
             free_count: AtomicUsize::new(0),

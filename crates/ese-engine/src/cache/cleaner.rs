@@ -54,8 +54,8 @@ impl Cache {
                 &Arc::default(),
             )?;
             if started == 0 {
-                started =
-                    self.write_pages(victims, WriteReason::Eviction, UnflushedLog::Flush, &Arc::default())?;
+                let flush = if urgent { UnflushedLog::MoveWaypoint } else { UnflushedLog::Flush };
+                started = self.write_pages(victims, WriteReason::Eviction, flush, &Arc::default())?;
             }
             done += started;
         }

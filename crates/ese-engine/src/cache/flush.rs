@@ -22,6 +22,9 @@ impl Cache {
     /// device has enough writes in flight. After the writes, [`Cache::sync_file`] lets [`Cache::oldest_dirty`] advance.
     pub fn write_below(&self, file: FileId, position: LogPosition, max_pages: usize) -> Result<usize> {
         let attached = self.shared.file(file)?;
+        self.write_kept(&attached);
+        // Pages that changed only behind the waypoint can be written later without a copy.
+        let position = position.min(attached.wal.waypoint());
         let mut oldest: Vec<_> = attached.dirty_pages.lock().below(position).take(max_pages).collect();
         oldest.sort_unstable();
         let mut started = 0;
@@ -31,7 +34,7 @@ impl Cache {
             // A page that cannot be read holds the checkpoint. A session that fetches it gets the error.
             let (pages, _) = self.pin_all(&attached, batch);
             started +=
-                self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Flush, &Arc::default())?;
+                self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Keep, &Arc::default())?;
         }
         Ok(started)
     }
@@ -41,7 +44,7 @@ impl Cache {
     pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
         self.shared.background.wait_below(WRITES_IN_FLIGHT);
         let pages = pages.iter().filter_map(|key| self.page_table.pin(*key)).collect();
-        self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Flush, &Arc::default())
+        self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Keep, &Arc::default())
     }
 
     /// Writes all pages of the file that were dirty when the call began, and syncs. After success the file has
@@ -52,6 +55,7 @@ impl Cache {
         if let Some(latest) = latest {
             let end = LogPosition::from_u64(latest.to_u64().saturating_add(1));
             while attached.dirty_pages.lock().oldest_dirty().is_some_and(|first| first < end) {
+                self.write_kept(&attached);
                 if self.flush_below(&attached, end)? == 0 {
                     self.shared.check()?;
                     attached.in_flight.wait();
@@ -115,7 +119,7 @@ impl Cache {
             self.shared.check()?;
             let (pages, readable) = self.pin_all(attached, pages);
             outcome = outcome.and(readable);
-            started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::Flush, &ended)?;
+            started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::MoveWaypoint, &ended)?;
             // The next round is read while this one is written.
             ended.wait_below(round);
         }

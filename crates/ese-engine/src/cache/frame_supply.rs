@@ -73,7 +73,7 @@ impl Cache {
             self.shared.check()?;
             let ended: Arc<InFlight> = Arc::default();
             let mut started = 0;
-            for unflushed_log in [UnflushedLog::Skip, UnflushedLog::Flush] {
+            for unflushed_log in [UnflushedLog::Skip, UnflushedLog::MoveWaypoint] {
                 if started == 0 {
                     let victims = self.dirty_victims(FOREGROUND_WRITES);
                     started = self.write_pages(victims, WriteReason::Eviction, unflushed_log, &ended)?;

@@ -12,7 +12,8 @@
 //! - Memory: frames, transfer buffers and deltas never exceed the configured bytes, except for frames that deltas return
 //!   early because all others are in use ([`deltas`]).
 //! - A pin keeps a page resident and a latch protects its bytes. No thread waits for I/O with a latch held.
-//! - A page is written only when its undo information is logged and the log is durable up to its last change.
+//! - A page is written only when its undo information is logged, the log is durable up to its last change, and the waypoint
+//!   has passed that. For a page that changes too often, a copy waits for that ([`kept_copies`]).
 //! - A page has at most one write in flight. It is clean when that write completes, unless it changed since.
 //! - A dirty page whose deltas are known may be evicted without a write; the cache keeps the deltas ([`deltas`]).
 //! - A page counts for [`Cache::oldest_dirty`] until a sync follows its write: written is not durable.
@@ -42,6 +43,8 @@ mod frame_memory;
 mod frame_supply;
 mod given_back;
 mod in_flight;
+mod kept_copies;
+mod kept_run;
 mod latch;
 mod memory_grant;
 mod new_pages;

@@ -11,6 +11,7 @@ use super::cache_state::CacheState;
 use super::deltas::DeltaStore;
 use super::frame::Frame;
 use super::frame_memory::FrameMemory;
+use super::kept_run::KeptRun;
 use super::options::Limits;
 use super::page_table::PageTable;
 use super::transfer_buffers::TransferBuffers;
@@ -37,6 +38,8 @@ pub struct Cache {
     /// Dirty frames that would have been evicted if they were clean.
     pub(super) write_candidates: CachePadded<Mutex<Vec<u32>>>,
     pub(super) refilling: AtomicBool,
+    /// Copies of pages that wait for the waypoint.
+    pub(super) kept_runs: Mutex<Vec<KeptRun>>,
     pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
     max_bytes: usize,
 }
@@ -68,6 +71,7 @@ impl Cache {
             sweep_hand: AtomicUsize::new(0),
             write_candidates: CachePadded::default(),
             refilling: AtomicBool::new(false),
+            kept_runs: Mutex::default(),
             cleaner: Mutex::default(),
             max_bytes: (limits.frames + limits.transfer_pages + limits.delta_slack) * page_bytes,
             limits,
@@ -122,6 +126,7 @@ impl Cache {
         // file closed.
         attached.in_flight.close();
         attached.in_flight.wait();
+        self.drop_kept(&attached);
         self.page_table.remove_pages(&attached, &self.shared.deltas, |_| true);
         // A read-ahead may have begun in between.
         attached.in_flight.wait();

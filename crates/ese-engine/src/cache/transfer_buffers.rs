@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use jetcell_sync::{Condvar, Mutex};
+use jetcell_sync::{Condvar, Mutex, MutexGuard};
 use jetcell_vfs::IoBuffer;
 
 /// The pool of transfer buffers.
@@ -63,6 +63,15 @@ impl TransferBuffers {
             state.reserved += size - pages;
             return buffer;
         }
+        self.fresh(state, pages)
+    }
+
+    /// A buffer of exactly the pages that are reserved, which may be kept for long.
+    pub fn take_exact(&self, pages: usize) -> IoBuffer {
+        self.fresh(self.state.lock(), pages)
+    }
+
+    fn fresh(&self, mut state: MutexGuard<'_, State>, pages: usize) -> IoBuffer {
         let mut surplus = Vec::new();
         while state.reserved + state.idle > self.limit {
             let Some((&size, buffers)) = state.buffers.iter_mut().rev().find(|(_, list)| !list.is_empty())

@@ -4,13 +4,19 @@ use ese_format::{LogPosition, PageNumber};
 
 use crate::Result;
 
-/// The log, as the cache uses it. Only `durable` may be called with latches and locks of the cache held.
+/// The log, as the cache uses it. Only `durable` and `waypoint` may be called with latches
+/// and locks of the cache held.
 pub trait WriteAhead: Send + Sync {
     /// Everything before this position survives a crash. Never decreases; must not block.
     fn durable(&self) -> LogPosition;
     /// Blocks until everything before `upto` is durable.
     fn flush(&self, upto: LogPosition) -> Result<()>;
-    /// Requests the same without waiting.
+    /// No page is written with changes behind this position, although the log of them is durable. Never decreases; must not
+    /// block. [`WriteAhead::flush`] moves it if it has to, at the cost of new log generations.
+    fn waypoint(&self) -> LogPosition {
+        LogPosition::MAX
+    }
+    /// Requests the same as `flush` without waiting.
     fn request(&self, upto: LogPosition);
     /// Protection of page writes against tearing. `None`: the device writes each page as a whole.
     fn torn_page_guard(&self) -> Option<&dyn TornPageGuard> {

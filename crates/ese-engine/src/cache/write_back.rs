@@ -44,17 +44,22 @@ pub(super) enum WriteReason {
     Flush,
 }
 
-/// What to do with pages that have changes behind the durable end of the log.
+/// What to do with pages that have changes behind the durable end of the log, or behind the waypoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnflushedLog {
-    /// Flush the log first, which may take a while.
+    /// Flush the log first, which may take a while, and move the waypoint, which takes new log generations.
+    MoveWaypoint,
+    /// Flush the log first. Skip pages behind the waypoint.
     Flush,
+    /// Flush the log first. Keep copies of pages behind the waypoint, and write these when it has passed them. Otherwise a page
+    /// that changes in each generation would never be written.
+    Keep,
     /// Skip these pages, and request a flush of the log.
     Skip,
 }
 
 /// A page that this thread has claimed, until it is copied.
-struct Claim {
+pub(super) struct Claim {
     page: PinnedPage,
     passed_on: bool,
 }
@@ -140,13 +145,20 @@ impl Cache {
         unflushed_log: UnflushedLog,
         ended: &Arc<InFlight>,
     ) -> Result<usize> {
-        let durable = attached.wal.durable();
+        let (durable, waypoint) = (attached.wal.durable(), attached.wal.waypoint());
         let (mut lacking, mut needed) = (LogPosition::MIN, LogPosition::MIN);
+        let mut keeping = Keeping::new(self.kept_room(unflushed_log));
         let latched: Vec<(Claim, ReadLatch)> = claims
             .into_iter()
             .filter_map(|claim| {
                 let latch = claim.page.try_read()?;
                 let needed_to = log_needed_by(&claim.page, &latch)?;
+                if needed_to > waypoint && unflushed_log != UnflushedLog::MoveWaypoint {
+                    if unflushed_log == UnflushedLog::Keep {
+                        keeping.add(claim, latch, needed_to);
+                    }
+                    return None;
+                }
                 if needed_to > durable && unflushed_log == UnflushedLog::Skip {
                     lacking = lacking.max(needed_to);
                     return None;
@@ -155,9 +167,12 @@ impl Cache {
                 Some((claim, latch))
             })
             .collect();
-        self.shared.transfer_buffers.cancel(room - latched.len());
+        self.shared.transfer_buffers.cancel(room - latched.len() - keeping.pages.len());
         // After a panic the claims would stay for ever, and other threads would wait for them.
-        let written = abort_on_panic(|| self.write_latched(attached, latched, needed, reason, ended));
+        let written = abort_on_panic(|| {
+            self.keep_copies(attached, keeping);
+            self.write_latched(attached, latched, needed, reason, ended)
+        });
         if lacking > durable {
             attached.wal.request(lacking);
         }
@@ -177,7 +192,7 @@ impl Cache {
         if count == 0 {
             return Ok(0);
         }
-        let mut runs = self.copy(attached, latched);
+        let runs = self.copy(attached, latched, |pages| self.shared.transfer_buffers.take(pages));
         if needed > attached.wal.durable()
             && let Err(error) = attached.wal.flush(needed)
         {
@@ -187,6 +202,19 @@ impl Cache {
             }
             return Err(error);
         }
+        self.submit(attached, runs, reason, ended);
+        Ok(count)
+    }
+
+    /// Seals and submits copies of claimed pages, for which the log is durable.
+    pub(super) fn submit(
+        &self,
+        attached: &Arc<AttachedFile>,
+        mut runs: Vec<Run>,
+        reason: WriteReason,
+        ended: &Arc<InFlight>,
+    ) {
+        let count = runs.iter().map(|run| run.pages.len()).sum();
         let page_bytes = self.page_size.bytes();
         for run in &mut runs {
             for (page, copy) in run.pages.iter().zip(run.buffer.chunks_exact_mut(page_bytes)) {
@@ -226,11 +254,15 @@ impl Cache {
                 }
             }
         }
-        Ok(count)
     }
 
     /// Copies pages in runs of adjacent ones and releases their latches. The completion of the write ends the claims.
-    fn copy(&self, attached: &Arc<AttachedFile>, latched: Vec<(Claim, ReadLatch)>) -> Vec<Run> {
+    pub(super) fn copy(
+        &self,
+        attached: &Arc<AttachedFile>,
+        latched: Vec<(Claim, ReadLatch)>,
+        take_buffer: impl Fn(usize) -> IoBuffer,
+    ) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let mut rest = latched.into_iter().peekable();
         while let Some(first) = rest.next() {
@@ -241,7 +273,7 @@ impl Cache {
             {
                 run.push(next);
             }
-            let mut buffer = self.shared.transfer_buffers.take(run.len());
+            let mut buffer = take_buffer(run.len());
             let pages = run
                 .into_iter()
                 .zip(buffer.chunks_exact_mut(self.page_size.bytes()))
@@ -290,10 +322,31 @@ impl Cache {
     }
 }
 
+/// Pages that are to be copied.
+pub(super) struct Keeping {
+    pub pages: Vec<(Claim, ReadLatch)>,
+    pub needed: LogPosition,
+    room: usize,
+}
+
+impl Keeping {
+    pub fn new(room: usize) -> Keeping {
+        Keeping { pages: Vec::new(), needed: LogPosition::MIN, room }
+    }
+
+    /// Adds a page with changes up to `needed`, if there is room.
+    pub fn add(&mut self, claim: Claim, latch: ReadLatch, needed: LogPosition) {
+        if self.pages.len() < self.room {
+            self.pages.push((claim, latch));
+            self.needed = self.needed.max(needed);
+        }
+    }
+}
+
 /// Adjacent pages in one write.
-struct Run {
-    pages: Vec<PinnedPage>,
-    buffer: IoBuffer,
+pub(super) struct Run {
+    pub pages: Vec<PinnedPage>,
+    pub buffer: IoBuffer,
 }
 
 fn follows(page: &PinnedPage, next: &PinnedPage) -> bool {

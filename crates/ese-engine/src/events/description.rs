@@ -94,6 +94,7 @@ impl EventKind {
             EventKind::RecoveryStarted { .. }
             | EventKind::LogReplayed { .. }
             | EventKind::RecoveryCompleted { .. }
+            | EventKind::CommittedLogsLost { .. }
             | EventKind::RecoveryFailed { .. } => self.recovery(),
             EventKind::DatabaseDiskFull { file } => full(424, file, "database"),
             EventKind::LogDiskFull { file } => full(429, file, "log"),
@@ -201,6 +202,18 @@ impl EventKind {
                      {rolled_back} transactions rolled back, {torn_pages} torn pages replaced."
                 ),
             ),
+            EventKind::CommittedLogsLost { first, last } => EventDescription {
+                severity: EventSeverity::Warning,
+                ..says(
+                    524,
+                    vec![("first", first.0.into()), ("last", last.0.into())],
+                    format!(
+                        "Log generations {:X} to {:X} (hexadecimal) are missing. They may have held committed transactions, \
+                         which are lost. No database needs them to be consistent.",
+                        first.0, last.0
+                    ),
+                )
+            },
             EventKind::RecoveryFailed { error, what } => EventDescription {
                 severity: EventSeverity::Error,
                 ..says(

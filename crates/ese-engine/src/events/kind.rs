@@ -93,6 +93,13 @@ pub enum EventKind {
         /// Torn pages that were replaced.
         torn_pages: u64,
     },
+    /// 524: logs that may have held commits are missing, and recovery went on without them.
+    CommittedLogsLost {
+        /// First missing generation.
+        first: Generation,
+        /// The newest generation that may have held commits.
+        last: Generation,
+    },
     /// 454: recovery failed.
     RecoveryFailed {
         /// ESE's number of the error.
@@ -204,6 +211,7 @@ impl EventKind {
             EventKind::RecoveryStarted { .. } => "recovery_started",
             EventKind::LogReplayed { .. } => "log_replayed",
             EventKind::RecoveryCompleted { .. } => "recovery_completed",
+            EventKind::CommittedLogsLost { .. } => "committed_logs_lost",
             EventKind::RecoveryFailed { .. } => "recovery_failed",
             EventKind::DatabaseDiskFull { .. } => "database_disk_full",
             EventKind::LogDiskFull { .. } => "log_disk_full",

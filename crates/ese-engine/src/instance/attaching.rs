@@ -197,6 +197,10 @@ impl Instance {
             let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages, double_write };
             let database = self.core.attach(opened, log_id);
             database.file.update_header(|_| {})?;
+            if self.options.waypoint_latency > 0 {
+                // A generation may have begun before the headers could name it.
+                self.core.log().name_generation()?;
+            }
             Ok(database)
         })();
         self.core.pins.release(pin);
@@ -220,8 +224,11 @@ impl Instance {
         self.core.check_no_backup()?;
         // Maintenance has transactions of its own.
         database.stop_maintenance();
-        self.clean_up_all()?;
-        self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
+        let detached = self.clean_up_all().and_then(|()| {
+            self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
+        });
+        self.restore_waypoint_latency();
+        detached
     }
 
     /// A free id for another database at `path`. The caller holds `attaching` until the database has the id.

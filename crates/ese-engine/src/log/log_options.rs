@@ -26,6 +26,11 @@ pub struct LogOptions {
     pub retained_files: usize,
     /// A copy keeps no log if it needs one that is more generations behind the newest.
     pub copy_lag_limit: u32,
+    /// How many generations behind the newest one pages may be written; see
+    /// [`InstanceOptions::waypoint_latency`](crate::InstanceOptions::waypoint_latency).
+    pub waypoint_latency: u32,
+    /// The newest generations may be missing.
+    pub accept_lost_logs: bool,
     /// Nothing is appended to the newest existing file, even if it has room.
     pub begin_generation: bool,
 }

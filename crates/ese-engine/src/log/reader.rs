@@ -124,6 +124,15 @@ struct PartialRecord {
 impl LogReader {
     /// Finds the logs in a directory. `None`: there are none. [`Error::LogMissing`]: the newest log is missing.
     pub fn open(vfs: Arc<dyn Vfs>, names: LogNames) -> Result<Option<LogReader>> {
+        LogReader::open_with(vfs, names, false)
+    }
+
+    /// Like [`LogReader::open`]. With `accept_lost` the newest logs may be missing.
+    pub(crate) fn open_with(
+        vfs: Arc<dyn Vfs>,
+        names: LogNames,
+        accept_lost: bool,
+    ) -> Result<Option<LogReader>> {
         let directory = names.directory().to_path_buf();
         let listed = vfs.list(&directory).map_err(|e| Error::io(&directory, &e))?;
         let mut files: BTreeMap<Generation, PathBuf> =
@@ -161,7 +170,7 @@ impl LogReader {
             && let Some(generation) = reader.entered(&next)?
         {
             reader.files.lock().insert(generation, next);
-        } else if let Some(newest) = archived_only {
+        } else if let Some(newest) = archived_only.filter(|_| !accept_lost) {
             // No crash leaves archived logs only: before the current log gets its archive name, the next generation
             // has been entered. ESE: `JET_errMissingLogFile`.
             return Err(Error::LogMissing { path: current, generation: newest.next() });

@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use ese_format::log::header::SEGMENT_BYTES;
+use ese_format::log::record::{LogRecord, Trace};
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
-use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use jetcell_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use jetcell_sync::{Arc, Condvar, Mutex, OnceLock};
 use jetcell_vfs::{File, IoBuffer};
 
@@ -121,6 +122,8 @@ pub struct LogStream {
     tail: CachePadded<AtomicU64>,
     pub(in crate::log) durable: CachePadded<AtomicU64>,
     pub(in crate::log) flushes: AtomicU64,
+    /// The newest generation that the headers of all attached databases name.
+    pub(in crate::log) in_headers: AtomicU32,
     pub(in crate::log) down: OnceLock<String>,
     /// Another engine writes the stream, and this one replays it.
     received: bool,
@@ -209,6 +212,7 @@ impl LogStream {
             tail: CachePadded::new(AtomicU64::new(start.to_u64())),
             durable: CachePadded::new(AtomicU64::new(start.to_u64())),
             flushes: AtomicU64::new(0),
+            in_headers: AtomicU32::new(0),
             down: OnceLock::new(),
             received: false,
             version: LogVersion::OWN,
@@ -367,6 +371,20 @@ impl LogStream {
             self.write(None)?;
         }
         self.name_generation()
+    }
+
+    /// Ends the generation being written, even if it has no records.
+    pub(crate) fn force_roll(&self, reason: &str) -> Result<()> {
+        let mut batch = RecordBatch::new();
+        let text = reason.as_bytes().to_vec();
+        batch.push(&LogRecord::ForceLogRollover(Trace { procid: 0, text }));
+        self.append(&batch)?;
+        self.roll()
+    }
+
+    /// How many generations behind the newest one pages may be written.
+    pub(crate) fn waypoint_latency(&self) -> u32 {
+        self.options.waypoint_latency
     }
 
     /// Requests a flush without waiting; the next flush or step does it.

@@ -1,7 +1,7 @@
 //! Moves the checkpoint: writes old dirty pages, then database headers, then the checkpoint file.
 //!
 //! Invariant: checkpoint = min(durable end of the log, oldest change that is not durable in a database file, oldest
-//! checkpoint pin).
+//! checkpoint pin, waypoint).
 //!
 //! Order: pages durable, database headers, checkpoint file. After a crash between two steps, recovery only starts
 //! earlier than necessary.
@@ -51,7 +51,12 @@ impl Checkpointer {
         }
         let current = *core.checkpoint.lock();
         let behind = bytes(core.log().durable(), file_size).saturating_sub(bytes(current, file_size));
-        if behind > deepest(self.depth) {
+        // The waypoint is in the generation before those that may be lost, and a copy of a page waits for as long.
+        let waiting = match u64::from(core.log().waypoint_latency()) {
+            0 => 0,
+            latency => (latency + 1) * file_size,
+        };
+        if behind > deepest(self.depth).saturating_add(waiting) {
             self.advance(core)?;
         }
         Ok(started >= max_pages)
@@ -78,6 +83,14 @@ impl Checkpointer {
         }
         // A header must name the generation of the checkpoint that it gets.
         core.log().name_generation()?;
+        if core.log().waypoint_latency() > 0 {
+            // If the newest generations are lost, redo must not have to start in them.
+            let waypoint = core.databases().iter().map(|database| database.file.waypoint()).min();
+            position = waypoint.map_or(position, |waypoint| position.min(waypoint));
+            if position <= *last {
+                return Ok(*last);
+            }
+        }
         for database in core.databases() {
             database.file.advance_checkpoint(position)?;
         }

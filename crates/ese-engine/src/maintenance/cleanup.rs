@@ -6,7 +6,7 @@
 use jetcell_sync::Arc;
 use std::time::Duration;
 
-use ese_format::{PageNumber, TreeId};
+use ese_format::{LogPosition, PageNumber, TreeId};
 
 use crate::btree::Tree;
 use crate::cache::FileId;
@@ -154,7 +154,7 @@ pub(crate) fn forget_removed(core: &Core) -> Result<()> {
 fn finish(core: &Core, ended: EndedTransaction) {
     let Some(pin) = ended.pin else { return };
     let end = if ended.has_deleted_nodes { core.log().tail() } else { ended.end };
-    if core.log().durable() >= end {
+    if never_lost(core) >= end {
         core.pins.release(pin);
     } else {
         core.ended.keep_pin(pin, end);
@@ -162,14 +162,23 @@ fn finish(core: &Core, ended: EndedTransaction) {
 }
 
 fn release_kept(core: &Core) -> usize {
-    core.ended.release_kept(&core.pins, core.log().durable())
+    core.ended.release_kept(&core.pins, never_lost(core))
+}
+
+/// Everything before this survives a crash, and the loss of as many generations as the waypoint latency allows.
+fn never_lost(core: &Core) -> LogPosition {
+    let durable = core.log().durable();
+    if core.log().waypoint_latency() == 0 {
+        return durable;
+    }
+    core.databases().iter().map(|database| database.file.waypoint()).fold(durable, LogPosition::min)
 }
 
 /// Releases the checkpoint pins of transactions that are durable and left no node to remove, even if a long snapshot
 /// still needs their versions.
 pub(crate) fn release_durable(core: &Core) {
     release_kept(core);
-    let durable = core.log().durable();
+    let durable = never_lost(core);
     let mut waiting = core.ended.waiting();
     for ended in waiting.iter_mut().filter(|ended| !ended.has_deleted_nodes && ended.end <= durable) {
         if let Some(pin) = ended.pin.take() {

@@ -45,6 +45,8 @@ pub(super) struct Attacher {
     options: InstanceOptions,
     log: RecoveredLog,
     pub torn_pages: usize,
+    /// Missing generations that may hold commits, first and last.
+    pub lost: Option<(Generation, Generation)>,
     /// Databases that are attached at this point of the log but are not found at their path, by their id in the log.
     /// Redo skips their records.
     missing: BTreeMap<u8, Error>,
@@ -56,7 +58,15 @@ pub(super) struct Attacher {
 impl Attacher {
     pub fn new(core: &Arc<Core>, options: &InstanceOptions, log: RecoveredLog) -> Attacher {
         let (core, options) = (core.clone(), options.clone());
-        Attacher { core, options, log, torn_pages: 0, missing: BTreeMap::new(), needed: BTreeMap::new() }
+        Attacher {
+            core,
+            options,
+            log,
+            torn_pages: 0,
+            lost: None,
+            missing: BTreeMap::new(),
+            needed: BTreeMap::new(),
+        }
     }
 
     /// Attaches the databases that were attached at the position where redo starts.
@@ -149,6 +159,7 @@ impl Attacher {
         // The database was clean at that time, so cleanup has nothing left to do in it, and no transaction needs a
         // before-image.
         self.core.ended.forget(database.file_id, &self.core.pins);
+        database.end_waypoint_latency()?;
         self.core.cache.flush_file(database.file_id)?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         self.core.close_clean(database, position, if self.log.received { now } else { LogTime::NONE })
@@ -254,6 +265,7 @@ impl Attacher {
             return Err(Error::Attachment { path, fault: AttachmentFault::OtherShutdown, what });
         }
         self.check_logs_present(&path, &header)?;
+        self.check_committed(&path, &mut header)?;
         let lock = vfs.lock(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() },
             _ => Error::io(&path, &e),
@@ -334,6 +346,27 @@ impl Attacher {
             _ => return Ok(()),
         };
         Err(Error::LogsMissing { path: path.to_path_buf(), required: missing })
+    }
+
+    /// Fails if the log lacks generations that may hold commits, unless their loss is accepted. The file is consistent without
+    /// them. If other logs get their numbers, the header must not name the lost ones.
+    fn check_committed(&mut self, path: &Path, header: &mut DatabaseHeader) -> Result<()> {
+        if self.log.received {
+            return Ok(());
+        }
+        let lost = (self.log.newest.next(), header.gen_max_committed);
+        let is_open =
+            header.state == DatabaseState::DirtyShutdown && header.log_signature == self.log.signature;
+        if !is_open || lost.0 > lost.1 {
+            return Ok(());
+        }
+        if !self.options.accept_lost_logs {
+            return Err(Error::CommittedLogsMissing { path: path.to_path_buf(), committed: lost });
+        }
+        // The newest log that is there is named when the file is opened.
+        header.gen_max_committed = Generation(0);
+        self.lost = Some(self.lost.map_or(lost, |(first, last)| (first, last.max(lost.1))));
+        Ok(())
     }
 
     /// Opens the database with this signature and reads its header. Changes nothing.

@@ -164,7 +164,8 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<Arc<LogStream>> {
         self.reader.pin_tail(tail)?;
         let file_size = LogStream::file_size_behind(tail);
-        let retained_files = generations_needed(self.options.checkpoint_depth, file_size);
+        let retained_files = generations_needed(self.options.checkpoint_depth, file_size)
+            + self.options.waypoint_latency as usize;
         let log = Arc::new(LogStream::resume(LogOptions { retained_files, ..log_options }, tail.clone())?);
         start_log(self.core, log.clone(), listener);
         Ok(log)
@@ -207,6 +208,9 @@ impl<'a> LogRecovery<'a> {
         replay.report_last();
         replay.redo.check_readable()?;
         let Replay { redo, attacher, clean_end, .. } = replay;
+        if let Some((first, last)) = attacher.lost {
+            self.core.events.report(EventKind::CommittedLogsLost { first, last });
+        }
         // Before undo, which needs all databases.
         attacher.check_none_missing()?;
         let summary = RecoverySummary {
@@ -214,6 +218,7 @@ impl<'a> LogRecovery<'a> {
             applied: redo.applied,
             deferred: redo.deferred,
             torn_pages: attacher.torn_pages,
+            lost: attacher.lost,
             ..RecoverySummary::default()
         };
         Ok(Redone { unfinished: redo.finish()?, clean_end, summary })
@@ -272,6 +277,10 @@ impl<'a> LogRecovery<'a> {
             self.write_checkpoint(position, &[])?;
             return Ok(self.opened(position, summary));
         }
+        if self.options.waypoint_latency > 0 {
+            // If the generations with the cleanup are lost, recovery has to read the deletions again.
+            self.core.ended.keep_pin(self.core.pins.pin(redo_from), end);
+        }
         Ok(self.opened(redo_from, summary))
     }
 
@@ -297,7 +306,8 @@ impl<'a> LogRecovery<'a> {
             }
         }
         cleanup::clean_in_order(self.core)?;
-        while !self.core.ended.is_empty() {
+        let latency = self.options.waypoint_latency;
+        while !self.core.ended.is_cleaned() || latency == 0 && !self.core.ended.is_empty() {
             log.flush(log.tail())?;
             cleanup::step(self.core, usize::MAX)?;
         }

@@ -24,7 +24,7 @@ mod tests;
 use std::num::NonZero;
 
 use ese_format::log::record::LogRecord;
-use ese_format::{LogPosition, Signature};
+use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
 
 pub use self::log_changes::LogChanges;
@@ -72,6 +72,8 @@ pub struct RecoverySummary {
     pub rolled_back: usize,
     /// Torn pages restored from page images.
     pub torn_pages: usize,
+    /// Missing generations, first and last, that may have held commits. Their loss was accepted.
+    pub lost: Option<(Generation, Generation)>,
     /// Databases left attached.
     pub left_attached: usize,
 }
@@ -115,13 +117,17 @@ fn open_log_with(
         file_size: options.log_file_size,
         page_size: options.page_size.get(),
         circular: options.circular,
-        retained_files: generations_needed(options.checkpoint_depth, options.log_file_size),
+        retained_files: generations_needed(options.checkpoint_depth, options.log_file_size)
+            + options.waypoint_latency as usize,
         copy_lag_limit: options.copy_lag_limit,
-        begin_generation: options.begin_generation,
+        waypoint_latency: options.waypoint_latency,
+        accept_lost_logs: options.accept_lost_logs,
+        // The files of lost generations may be found later, and must not be taken for these.
+        begin_generation: options.begin_generation || options.accept_lost_logs,
     };
     let checkpoint_file =
         CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name, names.form());
-    match LogReader::open(options.vfs.clone(), names)? {
+    match LogReader::open_with(options.vfs.clone(), names, options.accept_lost_logs)? {
         Some(reader) => {
             let recovery = LogRecovery::new(core, options, Arc::new(reader), checkpoint_file)?;
             recovery.run(log_options, listener, grant, memory)

@@ -153,6 +153,8 @@ impl Replayer {
             circular: false,
             retained_files: 0,
             copy_lag_limit: options.copy_lag_limit,
+            waypoint_latency: 0,
+            accept_lost_logs: false,
             begin_generation: false,
         };
         core.open_log(Arc::new(LogStream::received(log_options, &header, file)));

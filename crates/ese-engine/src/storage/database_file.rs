@@ -72,6 +72,8 @@ pub struct DatabaseFile {
     /// Serialises writes of the header. Taken before `header`, which is never held across I/O.
     header_write: Mutex<()>,
     mark: Arc<HeaderMark>,
+    /// How many of the newest generations the file does not need. Zero while it is being detached.
+    waypoint_latency: AtomicU32,
     /// Serialises changes of space trees. Taken after `Tree::structure`.
     pub(crate) space: Mutex<()>,
     /// Available pages that must not be written past the cache.
@@ -103,11 +105,13 @@ impl DatabaseFile {
         // After a crash, the header can name fewer generations than the log has.
         if header.state == DatabaseState::DirtyShutdown {
             let (generation, created) = log.named_generation();
-            name_generation(&mut header, generation, created);
+            name_generation(&mut header, generation, created, log.waypoint_latency());
         }
+        let waypoint_latency = AtomicU32::new(log.waypoint_latency());
         let mark = Arc::new(HeaderMark::new(&header));
         let guarded = |double_write: &Arc<DoubleWrite>| DoubleWriteGuard {
             log: log.clone(),
+            mark: mark.clone(),
             double_write: double_write.clone(),
         };
         let guard = WriteGuard {
@@ -137,6 +141,7 @@ impl DatabaseFile {
             header: Mutex::new(header),
             header_write: Mutex::new(()),
             mark,
+            waypoint_latency,
             space: Mutex::new(()),
             unsettled: UnsettledPages::default(),
             double_write,
@@ -322,17 +327,38 @@ impl DatabaseFile {
         self.header.lock().gen_min_required
     }
 
-    /// Makes the header name a generation as required. Must be called before pages with changes of the generation are
-    /// written: the file is consistent only after replay of this generation.
+    /// Makes the header name a generation: as committed, and as required the one that is older by the waypoint latency. Must
+    /// be called before pages with changes of a generation are written that is required then: the file is consistent only after replay of that
+    /// generation.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
-        if self.mark.names(generation) {
+        let latency = self.waypoint_latency.load(Ordering::Acquire);
+        if self.mark.names(behind(generation, latency), generation) {
             return Ok(());
         }
         self.update_header(|header| {
             if header.state == DatabaseState::DirtyShutdown {
-                name_generation(header, generation, created);
+                name_generation(header, generation, created, latency);
             }
         })
+    }
+
+    /// Lets all pages be written: the database is being detached, and its header requires all generations from now on.
+    pub(crate) fn end_waypoint_latency(&self) -> Result<()> {
+        if self.waypoint_latency.swap(0, Ordering::AcqRel) == 0 {
+            return Ok(());
+        }
+        let (generation, created) = self.log.named_generation();
+        self.enter_generation(generation, created)
+    }
+
+    /// Ends what [`DatabaseFile::end_waypoint_latency`] began, if the database stays attached.
+    pub(crate) fn restore_waypoint_latency(&self) {
+        self.waypoint_latency.store(self.log.waypoint_latency(), Ordering::Release);
+    }
+
+    /// No page is written with changes behind this position.
+    pub(crate) fn waypoint(&self) -> LogPosition {
+        self.mark.end()
     }
 
     /// Marks the database as clean, so that it needs no log. All pages must be on disk, and the detach record at
@@ -425,16 +451,22 @@ pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: Backu
     }
 }
 
-/// Raises the upper marks of the header to an existing generation.
-fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime) {
+/// The generation that is older by `latency` generations.
+fn behind(generation: Generation, latency: u32) -> Generation {
+    Generation(generation.0.saturating_sub(latency))
+}
+
+/// Raises the upper marks of the header to an existing generation, and to the one that is older by `latency` generations.
+fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime, latency: u32) {
     if header.gen_max_committed < generation {
         header.gen_max_committed_time = created;
     }
+    let required = behind(generation, latency);
     // Earlier formats do not have this time.
-    if header.gen_max_required < generation && header.gen_max_required_time != LogTime::NONE {
-        header.gen_max_required_time = created;
+    if header.gen_max_required < required && header.gen_max_required_time != LogTime::NONE {
+        header.gen_max_required_time = if latency == 0 { created } else { LogTime::NONE };
     }
-    header.gen_max_required = header.gen_max_required.max(generation);
+    header.gen_max_required = header.gen_max_required.max(required);
     header.gen_max_committed = header.gen_max_committed.max(generation);
 }
 
@@ -454,7 +486,7 @@ mod tests {
             (header.gen_max_required, header.gen_max_committed) = (Generation(3), Generation(5));
             (header.gen_max_required_time, header.gen_max_committed_time) = (required_time(3), time(5));
             for (named, required, committed) in [(2, 3, 5), (4, 4, 5), (4, 4, 5), (5, 5, 5), (7, 7, 7)] {
-                name_generation(&mut header, Generation(named), time(named));
+                name_generation(&mut header, Generation(named), time(named), 0);
                 assert_eq!(
                     (header.gen_max_required, header.gen_max_required_time),
                     (Generation(required), required_time(required))

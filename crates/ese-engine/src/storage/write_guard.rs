@@ -12,38 +12,48 @@ use crate::Result;
 use crate::cache::{ProtectedBatch, TornPageGuard, WriteAhead};
 use crate::log::LogStream;
 
-/// The newest generation that the header on disk names as required. All generations are covered while the database is
-/// not in use.
-pub(super) struct HeaderMark(AtomicU32);
+/// The newest generations that the header on disk names as required, and as possibly committed. All generations are
+/// covered while the database is not in use.
+pub(super) struct HeaderMark {
+    required: AtomicU32,
+    committed: AtomicU32,
+}
 
 impl HeaderMark {
     pub fn new(header: &DatabaseHeader) -> HeaderMark {
-        HeaderMark(AtomicU32::new(HeaderMark::newest_named(header)))
+        let (required, committed) = HeaderMark::newest_named(header);
+        HeaderMark { required: AtomicU32::new(required), committed: AtomicU32::new(committed) }
     }
 
-    fn newest_named(header: &DatabaseHeader) -> u32 {
+    fn newest_named(header: &DatabaseHeader) -> (u32, u32) {
         match header.state {
-            DatabaseState::DirtyShutdown => header.gen_max_required.0,
-            _ => u32::MAX,
+            DatabaseState::DirtyShutdown => (header.gen_max_required.0, header.gen_max_committed.0),
+            _ => (u32::MAX, u32::MAX),
         }
     }
 
     /// Updates the mark. The header must be on disk.
     pub fn set(&self, header: &DatabaseHeader) {
-        self.0.store(HeaderMark::newest_named(header), Ordering::Release);
+        let (required, committed) = HeaderMark::newest_named(header);
+        self.committed.store(committed, Ordering::Release);
+        self.required.store(required, Ordering::Release);
     }
 
-    /// Whether the header on disk names this generation.
-    pub fn names(&self, generation: Generation) -> bool {
-        self.0.load(Ordering::Acquire) >= generation.0
+    /// Whether the header on disk names these generations.
+    pub fn names(&self, required: Generation, committed: Generation) -> bool {
+        self.required.load(Ordering::Acquire) >= required.0
+            && self.committed.load(Ordering::Acquire) >= committed.0
     }
 
-    /// The end of the records of the newest named generation.
-    fn end(&self) -> LogPosition {
-        let next = self.0.load(Ordering::Acquire).saturating_add(1);
+    /// The end of the records of the newest generation that is named as required.
+    pub fn end(&self) -> LogPosition {
+        let next = self.required.load(Ordering::Acquire).saturating_add(1);
         LogPosition { generation: Generation(next), segment: 1, offset: RECORDS_AT as u16 }
     }
 }
+
+/// Why a generation is ended before its file is full.
+const WAYPOINT: &str = "pages must be written that newer generations changed";
 
 /// Answers the cache whether it may write pages of a database.
 pub(super) struct WriteGuard {
@@ -55,6 +65,7 @@ pub(super) struct WriteGuard {
 /// Protects page writes with a double write.
 pub(super) struct DoubleWriteGuard {
     pub log: Arc<LogStream>,
+    pub mark: Arc<HeaderMark>,
     pub double_write: Arc<DoubleWrite>,
 }
 
@@ -64,7 +75,7 @@ impl TornPageGuard for DoubleWriteGuard {
     }
 
     fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch> {
-        Ok(Box::new(self.double_write.protect(pages, self.log.durable())?))
+        Ok(Box::new(self.double_write.protect(pages, self.log.durable().min(self.mark.end()))?))
     }
 }
 
@@ -75,9 +86,19 @@ impl WriteAhead for WriteGuard {
 
     fn flush(&self, upto: LogPosition) -> Result<()> {
         self.log.flush(upto)?;
-        match upto > self.mark.end() {
-            true => self.log.name_generation(),
-            false => Ok(()),
+        if upto > self.mark.end() {
+            self.log.name_generation()?;
+        }
+        while self.log.waypoint_latency() > 0 && upto > self.mark.end() {
+            self.log.force_roll(WAYPOINT)?;
+        }
+        Ok(())
+    }
+
+    fn waypoint(&self) -> LogPosition {
+        match self.log.waypoint_latency() {
+            0 => LogPosition::MAX,
+            _ => self.mark.end(),
         }
     }
 

@@ -131,6 +131,11 @@ impl EndedTransactions {
         self.waiting().len() + self.pinned.lock().len()
     }
 
+    /// Whether all history was removed. Pins may be left until the waypoint has passed the end of that.
+    pub fn is_cleaned(&self) -> bool {
+        self.waiting().is_empty()
+    }
+
     /// Whether no transaction waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

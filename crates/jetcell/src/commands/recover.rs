@@ -261,6 +261,7 @@ impl Recover {
         options.base_name.clone_from(&set.base_name);
         options.database_paths = work.paths.clone();
         options.log_names = set.log_names;
+        options.accept_lost_logs = self.allow_loss || until != LogPosition::MAX;
         options.events = work.events.clone().map(|file| Arc::new(file) as Arc<dyn EventSink>);
         if work.is_copy() {
             // An interrupted recovery begins again with a new copy.

@@ -48,6 +48,8 @@ pub(super) struct Modification {
     claimed: bool,
     /// The generation that the writer copied.
     copied_generation: Option<u64>,
+    /// The copy is kept until it may be written. No other copy is made, and no thread has claimed the page.
+    kept: bool,
     /// Log position of the first change after that copy.
     changed_again_at: Option<LogPosition>,
 }
@@ -129,6 +131,7 @@ impl Frame {
     pub fn evict_dirty(&self, limit: usize) -> Option<EvictedDirtyPage> {
         let mut modification = self.modification.lock();
         let stays = modification.claimed
+            || modification.kept
             || self.has_undo.load(Ordering::Acquire)
             || self.delta_bytes() > limit && !modification.deltas_pending;
         if stays {
@@ -214,7 +217,8 @@ impl Frame {
     /// Claims a dirty page to write it. `false`: it is clean, claimed by another writer, or its bytes are incomplete.
     pub fn claim(&self) -> bool {
         let mut modification = self.modification.lock();
-        let free = modification.dirty && !modification.claimed && !modification.deltas_pending;
+        let taken = modification.claimed || modification.kept;
+        let free = modification.dirty && !taken && !modification.deltas_pending;
         modification.claimed |= free;
         free
     }
@@ -239,6 +243,22 @@ impl Frame {
         !std::mem::replace(&mut modification.claimed, true)
     }
 
+    /// The copy of a claimed page is written later. Until then the claim is free for readers that exclude writers.
+    pub fn keep(&self) {
+        let mut modification = self.modification.lock();
+        (modification.kept, modification.claimed) = (true, false);
+    }
+
+    /// Claims a page whose copy was kept, to write the copy. `false`: a reader has claimed it.
+    pub fn claim_kept(&self) -> bool {
+        let mut modification = self.modification.lock();
+        if modification.claimed {
+            return false;
+        }
+        (modification.kept, modification.claimed) = (false, true);
+        true
+    }
+
     /// Whether a writer, or a reader that excludes writers, has claimed the page.
     pub fn is_claimed(&self) -> bool {
         self.modification.lock().claimed
@@ -261,7 +281,7 @@ impl Frame {
     /// The write of the copy ended. The page is clean now, unless it changed since.
     pub fn written(&self, attached: &AttachedFile, success: bool) {
         let mut modification = self.modification.lock();
-        modification.claimed = false;
+        (modification.claimed, modification.kept) = (false, false);
         let copied = modification.copied_generation.take();
         let again = modification.changed_again_at.take();
         if !modification.dirty {

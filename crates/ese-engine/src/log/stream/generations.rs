@@ -14,7 +14,9 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use ese_format::log::header::LogHeader;
-use ese_format::{Generation, LogTime};
+use ese_format::log::segment::RECORDS_AT;
+use ese_format::{Generation, LogPosition, LogTime};
+use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Arc, MutexGuard};
 use jetcell_vfs::{File, IoReason, OpenMode};
 
@@ -183,7 +185,15 @@ impl LogStream {
             }
             files.named
         };
-        self.listener.get().map_or(Ok(()), |listener| listener.entered(generation, created))
+        self.listener.get().map_or(Ok(()), |listener| listener.entered(generation, created))?;
+        self.in_headers.fetch_max(generation.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// The end of the records of the newest generation that all headers name.
+    pub(crate) fn named_in_headers(&self) -> LogPosition {
+        let next = self.in_headers.load(Ordering::Acquire).saturating_add(1);
+        LogPosition::new(next, 1, RECORDS_AT as u16)
     }
 
     /// Makes the names durable. A failed sync is not repeated: the log is down after it.

@@ -35,14 +35,25 @@ impl LogStream {
 
     fn flush_for(&self, upto: LogPosition, purpose: Purpose) -> Result<()> {
         let upto = upto.min(self.tail());
-        if self.durable() >= upto {
-            return Ok(());
+        if self.durable() < upto {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
         }
-        self.flushes.fetch_add(1, Ordering::Relaxed);
         while self.durable() < upto {
             self.write_for(Some(upto), purpose)?;
         }
-        Ok(())
+        match self.options.waypoint_latency {
+            0 => Ok(()),
+            _ => self.name_committed(upto),
+        }
+    }
+
+    /// Makes the headers name the generations of everything before `upto`. If generations may be lost, nothing is acknowledged
+    /// before: otherwise the loss of the newest one would not be noticed.
+    fn name_committed(&self, upto: LogPosition) -> Result<()> {
+        match upto > self.named_in_headers() {
+            true => self.name_generation(),
+            false => Ok(()),
+        }
     }
 
     /// Stops writing and renaming files, so that other instances may open them. Waits for the write in progress. Later

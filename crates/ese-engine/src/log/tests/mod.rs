@@ -37,6 +37,8 @@ pub(super) fn options_on(vfs: Arc<dyn Vfs>) -> LogOptions {
         begin_generation: false,
         retained_files: 8,
         copy_lag_limit: 1000,
+        waypoint_latency: 0,
+        accept_lost_logs: false,
     }
 }
 

@@ -1,0 +1,28 @@
+//! Copies of adjacent pages that wait for the waypoint.
+
+use ese_format::LogPosition;
+use jetcell_vfs::IoBuffer;
+
+use super::latch::PinnedPage;
+use super::page_key::FileId;
+
+/// Adjacent pages, and their copy, which may be written when the waypoint has passed a position.
+pub(super) struct KeptRun {
+    pub file: FileId,
+    pub pages: Vec<PinnedPage>,
+    pub buffer: IoBuffer,
+    pub needed: LogPosition,
+}
+
+impl KeptRun {
+    /// Claims all pages of the run, or none: a reader can have claimed one.
+    pub fn claim(&self) -> bool {
+        for (index, page) in self.pages.iter().enumerate() {
+            if !page.frame().claim_kept() {
+                self.pages.iter().take(index).for_each(|page| page.frame().keep());
+                return false;
+            }
+        }
+        true
+    }
+}
