@@ -79,6 +79,13 @@ impl Instance {
         database: &Arc<Database>,
         work: impl FnOnce(u64, &SpaceLock<'_>) -> Result<T>,
     ) -> Result<T> {
+        if self.options.waypoint_latency > 0 {
+            // The log that says so could be lost, and then the pages would be in use again.
+            return Err(Error::Usage(
+                "space is not given back while the newest log generations may be lost: open the instance without a waypoint latency"
+                    .to_string(),
+            ));
+        }
         self.core.check_writable()?;
         let _one = self.attaching.lock();
         self.core.check_no_backup()?;
