@@ -19,7 +19,7 @@ fn databases_are_consistent_without_the_newest_generations() {
     let first = number("JETCELL_LOST_LOGS_FIRST").unwrap_or(0);
     for seed in first..first + number("JETCELL_LOST_LOGS_SEEDS").unwrap_or(SEEDS) {
         match std::panic::catch_unwind(|| run_with_lost_logs(seed)) {
-            Ok(tally) => total.add(tally),
+            Ok(tally) => total += tally,
             Err(cause) => {
                 eprintln!("replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test lost_logs");
                 std::panic::resume_unwind(cause);
