@@ -3,7 +3,7 @@
 use system_tests::simulation::{Tally, run_with_lost_logs};
 
 /// Seeds unless `JETCELL_LOST_LOGS_SEEDS` gives another number.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 24;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
