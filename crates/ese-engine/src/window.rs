@@ -17,7 +17,8 @@ const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// A maintenance window: from `start` on, for `length`, on some days of the week.
 ///
-/// As text: days, start, length, such as `mon-fri 01:00 4h`, `sat,sun 22:30 90m` or `daily 02:00 3h`.
+/// As text: days, start, length, such as `mon-fri 01:00 4h`, `sat,sun 22:30 90m` or `daily 02:00 3h`; UTC, unless an offset
+/// follows, such as `daily 02:00 3h +01:00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaintenanceWindow {
     /// The days on which it begins; Monday is the lowest bit.
@@ -65,6 +66,23 @@ impl MaintenanceWindow {
         MaintenanceWindow { start_ms, length_ms, ..self }
     }
 
+    /// The part for one task on one database: each task gets an equal part, and each database an equal part of that. ESE:
+    /// half of the window for the scan and half for online defragmentation, if both run.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a part is shorter than a minute.
+    pub fn share(self, task: (u32, u32), database: (u32, u32)) -> Result<MaintenanceWindow> {
+        let share = self.part(task.0, task.1).part(database.0, database.1);
+        if share.length_ms < MINUTE_MS {
+            let (tasks, databases) = (task.1, database.1);
+            return Err(Error::Usage(format!(
+                "the maintenance window '{self}' is too short for {tasks} tasks on {databases} databases of a disk, \
+                 which share it: each needs a minute"
+            )));
+        }
+        Ok(share)
+    }
+
     /// How long maintenance must wait at this time, in milliseconds since 1970 UTC; zero within the window.
     pub fn wait(&self, unix_ms: i64) -> Duration {
         let of_week = (unix_ms + self.offset_ms + FIRST_DAY_MS).rem_euclid(WEEK_MS);
@@ -85,15 +103,18 @@ impl FromStr for MaintenanceWindow {
     fn from_str(text: &str) -> Result<MaintenanceWindow> {
         let wrong = || {
             Error::Usage(format!(
-                "{text:?} is not a maintenance window: write days, start and length, such as 'mon-fri 01:00 4h'"
+                "{text:?} is not a maintenance window: write days, start and length, such as 'mon-fri 01:00 4h'; UTC, or with an \
+                 offset such as +01:00"
             ))
         };
         let words: Vec<&str> = text.split_whitespace().collect();
-        let [days, start, length] = words[..] else { return Err(wrong()) };
-        let (hours, minutes) = start.split_once(':').ok_or_else(wrong)?;
-        let [hours, minutes] =
-            [hours, minutes].map(|part| part.parse::<u64>().ok().filter(|_| part.len() == 2));
-        let (hours, minutes) = hours.zip(minutes).filter(|(_, minutes)| *minutes < 60).ok_or_else(wrong)?;
+        let (days, start, length, offset) = match words[..] {
+            [days, start, length] => (days, start, length, "+00:00"),
+            [days, start, length, offset] => (days, start, length, offset),
+            _ => return Err(wrong()),
+        };
+        let offset = offset_of(offset).ok_or_else(wrong)?;
+        let start = minutes_of(start).ok_or_else(wrong)?;
         let split = length.len().saturating_sub(1);
         let (number, unit) = length.split_at_checked(split).ok_or_else(wrong)?;
         let unit_minutes = match unit {
@@ -103,12 +124,30 @@ impl FromStr for MaintenanceWindow {
         };
         let number: u64 = number.parse().map_err(|_| wrong())?;
         let minutes_to = |minutes: u64| Duration::from_secs(minutes.saturating_mul(60));
-        MaintenanceWindow::new(
-            days_of(days).ok_or_else(wrong)?,
-            minutes_to(hours * 60 + minutes),
-            minutes_to(number.saturating_mul(unit_minutes)),
-        )
+        let days = days_of(days).ok_or_else(wrong)?;
+        let length = minutes_to(number.saturating_mul(unit_minutes));
+        Ok(MaintenanceWindow::new(days, minutes_to(start), length)?.with_offset(offset))
     }
+}
+
+/// Minutes of a time such as `01:30`.
+fn minutes_of(text: &str) -> Option<u64> {
+    let (hours, minutes) = text.split_once(':')?;
+    let digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let [hours, minutes] = [hours, minutes].map(|part| part.parse().ok().filter(|_| digits(part)));
+    let (hours, minutes): (u64, u64) = hours.zip(minutes)?;
+    (minutes < 60).then_some(hours * 60 + minutes)
+}
+
+/// Minutes of an offset from UTC such as `-05:30`.
+fn offset_of(text: &str) -> Option<i32> {
+    let (ahead, time) = match text.split_at_checked(1)? {
+        ("+", time) => (1, time),
+        ("-", time) => (-1, time),
+        _ => return None,
+    };
+    let minutes = i32::try_from(minutes_of(time)?).ok()?;
+    (minutes <= 14 * 60).then_some(ahead * minutes)
 }
 
 /// The days of a list such as `mon-wed,sun`.
@@ -133,7 +172,13 @@ impl fmt::Display for MaintenanceWindow {
         let days = if days.len() == 7 { "daily".to_string() } else { days.join(",") };
         let (start, length) = (self.start_ms / MINUTE_MS, self.length_ms / MINUTE_MS);
         write!(f, "{days} {:02}:{:02} ", start / 60, start % 60)?;
-        if length % 60 == 0 { write!(f, "{}h", length / 60) } else { write!(f, "{length}m") }
+        if length % 60 == 0 { write!(f, "{}h", length / 60) } else { write!(f, "{length}m") }?;
+        let offset = self.offset_ms / MINUTE_MS;
+        if offset == 0 {
+            return Ok(());
+        }
+        let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs());
+        write!(f, " {sign}{:02}:{:02}", minutes / 60, minutes % 60)
     }
 }
 
@@ -184,11 +229,29 @@ mod tests {
     }
 
     #[test]
+    fn tasks_and_databases_share_a_window_until_it_is_too_short() {
+        let window: MaintenanceWindow = "daily 22:00 4h".parse().unwrap();
+        // The second of two databases, in the second half.
+        let share = window.share((1, 2), (1, 2)).unwrap();
+        assert_eq!((share.start_ms, share.length_ms), (25 * HOUR_MS, HOUR_MS));
+        assert_eq!(window.share((0, 1), (0, 1)).unwrap(), window);
+        assert!(matches!(window.share((0, 2), (7, 121)), Err(Error::Usage(_))));
+    }
+
+    #[test]
     fn text_is_read_and_written() {
-        for text in ["daily 02:00 3h", "mon,tue,wed,thu,fri 01:00 4h", "sat,sun 22:30 90m", "daily 00:00 24h"]
-        {
+        for text in [
+            "daily 02:00 3h",
+            "mon,tue,wed,thu,fri 01:00 4h",
+            "sat,sun 22:30 90m",
+            "daily 00:00 24h",
+            "daily 00:00 24h +02:00",
+            "mon 23:59 1m -05:30",
+        ] {
             assert_eq!(text.parse::<MaintenanceWindow>().unwrap().to_string(), text);
         }
+        let east: MaintenanceWindow = "mon 01:00 4h +02:00".parse().unwrap();
+        assert_eq!(hours(&east, MONDAY - HOUR_MS), 0.0);
         let wraps: MaintenanceWindow = "fri-mon 01:00 4h".parse().unwrap();
         assert_eq!(wraps.to_string(), "mon,fri,sat,sun 01:00 4h");
         for wrong in [
@@ -206,6 +269,11 @@ mod tests {
             "daily 02:00 99999999999999999999h",
             "mon- 02:00 3h",
             "daily 02:00 3h x",
+            "daily 02:00 3h 01:00",
+            "daily 02:00 3h +1:00",
+            "daily 02:00 3h +15:00",
+            "daily 02:00 3h +01:00 x",
+            "daily +2:00 3h",
             "daily 02:00 é",
         ] {
             assert!(matches!(wrong.parse::<MaintenanceWindow>(), Err(Error::Usage(_))), "{wrong}");

@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ese_engine::{Error, EventSink};
 use ese_format::header::DatabaseHeader;
@@ -16,7 +15,7 @@ use crate::layout::{CopyPlan, InstancePlan, Plan};
 use crate::measurement::{
     CacheState, CopyCounters, DefragSummary, InstanceIo, LogCopies, ScanSummary, Verification,
 };
-use crate::profile::RecoveryMode;
+use crate::profile::{MaintenanceSettings, RecoveryMode};
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
 
@@ -159,14 +158,11 @@ pub trait Store: Send + Sync {
     fn io(&self) -> Vec<InstanceIo>;
     /// Cache state.
     fn cache(&self) -> CacheState;
-    /// Starts a checksum scan of every database, with a pause after each read, and overwrites what deleted data leave
-    /// behind if `zero` is true. The scans run until shutdown.
-    fn start_scan(&self, pause: Duration, zero: bool) -> Result<()>;
+    /// Starts maintenance of every database. It runs until it is ended, or until shutdown.
+    fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()>;
     /// Ends the scans and gives their summaries in the order of the plan; none if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
-    /// Starts online defragmentation of every database, with a pause after each step. It runs until shutdown.
-    fn start_defragmentation(&self, pause: Duration) -> Result<()>;
-    /// Ends it and gives the summaries in the order of the plan; none if it was not started.
+    /// Ends online defragmentation and gives the summaries in the order of the plan; none if it was not started.
     fn end_defragmentation(&self) -> Vec<DefragSummary>;
     /// Reads all pages of a database and verifies each, while sessions may go on. Writes them to a directory, if there is
     /// one, with the logs that they need. Ends early when the watch says so.

@@ -18,14 +18,14 @@ mod verify;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    ColumnDefinition, CreateOptions, DefragOptions, Error, EventSink, IndexDefinition, Instance,
-    InstanceOptions, ScanOptions, TableDefinition, Throttle, TornPageProtection,
+    BulkLoadOptions, ColumnDefinition, CreateOptions, DefragOptions, Error, EventSink, IndexDefinition,
+    Instance, InstanceOptions, ScanOptions, TableDefinition, Throttle, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -42,7 +42,7 @@ use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{
     CacheState, DefragSummary, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary, Verification,
 };
-use crate::profile::RecoveryMode;
+use crate::profile::{MaintenanceSettings, RecoveryMode};
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
 
@@ -133,7 +133,17 @@ impl Engine for EseEngine {
         cache.start_threads()?;
         let (files, defragmenting, copiers) = (self.files.clone(), Mutex::default(), Mutex::default());
         let events = self.events.lock().clone();
-        let mut store = EseStore { files, cache, units: Vec::new(), defragmenting, copiers, events };
+        let of_disk = plan.databases_of_disks();
+        let mut store = EseStore {
+            files,
+            cache,
+            units: Vec::new(),
+            zero_at_creation: plan.zero_at_creation,
+            of_disk,
+            defragmenting,
+            copiers,
+            events,
+        };
         for place in &plan.instances {
             let unit =
                 Unit::open(&self.files, &store.cache, plan, place, opening, self.events.lock().clone());
@@ -240,6 +250,9 @@ struct EseStore {
     files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
     units: Vec<Unit>,
+    zero_at_creation: bool,
+    /// The place of each database among those of its disk, and their number.
+    of_disk: Vec<(u32, u32)>,
     /// When online defragmentation was started, if it is running.
     defragmenting: Mutex<Option<Instant>>,
     /// One for each unit, while log reads of further copies are simulated.
@@ -264,7 +277,9 @@ impl Store for EseStore {
         stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let unit = &self.units[database];
-        load::table(unit, table, sort_bytes, next, stopped)
+        let options =
+            BulkLoadOptions { sort_bytes, zero: self.zero_at_creation, ..BulkLoadOptions::default() };
+        load::table(unit, table, options, next, stopped)
     }
 
     fn session(&self, database: usize) -> Result<Box<dyn Session>> {
@@ -289,12 +304,27 @@ impl Store for EseStore {
         }
     }
 
-    fn start_scan(&self, pause: Duration, zero: bool) -> Result<()> {
-        // The databases of a test are scanned together, as in Jetstress. No test continues the pass of another one.
-        let options = ScanOptions { throttle: Throttle::pausing(pause), zero, ..ScanOptions::default() };
-        self.units
-            .iter()
-            .try_for_each(|unit| unit.instance.start_maintenance(&unit.database, options.clone()).map(|_| ()))
+    fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()> {
+        let (tasks, throttle) = (settings.tasks, Throttle::pausing(settings.pause));
+        if tasks.defrag {
+            *self.defragmenting.lock() = Some(Instant::now());
+        }
+        for (index, unit) in self.units.iter().enumerate() {
+            let [scanning, defragmenting] = settings.windows(self.of_disk[index])?;
+            // Without a window, the databases of a test are scanned together, as in Jetstress. No test continues the pass of
+            // another one.
+            if tasks.scan {
+                let (throttle, window, zero) = (throttle.clone(), scanning, tasks.zero);
+                let options = ScanOptions { throttle, window, zero, ..ScanOptions::default() };
+                unit.instance.start_maintenance(&unit.database, options)?;
+            }
+            if tasks.defrag {
+                let (throttle, window) = (throttle.clone(), defragmenting);
+                let options = DefragOptions { throttle, window, ..DefragOptions::default() };
+                unit.instance.start_defragmentation(&unit.database, options)?;
+            }
+        }
+        Ok(())
     }
 
     fn end_scan(&self) -> Vec<ScanSummary> {
@@ -305,14 +335,6 @@ impl Store for EseStore {
                 ScanSummary::new(unit.database.path().to_path_buf(), &unit.database.scan_progress())
             })
             .collect()
-    }
-
-    fn start_defragmentation(&self, pause: Duration) -> Result<()> {
-        let options = DefragOptions { throttle: Throttle::pausing(pause), ..DefragOptions::default() };
-        *self.defragmenting.lock() = Some(Instant::now());
-        self.units.iter().try_for_each(|unit| {
-            unit.instance.start_defragmentation(&unit.database, options.clone()).map(|_| ())
-        })
     }
 
     fn end_defragmentation(&self) -> Vec<DefragSummary> {

@@ -6,7 +6,7 @@
 //! OUTPUT/result.json, samples.csv, report.html
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +64,9 @@ pub struct Plan {
     pub tables: u32,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
+    /// Whether the unused bytes of pages are overwritten while databases are created.
+    #[serde(default)]
+    pub zero_at_creation: bool,
     /// Whether page images are written to a side file first, against torn writes. ESE does not do so; neither does a run.
     pub page_protection: bool,
     /// Passive copies that follow the databases, of a replication test.
@@ -78,6 +81,17 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The place of each database among those of its disk, and the number of these. Databases in one directory are on one
+    /// disk.
+    pub fn databases_of_disks(&self) -> Vec<(u32, u32)> {
+        let directory = |instance: &InstancePlan| instance.database.parent().map(Path::to_path_buf);
+        let same = |one: &InstancePlan, all: &[InstancePlan]| {
+            all.iter().filter(|other| directory(other) == directory(one)).count() as u32
+        };
+        let places = self.instances.iter().enumerate();
+        places.map(|(index, one)| (same(one, &self.instances[..index]), same(one, &self.instances))).collect()
+    }
+
     /// Sum of the initial sizes of the databases.
     pub fn initial_bytes(&self) -> u64 {
         self.instances.iter().map(|instance| instance.initial_bytes).sum()

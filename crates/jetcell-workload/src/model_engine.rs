@@ -21,7 +21,7 @@ use crate::measurement::{
     CacheState, DefragSummary, FileVerification, InstanceIo, LogCopies, ReplayCounters, ScanSummary,
     Verification,
 };
-use crate::profile::RecoveryMode;
+use crate::profile::{MaintenanceSettings, RecoveryMode};
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
 
@@ -202,8 +202,10 @@ impl Store for ModelStore {
         let read: u64 = self.io().iter().map(|io| io.database_read.bytes).sum();
         CacheState { used_bytes: read.min(self.1), limit_bytes: self.1, stalls: 0 }
     }
-    fn start_scan(&self, _pause: Duration, _zero: bool) -> Result<()> {
-        self.0.iter().for_each(|database| database.scanned.store(true, Relaxed));
+    /// The model has no sparse pages.
+    fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()> {
+        let scan = settings.tasks.scan;
+        self.0.iter().for_each(|database| database.scanned.store(scan, Relaxed));
         Ok(())
     }
     fn end_scan(&self) -> Vec<ScanSummary> {
@@ -215,10 +217,6 @@ impl Store for ModelStore {
                 ..ScanSummary::default()
             })
             .collect()
-    }
-    /// The model has no sparse pages.
-    fn start_defragmentation(&self, _pause: Duration) -> Result<()> {
-        Ok(())
     }
     fn end_defragmentation(&self) -> Vec<DefragSummary> {
         Vec::new()

@@ -12,6 +12,7 @@ use jetcell_vfs::IoBuffer;
 use crate::Result;
 use crate::btree::Tree;
 use crate::cache::NewPageWrites;
+use crate::pages::scrub;
 use crate::space::SpaceLock;
 
 /// Transfers in flight: enough to keep a device busy.
@@ -28,6 +29,8 @@ pub(super) struct PageWriter {
     /// The part of the newest extent that is not used yet.
     rest: Option<Extent>,
     transfer_pages: u32,
+    /// Whether unused bytes are overwritten as by the maintenance scan.
+    zero: bool,
     /// Transfers that are being filled, by page.
     open: VecDeque<OpenTransfer>,
     writes: Arc<NewPageWrites>,
@@ -45,13 +48,14 @@ struct OpenTransfer {
 }
 
 impl PageWriter {
-    pub fn new(tree: Arc<Tree>, transfer_bytes: usize) -> PageWriter {
+    pub fn new(tree: Arc<Tree>, transfer_bytes: usize, zero: bool) -> PageWriter {
         let size = tree.file.page_size.bytes();
         PageWriter {
             tree,
             time: None,
             rest: None,
             transfer_pages: (transfer_bytes / size).clamp(1, LARGEST_EXTENT / size) as u32,
+            zero,
             open: VecDeque::new(),
             writes: Arc::default(),
             pages: 0,
@@ -129,8 +133,12 @@ impl PageWriter {
     pub fn seal(&mut self, number: PageNumber) -> Result<()> {
         let (size, time) = (self.page_size(), self.time.unwrap_or_default());
         let missing = || crate::Error::Internal(format!("page {number} is not being built"));
+        let zero = self.zero;
         let (at, bytes) = self.place(number).ok_or_else(missing)?;
         let mut page = PageMut::new(bytes, size);
+        if zero {
+            scrub::overwrite_unused(&mut page);
+        }
         page.set_db_time(time);
         page.set_flags(page.as_page().flags().with_next_flush_type());
         debug_assert_eq!(ese_format::page::validate(bytes, size), Ok(()), "page {number} is malformed");

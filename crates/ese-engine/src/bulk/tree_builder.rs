@@ -63,14 +63,15 @@ struct Internal {
 }
 
 impl TreeBuilder {
-    /// A builder for an empty tree that no session uses. Pages are filled up to `density` percent.
-    pub fn new(tree: &Arc<Tree>, density: u32, transfer_bytes: usize) -> TreeBuilder {
+    /// A builder for an empty tree that no session uses. Pages are filled up to `density` percent, and
+    /// the rest is overwritten as by the maintenance scan if `zero` is true.
+    pub fn new(tree: &Arc<Tree>, density: u32, transfer_bytes: usize, zero: bool) -> TreeBuilder {
         let size = tree.file.page_size;
         let mut scratch = vec![0; size.bytes()];
         format(&mut scratch, size, tree, PageFlags::LEAF);
         TreeBuilder {
             tree: tree.clone(),
-            writer: PageWriter::new(tree.clone(), transfer_bytes),
+            writer: PageWriter::new(tree.clone(), transfer_bytes, zero),
             spared: size.bytes() * (100 - density.min(100) as usize) / 100,
             leaf: Leaf { number: None, scratch, previous: None, nodes: 0 },
             levels: Vec::new(),

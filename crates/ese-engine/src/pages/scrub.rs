@@ -26,16 +26,21 @@ pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> Applied {
         page.overwrite_unused(UNUSED_PAGE);
     } else {
         let count = page.as_page().node_count();
-        if record.operations.len() != count || record.count as usize != count {
-            return Err("the scrub record counts other nodes than the page has");
-        }
-        for (line, operation) in record.operations.iter().enumerate() {
+        let operations = record.operations().filter(|operations| operations.len() == count);
+        let operations = operations.ok_or("the scrub record counts other nodes than the page has")?;
+        for (line, operation) in operations.iter().enumerate() {
             scrub_node(page, line, *operation)?;
         }
-        page.overwrite_unused(FREE_OF_USED_PAGE);
+        overwrite_unused(page);
     }
     page.set_flags(page.as_page().flags() | PageFlags::SCRUBBED);
     Ok(())
+}
+
+/// Overwrites the bytes of a page that no node uses. No node of the page is deleted.
+pub(crate) fn overwrite_unused(page: &mut PageMut<'_>) {
+    page.overwrite_unused(FREE_OF_USED_PAGE);
+    page.set_flags(page.as_page().flags() | PageFlags::SCRUBBED);
 }
 
 fn scrub_node(page: &mut PageMut<'_>, line: usize, operation: u8) -> Applied {

@@ -11,7 +11,7 @@ use jetcell_sync::Mutex;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::progress::FINDINGS_KEPT;
-use super::zero::zero_page;
+use super::zero::{log_bytes_of_page, zero_page};
 use super::{PageFlaw, ScanOptions, ScanProgress};
 use crate::cache::OnDiskPage;
 use crate::events::{EventKind, PageDamage, PageFault, PassReport};
@@ -444,11 +444,13 @@ impl DatabaseScan {
 
     /// Overwrites what is left of deleted data. `false`: the scan is to stop.
     fn zero(&self, step: &mut Step) -> Result<bool> {
+        let cache = self.file.cache.counters();
+        let log_bytes = log_bytes_of_page(self.file.page_size, cache.dirty, cache.frames);
         for page in std::mem::take(&mut step.candidates) {
             if self.stop.load(Ordering::Acquire) {
                 return Ok(false);
             }
-            let zeroed = match zero_page(&self.services, &self.file, page) {
+            let zeroed = match zero_page(&self.services, &self.file, page, log_bytes) {
                 Ok(zeroed) => zeroed,
                 // The page was good a moment ago. The next pass says whether it is bad.
                 Err(Error::Corrupt { .. }) => continue,

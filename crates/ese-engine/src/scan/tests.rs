@@ -1,5 +1,5 @@
 use jetcell_sync::atomic::{AtomicU64, Ordering};
-use jetcell_sync::{Arc, OnceLock, Weak};
+use jetcell_sync::{Arc, Mutex, OnceLock, Weak};
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,17 +10,27 @@ use jetcell_vfs::{
     Clock, CountedVfs, File, FileLayer, IoOperation, IoReason, OpenMode, SimVfs, Transfer, Vfs, VfsLayer,
 };
 
-use super::{EXTENT_BYTES, PageFlaw};
+use super::zero::{log_bytes_of_page, zero_page};
+use super::{EXTENT_BYTES, PageFlaw, ScanOptions};
 use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
 use crate::transaction::ActiveTransaction;
-use crate::{CreateOptions, Instance, InstanceOptions, TornPageProtection};
+use crate::{CreateOptions, DefragOptions, Event, EventSink, Instance, InstanceOptions, TornPageProtection};
 
 const DB: &str = "/db/test.edb";
 const SIZE: PageSize = PageSize::KIB_4;
 
 fn open(disk: Arc<dyn Vfs>, frames: usize, threads: bool) -> (Arc<Instance>, Arc<Database>) {
+    open_with(disk, frames, threads, None)
+}
+
+fn open_with(
+    disk: Arc<dyn Vfs>,
+    frames: usize,
+    threads: bool,
+    events: Option<Arc<dyn EventSink>>,
+) -> (Arc<Instance>, Arc<Database>) {
     for directory in ["/db", "/log"] {
         disk.create_directory(Path::new(directory)).unwrap();
     }
@@ -28,6 +38,7 @@ fn open(disk: Arc<dyn Vfs>, frames: usize, threads: bool) -> (Arc<Instance>, Arc
     let options = InstanceOptions {
         threads,
         seed: Some(7),
+        events,
         torn_page_protection: TornPageProtection::Off,
         ..InstanceOptions::with_cache(disk, "/log".into(), cache)
     };
@@ -231,6 +242,100 @@ fn the_scan_pauses_after_each_read() {
     assert_eq!((db.scan.step().unwrap(), db.scan_progress().reads), (None, reads));
     drop(db);
     instance.shutdown().unwrap();
+}
+
+/// Each page costs what it is to cost, or what its records need: with pages of 8 KiB, a mebibyte of log names 10,000 pages
+/// while the cache is clean, and 2,500 while it is dirty.
+#[test]
+fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
+    let [clean, dirty] = [0, 100].map(|dirty| log_bytes_of_page(PageSize::KIB_8, dirty, 100));
+    for (wanted, expected) in [(0, 71..=90), (clean, 104..=110), (dirty, 419..=425)] {
+        let (instance, db) = open(Arc::new(SimVfs::new()), 1024, false);
+        let tree = tree(&instance, &db);
+        fill(&instance, &tree, 0..1000);
+        let log = instance.core().log();
+        let written = || {
+            let tail = log.tail();
+            u64::from(tail.generation.0) * u64::from(log.file_size())
+                + u64::from(tail.segment) * 4096
+                + u64::from(tail.offset)
+        };
+        let (before, mut pages) = (written(), 0);
+        for page in 1..=db.file.file_pages().unwrap() {
+            // A page that was never written is no page.
+            let zeroed = zero_page(instance.core().services(), &db.file, PageNumber::fixed(page), wanted);
+            pages += u64::from(zeroed.is_ok_and(|zeroed| zeroed.changed));
+        }
+        let each = (written() - before) / pages;
+        assert!(pages > 100 && expected.contains(&each), "{each} bytes for each of {pages} pages");
+        println!(
+            "{wanted} bytes wanted: {each} for each of {pages} pages, {} in a mebibyte",
+            (1 << 20) / each
+        );
+        drop((tree, db));
+        instance.shutdown().unwrap();
+    }
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<u16>>);
+
+impl EventSink for Heard {
+    fn event(&self, event: &Event) {
+        self.0.lock().push(event.describe().id);
+    }
+}
+
+/// Zeroing and defragmentation wait while most of the cache is dirty, and say so if that lasts. Each step starts writes of
+/// dirty pages, so the wait ends.
+#[test]
+fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
+    const FRAMES: usize = 2500;
+    for zeroing in [true, false] {
+        let disk = SimVfs::new();
+        let (clock, heard) = (disk.sim_clock(), Arc::new(Heard::default()));
+        let (instance, db) = open_with(Arc::new(disk), FRAMES, false, Some(heard.clone()));
+        let tree = tree(&instance, &db);
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        for row in 0..2200_u32 {
+            session.begin().unwrap();
+            tree.insert(session.changes().unwrap(), &row.to_be_bytes(), &[7; 3000]).unwrap();
+            session.commit().unwrap();
+        }
+        drop(session);
+        let cache = &instance.core().cache;
+        let frames = cache.counters().frames as usize;
+        let dirty = || cache.counters().dirty as usize;
+        assert!(dirty() > frames * 4 / 5, "{} dirty pages", dirty());
+        match zeroing {
+            true => {
+                let options = ScanOptions { zero: true, ..ScanOptions::default() };
+                assert!(instance.start_maintenance(&db, options).unwrap());
+            }
+            false => assert!(instance.start_defragmentation(&db, DefragOptions::default()).unwrap()),
+        }
+        let worked = || db.scan_progress().pages + db.defrag_progress().pages_visited;
+        let mut before = dirty();
+        for steps in 0.. {
+            assert!(steps < 100, "{} dirty pages", dirty());
+            db.scan.step().unwrap();
+            db.defragmentation.step().unwrap();
+            if worked() > 0 {
+                break;
+            }
+            assert!(before * 2 > frames, "it waits with {before} dirty pages");
+            before = dirty();
+            clock.advance(Duration::from_millis(600));
+        }
+        assert!(before * 2 <= frames, "it works with {before} dirty pages");
+        let expected = if zeroing { [729, 730, 718] } else { [715, 716, 700] };
+        let heard = std::mem::take(&mut *heard.0.lock());
+        let heard: Vec<u16> = heard.into_iter().filter(|id| (700..=738).contains(id)).collect();
+        assert_eq!(heard, expected);
+        drop(tree);
+        drop(db);
+        instance.shutdown().unwrap();
+    }
 }
 
 #[test]

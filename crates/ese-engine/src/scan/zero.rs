@@ -13,9 +13,9 @@
 //!   in the version store, and the node that it needs stays on the page, because a deleted node is overwritten only while
 //!   no transaction runs.
 
-use ese_format::PageNumber;
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, Scrub};
 use ese_format::page::{NodeFlags, Page, PageFlags};
+use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
 
 use crate::Result;
@@ -40,14 +40,35 @@ pub(super) struct Zeroed {
     pub chunks: u64,
 }
 
-/// Overwrites what is left of deleted data on a page.
-pub(super) fn zero_page(services: &Services, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Zeroed> {
+/// Bytes of pages that a mebibyte of log may name, if the whole cache is clean; the least and the most that it names.
+const NAMED_IN_CLEAN_CACHE: u64 = 100_000 << 10;
+const NAMED: std::ops::RangeInclusive<u64> = (20_000 << 10)..=(80_000 << 10);
+
+/// Bytes of log for each page, padding included. ESE pads its records, too: the checkpoint follows at a distance in bytes of
+/// log, so the records also limit how many dirty pages the pass adds to the cache.
+pub(super) fn log_bytes_of_page(page_size: PageSize, dirty: u64, frames: u64) -> usize {
+    let clean = frames.saturating_sub(dirty);
+    let named = NAMED_IN_CLEAN_CACHE / frames.max(1) * clean;
+    let pages = named.clamp(*NAMED.start(), *NAMED.end()) / page_size.bytes() as u64;
+    (1 << 20) / pages.max(1) as usize
+}
+
+/// Bytes of the records of a page without operations and padding: it is a transaction of its own.
+const FIXED_BYTES: usize = 54 + 8 + 8;
+
+/// Overwrites what is left of deleted data on a page. Its records take `log_bytes`, or as much more as they need.
+pub(super) fn zero_page(
+    services: &Services,
+    file: &Arc<DatabaseFile>,
+    page: PageNumber,
+    log_bytes: usize,
+) -> Result<Zeroed> {
     // The page is needed once, so it does not displace pages that sessions use.
     let _pinned = file.cache.fetch_cold(file.page_key(page))?;
     let mut zeroed = Zeroed::default();
     group::run(file, false, |group| {
         zeroed = Zeroed::default();
-        zero_latched(services, group, page, &mut zeroed)
+        zero_latched(services, group, page, log_bytes, &mut zeroed)
     })?;
     Ok(zeroed)
 }
@@ -56,6 +77,7 @@ fn zero_latched(
     services: &Services,
     group: &mut AtomicGroup,
     number: PageNumber,
+    log_bytes: usize,
     zeroed: &mut Zeroed,
 ) -> Attempt<()> {
     let has_undo = group.has_deferred_undo(number)?;
@@ -84,19 +106,24 @@ fn zero_latched(
         true => Vec::new(),
         false => (0..count).map(|line| operation(&page, line, no_transaction)).collect(),
     };
+    let number_of = |wanted: u8| operations.iter().filter(|one| **one == wanted).count() as u64;
+    zeroed.records = number_of(scrub::SCRUB_DATA);
+    zeroed.chunks = number_of(scrub::SCRUB_LONG_VALUE);
     let change = group.change(number, 0, PageChangeFlags::empty())?;
     let record = Scrub {
         node: NodeChange { page: change, rceid: 0, root: None, tree },
         flags: if unused { scrub::NOT_IN_USE } else { 0 },
         count: operations.len() as u32,
-        operations,
+        data: padded(operations, log_bytes),
     };
     zeroed.changed = true;
-    let number_of = |wanted: u8| record.operations.iter().filter(|one| **one == wanted).count() as u64;
-    zeroed.records = number_of(scrub::SCRUB_DATA);
-    zeroed.chunks = number_of(scrub::SCRUB_LONG_VALUE);
     let applied = scrub::scrub(&mut group.page_mut(number)?, &record);
     group.done(number, applied, LogRecord::Scrub(record))
+}
+
+fn padded(mut operations: Vec<u8>, log_bytes: usize) -> Vec<u8> {
+    operations.resize(operations.len().max(log_bytes.saturating_sub(FIXED_BYTES)), 0);
+    operations
 }
 
 /// What is done with a node.
@@ -110,5 +137,22 @@ fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
     match flags.contains(PageFlags::LONG_VALUE) {
         true => scrub::SCRUB_LONG_VALUE,
         false => scrub::SCRUB_DATA,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures of Exchange 2007 SP1, whose pages have 8 KiB: 2,500 to 10,000 pages in a log of a mebibyte.
+    #[test]
+    fn a_log_names_more_pages_while_the_cache_is_clean() {
+        let pages = |dirty| (1 << 20) / log_bytes_of_page(PageSize::KIB_8, dirty, 1000);
+        assert_eq!([0, 100, 200].map(pages), [10_082; 3]);
+        assert_eq!([800, 900, 1000].map(pages), [2_502; 3]);
+        assert!((6_200..=6_300).contains(&pages(500)), "{}", pages(500));
+        // Larger pages: as many bytes of them.
+        assert_eq!(log_bytes_of_page(PageSize::KIB_32, 0, 1000), 419);
+        assert_eq!(log_bytes_of_page(PageSize::KIB_32, 5, 0), 1677);
     }
 }

@@ -9,7 +9,7 @@ use super::session::{CommitMode, Session};
 use crate::database::Database;
 use crate::error::BackupFault;
 use crate::storage::DatabaseFile;
-use crate::table::{LoadMemory, TableDefinition, TableLoad};
+use crate::table::{LoadSettings, TableDefinition, TableLoad};
 use crate::transaction::Services;
 use crate::{Error, Result};
 
@@ -23,11 +23,14 @@ pub struct BulkLoadOptions {
     pub sort_bytes: usize,
     /// Bytes of one write: 1 MiB by default. Each tree that is being built has up to six buffers of this size.
     pub transfer_bytes: usize,
+    /// Whether the unused bytes of pages are overwritten, so that the first pass of a scan that zeroes finds nothing to do
+    /// on them.
+    pub zero: bool,
 }
 
 impl Default for BulkLoadOptions {
     fn default() -> BulkLoadOptions {
-        BulkLoadOptions { density: None, sort_bytes: 32 << 20, transfer_bytes: 1 << 20 }
+        BulkLoadOptions { density: None, sort_bytes: 32 << 20, transfer_bytes: 1 << 20, zero: false }
     }
 }
 
@@ -152,11 +155,11 @@ impl Session {
         // A scan that overwrites deleted data would change pages before they are durable.
         db.scan.wait_for_step();
         self.begin()?;
-        let BulkLoadOptions { density, sort_bytes, transfer_bytes } = options;
+        let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero } = options;
         let begun = self.create_table(db, definition).and_then(|()| {
             let state = db.tables.open(self.active.services(), &self.active.view(), &definition.name)?;
             let schema = state.schema.clone();
-            Ok((schema, TableLoad::new(state, density, LoadMemory { sort_bytes, transfer_bytes })))
+            Ok((schema, TableLoad::new(state, density, LoadSettings { sort_bytes, transfer_bytes, zero })))
         });
         match begun {
             Ok((schema, load)) => {

@@ -14,19 +14,21 @@ use crate::btree::Tree;
 use crate::bulk::{BuiltTree, NodeSorter, SortedNode, TreeBuilder, link};
 use crate::{Error, Result};
 
-/// Memory of a load.
+/// Memory and writes of a load.
 #[derive(Clone, Copy)]
-pub(crate) struct LoadMemory {
+pub(crate) struct LoadSettings {
     /// Bytes of the sorts of all indexes together.
     pub sort_bytes: usize,
     /// Bytes of one write.
     pub transfer_bytes: usize,
+    /// Whether the unused bytes of pages are overwritten.
+    pub zero: bool,
 }
 
 /// The bulk load of a new table that no other session sees.
 pub(crate) struct TableLoad {
     state: Arc<TableState>,
-    memory: LoadMemory,
+    settings: LoadSettings,
     density: Option<u32>,
     records: TreeBuilder,
     long_values: Option<TreeBuilder>,
@@ -86,12 +88,16 @@ impl LongValues {
 }
 
 impl TableLoad {
-    pub fn new(state: Arc<TableState>, density: Option<u32>, memory: LoadMemory) -> TableLoad {
-        let records =
-            TreeBuilder::new(&state.tree, density.unwrap_or(state.schema.density), memory.transfer_bytes);
-        let of_tree = |tree: &Arc<Tree>| TreeBuilder::new(tree, 100, memory.transfer_bytes);
+    pub fn new(state: Arc<TableState>, density: Option<u32>, settings: LoadSettings) -> TableLoad {
+        let records = TreeBuilder::new(
+            &state.tree,
+            density.unwrap_or(state.schema.density),
+            settings.transfer_bytes,
+            settings.zero,
+        );
+        let of_tree = |tree: &Arc<Tree>| TreeBuilder::new(tree, 100, settings.transfer_bytes, settings.zero);
         let file = &state.tree.file;
-        let share = memory.sort_bytes / state.indexes.len().max(1);
+        let share = settings.sort_bytes / state.indexes.len().max(1);
         let sorter = |tree: &Tree| {
             let mut name = file.path.clone().into_os_string();
             name.push(format!(".{}.sort", tree.id.0));
@@ -106,7 +112,7 @@ impl TableLoad {
             rows: 0,
             failed: None,
             density,
-            memory,
+            settings,
             state,
         }
     }
@@ -176,7 +182,8 @@ impl TableLoad {
         let entries = std::mem::take(&mut self.entries);
         for (entry, sorter) in self.state.indexes.iter().zip(entries) {
             let density = self.density.unwrap_or(entry.index.density);
-            let mut builder = TreeBuilder::new(&entry.tree, density, self.memory.transfer_bytes);
+            let mut builder =
+                TreeBuilder::new(&entry.tree, density, self.settings.transfer_bytes, self.settings.zero);
             let (mut sorted, mut node, mut reported) = (sorter.finish()?, SortedNode::default(), 0);
             while sorted.next(&mut node)? {
                 builder.append(node.key(), node.data())?;

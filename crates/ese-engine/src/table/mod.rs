@@ -18,7 +18,7 @@ mod open_tables;
 pub(crate) mod rows;
 mod state;
 
-pub(crate) use bulk_load::{LoadMemory, TableLoad};
+pub(crate) use bulk_load::{LoadSettings, TableLoad};
 pub(crate) use create::{create_index, create_table};
 pub use definition::{ColumnDefinition, IndexDefinition, TableDefinition};
 pub(crate) use open_tables::OpenTables;

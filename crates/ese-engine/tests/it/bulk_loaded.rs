@@ -102,6 +102,42 @@ fn load(session: &mut Session, db: &Arc<Database>, name: &str, rows: i32) -> Res
     load.finish().map(|_| ())
 }
 
+/// With the option, the first pass that zeroes has hardly anything to do.
+#[test]
+fn pages_that_are_zeroed_when_they_are_loaded_are_not_written_again() {
+    for size in SIZES {
+        let zeroed = [false, true].map(|zero| {
+            let disk = SimVfs::new();
+            let (instance, db) = create(&disk, size);
+            let mut session = instance.session();
+            let options = BulkLoadOptions { zero, ..options() };
+            let mut load = session.bulk_load(&db, &definition("t"), options).unwrap();
+            push_all(&mut load, 0..1500).unwrap();
+            load.finish().unwrap();
+            let scan = ScanOptions {
+                throttle: Throttle::default(),
+                zero: true,
+                single_pass: true,
+                ..ScanOptions::default()
+            };
+            assert!(instance.start_maintenance(&db, scan).unwrap());
+            while db.scan_progress().running {
+                instance.step().unwrap();
+            }
+            assert_eq!(rows(&mut session, &db, "t").len(), 1500);
+            let progress = db.scan_progress();
+            assert_eq!(progress.bad, 0, "{progress:?}");
+            drop((session, db));
+            instance.shutdown().unwrap();
+            let report = check_database(&disk, Path::new(DB), &CheckOptions::default()).unwrap();
+            assert!(report.clean && report.findings.is_empty(), "{:#?}", report.findings);
+            progress.zeroed
+        });
+        let [later, at_creation] = zeroed;
+        assert!(later > 30 && at_creation * 3 < later, "{size:?}: {later} and {at_creation} pages");
+    }
+}
+
 /// The rows by id, and the number of entries of each index in order.
 fn rows(session: &mut Session, db: &Arc<Database>, name: &str) -> BTreeMap<i32, Vec<(ColumnId, Value)>> {
     let mut table = session.open_table(db, name).unwrap();

@@ -13,13 +13,12 @@ const INDEX_DENSITY: u64 = 80;
 pub(super) fn table(
     unit: &Unit,
     number: u32,
-    sort_bytes: usize,
+    options: BulkLoadOptions,
     next: &mut dyn FnMut(u64) -> LoadStep,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
     let page_bytes = unit.database.page_size().bytes() as u64;
     let mut session = unit.instance.session();
-    let options = BulkLoadOptions { sort_bytes, ..BulkLoadOptions::default() };
     let mut load = session.bulk_load(&unit.database, &definition(number), options)?;
     let columns = Columns::of(|name| load.column(name))
         .ok_or_else(|| Error::Internal("a table of the load lacks a column".to_string()))?;

@@ -103,18 +103,23 @@ impl Plan {
         create.extend(copy_places(profile).into_iter().filter(|place| !place.is_dir()));
         memory::check_memory(profile, copies.iter().fold(cache_bytes, |sum, copy| sum + copy.cache_bytes))?;
         memory::check_threads(profile)?;
-        Ok(Plan {
+        let plan = Plan {
             page_bytes: page_bytes.unwrap_or(32768),
             cache_bytes,
             tables: profile.records.tables,
             circular_log: profile.circular_log,
+            zero_at_creation: profile.zero_at_creation,
             page_protection: false,
             instances,
             copies,
             output,
             create,
             remove,
-        })
+        };
+        for of_disk in plan.databases_of_disks() {
+            profile.maintenance().windows(of_disk).map_err(|error| Refusal::new(error.to_string()))?;
+        }
+        Ok(plan)
     }
 
     /// Removes the files that are replaced, creates the directories, and writes the creation file.

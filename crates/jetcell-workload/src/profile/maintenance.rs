@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
+use ese_engine::MaintenanceWindow;
 use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
@@ -17,6 +19,30 @@ pub struct Maintenance {
     pub zero: bool,
     /// Sparse pages are merged.
     pub defrag: bool,
+}
+
+/// The maintenance of the databases of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MaintenanceSettings {
+    /// What is done.
+    pub tasks: Maintenance,
+    /// Pause after each read of the scan, and each step of defragmentation.
+    pub pause: Duration,
+    /// When it may run; the tasks, and the databases of a directory, share it.
+    pub window: Option<MaintenanceWindow>,
+}
+
+impl MaintenanceSettings {
+    /// The windows of scan and defragmentation for one of the databases that share a disk: `(its place, their number)`. If
+    /// both tasks run, each has half of the window, the scan the first one.
+    ///
+    /// # Errors
+    /// [`ese_engine::Error::Usage`] if the window is too short.
+    pub fn windows(&self, of_disk: (u32, u32)) -> ese_engine::Result<[Option<MaintenanceWindow>; 2]> {
+        let tasks = u32::from(self.tasks.scan) + u32::from(self.tasks.defrag);
+        let share = |task| self.window.map(|window| window.share((task, tasks), of_disk)).transpose();
+        Ok([share(0)?, share(u32::from(self.tasks.scan))?])
+    }
 }
 
 impl TryFrom<String> for Maintenance {

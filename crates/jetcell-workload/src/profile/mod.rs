@@ -18,6 +18,7 @@ mod skew;
 mod test_kind;
 mod toml;
 mod validate;
+mod window;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,13 +33,14 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 pub use self::toml::EXAMPLE;
 pub use configuration::Configuration;
 pub use mailboxes::Mailboxes;
-pub use maintenance::Maintenance;
+pub use maintenance::{Maintenance, MaintenanceSettings};
 pub use mistake::Mistake;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
 pub use recovery_mode::RecoveryMode;
 pub use skew::Skew;
 pub use test_kind::TestKind;
+pub use window::Window;
 
 /// A complete, valid description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,6 +114,9 @@ pub struct Profile {
     /// Whether sparse pages are merged beside the load.
     #[serde(default)]
     pub defrag: bool,
+    /// When maintenance may run; `None`: at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance_window: Option<Window>,
     /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
     #[serde(default = "jetstress_pause")]
     pub scan_pause: TimeSpan,
@@ -143,6 +148,9 @@ pub struct Profile {
     pub sample_interval: TimeSpan,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
+    /// Whether the unused bytes of pages are overwritten while databases are created.
+    #[serde(default)]
+    pub zero_at_creation: bool,
     /// Source of the databases.
     pub source: Source,
     /// Description of the run by the user. Jetstress: `Description`.
@@ -151,6 +159,17 @@ pub struct Profile {
     /// Directory for the results; with `None` the plan chooses a name in the first directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
+}
+
+impl Profile {
+    /// The maintenance beside the load.
+    pub fn maintenance(&self) -> MaintenanceSettings {
+        MaintenanceSettings {
+            tasks: Maintenance { scan: self.scan, zero: self.zero, defrag: self.defrag },
+            pause: self.scan_pause.0,
+            window: self.maintenance_window.map(|window| window.0),
+        }
+    }
 }
 
 /// Stored results without these fields have one measurement, and one copy of each database.

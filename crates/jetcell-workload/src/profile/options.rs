@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
-use super::{Maintenance, Mix, RecoveryMode};
+use super::{Maintenance, Mix, RecoveryMode, Window};
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
@@ -168,6 +168,8 @@ options! {
         "cache" "SIZE" "Databases" cache: ByteSize, or "an eighth of the databases, 64MiB to 256MiB for each";
         /// Remove logs that are no longer needed during the run (circular logging)
         "circular-log" "BOOL" "Databases" circular_log: bool = true;
+        /// Overwrite the unused bytes of pages while databases are created, so that the first pass of --maintenance zero is short
+        "zero-at-creation" "BOOL" "Databases" zero_at_creation: bool = false;
         /// Use existing databases
         "open" "BOOL" "Databases" open: bool = false;
         /// Replace existing databases and results
@@ -198,6 +200,8 @@ options! {
         "scan" "BOOL" "Load" scan: bool = true;
         /// Maintenance beside the load: none, or some of scan,zero,defrag; zero overwrites deleted data, defrag merges pages
         "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
+        /// When maintenance may run: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00
+        "maintenance-window" "WINDOW" "Load" maintenance_window: Window, or "at any time";
         /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
         "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();
         /// Copies of each database: further ones read closed logs, as Jetstress simulates it; test replication: passive copies

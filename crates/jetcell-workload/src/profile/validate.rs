@@ -178,6 +178,9 @@ impl Profile {
         checks.check(self.scan_pause.0 <= LONGEST_SCAN_PAUSE, || {
             format!("--scan-pause {} must be from 0 to 60s", self.scan_pause)
         });
+        checks.check(self.maintenance_window.is_none() || self.scan || self.defrag, || {
+            "--maintenance-window without maintenance: add for example --maintenance scan".into()
+        });
         let interval = self.sample_interval;
         checks
             .check(duration.is_zero() || (Duration::from_millis(1)..=duration).contains(&interval.0), || {

@@ -241,14 +241,7 @@ impl Test<'_> {
         let starts = starts.map_err(|error| watch.failed(error))?;
         let generations: Vec<u32> = starts.iter().map(|start| start.generation).collect();
         test_log::settings(profile, plan, watch);
-        if profile.scan {
-            let started = store.start_scan(profile.scan_pause.0, profile.zero);
-            started.map_err(|error| watch.failed(error))?;
-        }
-        if profile.defrag {
-            let started = store.start_defragmentation(profile.scan_pause.0);
-            started.map_err(|error| watch.failed(error))?;
-        }
+        store.start_maintenance(&profile.maintenance()).map_err(|error| watch.failed(error))?;
         if profile.copies > 1 {
             store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;
         }

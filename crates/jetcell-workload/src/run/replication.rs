@@ -183,12 +183,7 @@ impl Test<'_> {
         let followed = self.seed(&*store, watch).and_then(|copies| {
             let Some(copies) = copies else { return Ok(()) };
             test_log::settings(profile, plan, watch);
-            if profile.scan {
-                store.start_scan(profile.scan_pause.0, profile.zero)?;
-            }
-            if profile.defrag {
-                store.start_defragmentation(profile.scan_pause.0)?;
-            }
+            store.start_maintenance(&profile.maintenance())?;
             self.follow(&*store, copies, &mut loaded, watch, samples)
         });
         loaded.io_errors = store.io().iter().map(|io| io.errors).sum();

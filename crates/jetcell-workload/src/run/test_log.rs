@@ -30,6 +30,11 @@ pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observ
     if profile.defrag {
         observer.log(&format!("Online defragmentation: on (pause: {})", profile.scan_pause));
     }
+    if let Some(window) = profile.maintenance_window {
+        observer.log(&format!(
+            "Maintenance window: {window}, shared by the tasks and by the databases of a directory"
+        ));
+    }
     observer.log(&format!(
         "Operation mix: Sessions {}, Inserts {}%, Deletes {}%, Replaces {}%, Reads {}%, Lazy Commits {}%",
         profile.threads, mix.insert, mix.delete, mix.replace, mix.read, profile.lazy_percent

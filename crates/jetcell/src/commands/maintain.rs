@@ -3,35 +3,35 @@
 
 mod of_copy;
 mod shown;
+mod tasks;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use ese_engine::{
-    Database, DatabasePaths, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions, RecoverySet,
-    ScanOptions, ScanTurn, Throttle,
+    DatabasePaths, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions, MaintenanceWindow,
+    RecoverySet, ScanOptions, Throttle,
 };
 use ese_format::LogPosition;
-use jetcell_vfs::{Vfs, parent_directory};
+use jetcell_vfs::parent_directory;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
-use self::shown::{Maintained, ReturnedSpace, Tasks};
+use self::shown::Maintained;
+use self::tasks::{Attached, Places, Schedule};
 use crate::commands::backup::vfs;
 use crate::commands::recover::{explained, files, log_directory};
 use crate::commands::transfer_progress::rate;
-use crate::console;
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. Of a passive copy, only a scan is possible, also while it is
 followed; its progress outlives an activation. Ctrl-C stops the pass; the same command resumes it.
-Defragmentation comes first, then shrink and trim, then one pass that scans and zeroes.
+Defragmentation comes first, then shrink and trim, then one pass that scans and zeroes. With a window, scan and defrag have
+half of it each, and shrink and trim come last.
 What happens is written to events.jsonl beside the logs; jetcell events shows it.
 
 Examples:
@@ -47,14 +47,11 @@ Examples:
       also returns free space to the file system: the end of the file is cut off, and free extents inside become holes
   jetcell maintain jetcell-run/log001 jetcell-run/Jetstress001001.edb --pause 100ms
       one database of a test, as slowly as Jetstress scans
+  jetcell maintain /var/lib/app --tasks scan,zero,defrag --maintenance-window 'daily 01:00 4h +01:00'
+      waits for the window, works in it, and goes on in the next one until all is done
   jetcell maintain /var/lib/app --rate 50MB/s --batch 320KiB --json
 
 Exit code: 0 no bad page, 1 bad pages, or stopped before the end, 2 could not run.";
-
-/// Time between two looks at the progress.
-const LOOK: Duration = Duration::from_millis(100);
-/// Time between two lines of progress on a terminal.
-const LINE: Duration = Duration::from_secs(2);
 
 /// Verifies, zeroes and defragments the databases of a stopped instance
 #[derive(Args)]
@@ -82,6 +79,10 @@ pub struct Maintain {
     /// Defragmentation also moves records if not all of a page fit the next one: frees more, changes far more pages
     #[arg(long)]
     partial_merges: bool,
+    /// Work only then: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00. Scan and
+    /// defrag get half of it each, and the databases of a directory equal parts, one after the other
+    #[arg(long, value_name = "WINDOW")]
+    maintenance_window: Option<MaintenanceWindow>,
     /// Work on all databases at the same time, also if they are on one disk
     #[arg(long)]
     parallel: bool,
@@ -178,7 +179,13 @@ impl Maintain {
     }
 
     fn maintain(&self) -> Result<Outcome, Failure> {
-        let (scan, defragmentation) = (self.scan()?, self.defragmentation()?);
+        let schedule = Schedule {
+            scan: self.scan()?,
+            defragmentation: self.defragmentation()?,
+            shrink: self.tasks.contains(&Task::Shrink),
+            trim: self.tasks.contains(&Task::Trim),
+            window: self.maintenance_window,
+        };
         let vfs = vfs()?;
         if let Some(copy) = of_copy::only_copy(&vfs, &self.paths)? {
             return self.scan_copy(&vfs, copy);
@@ -187,6 +194,8 @@ impl Maintain {
         let Some(first) = set.databases.first() else {
             return Err("there is no database of these logs; name its file, too".into());
         };
+        let places = Places::of(&vfs, &set, self.parallel);
+        schedule.check_window(&places)?;
         let directory = log_directory(&set.plan(LogPosition::MAX))?;
         let lock = directory.join(format!("{}.lock", set.base_name));
         let databases = set.databases.iter().map(|database| database.path.as_path());
@@ -204,82 +213,15 @@ impl Maintain {
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         of_instance.database_paths = paths;
         let instance = Instance::open(of_instance).map_err(explained)?;
-        let done = self.attach(&vfs, &instance, &set).and_then(|attached| {
-            if let Some(options) = &defragmentation {
-                defragment(&instance, &attached, options, &stop)?;
-            }
-            let mut space = self.return_space(&instance, &attached, &stop)?;
-            if let Some(options) = &scan {
-                run_scan(&instance, &attached, options, &stop)?;
-            }
-            let with_space = |(database, _): &Attached| Maintained::of(database, space.remove(0));
+        let done = places.attach(&instance, &set).and_then(|attached| {
+            let mut space = schedule.run(&instance, &attached, &stop)?;
+            let with_space = |one: &Attached| Maintained::of(&one.database, space.remove(0));
             Ok(attached.iter().map(with_space).collect::<Vec<_>>())
         });
         let closed = instance.shutdown().map_err(explained);
         let results = done?;
         closed?;
-        let tasks = Tasks {
-            scan: scan.is_some(),
-            defragmentation: defragmentation.is_some(),
-            shrink: self.tasks.contains(&Task::Shrink),
-            trim: self.tasks.contains(&Task::Trim),
-        };
-        Ok(shown::show(&results, tasks, self.json))
-    }
-
-    /// Shrinks and trims one database after the other.
-    fn return_space(
-        &self,
-        instance: &Instance,
-        attached: &[Attached],
-        stop: &AtomicBool,
-    ) -> Result<Vec<ReturnedSpace>, Failure> {
-        let wanted = |task| self.tasks.contains(&task) && !stop.load(Ordering::SeqCst);
-        let begins = |database: &Database, what: &str| {
-            if std::io::stderr().is_terminal() {
-                console::note(&format!("{}: {what}", database.path().display()));
-            }
-        };
-        let mut returned = Vec::new();
-        for (database, _) in attached {
-            let mut space = ReturnedSpace::default();
-            if wanted(Task::Shrink) {
-                begins(database, "cutting the free end off");
-                space.shrink = Some(instance.shrink(database).map_err(explained)?);
-            }
-            if wanted(Task::Trim) {
-                begins(database, "punching holes");
-                space.trim = Some(instance.trim(database).map_err(explained)?);
-            }
-            returned.push(space);
-        }
-        Ok(returned)
-    }
-
-    /// Attaches the databases, each with the turn that it shares with the others on its disk.
-    fn attach(
-        &self,
-        vfs: &Arc<dyn Vfs>,
-        instance: &Arc<Instance>,
-        set: &RecoverySet,
-    ) -> Result<Vec<Attached>, Failure> {
-        let mut attached: Vec<Attached> = Vec::new();
-        // Databases in one directory are on one disk.
-        let mut turns: Vec<(PathBuf, Arc<ScanTurn>)> = Vec::new();
-        for found in &set.databases {
-            let database = instance.attach(&found.path, 256).map_err(explained)?;
-            let place = parent_directory(&found.path).to_path_buf();
-            let known = turns.iter().find(|(other, _)| vfs.same_file(other, &place));
-            let turn = match known {
-                Some((_, turn)) => turn.clone(),
-                None => {
-                    turns.push((place, Arc::default()));
-                    turns.last().map(|(_, turn)| turn.clone()).unwrap_or_default()
-                }
-            };
-            attached.push((database, (!self.parallel).then_some(turn)));
-        }
-        Ok(attached)
+        Ok(shown::show(&results, schedule.shown(), self.json))
     }
 }
 
@@ -294,86 +236,4 @@ fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
     };
     ctrlc::set_handler(handler).map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
     Ok(stop)
-}
-
-/// An attached database, and the turn that it waits for.
-type Attached = (Arc<Database>, Option<Arc<ScanTurn>>);
-
-/// What a task is doing.
-struct TaskState {
-    running: bool,
-    failure: Option<String>,
-    line: String,
-}
-
-/// Defragments each database once.
-fn defragment(
-    instance: &Arc<Instance>,
-    attached: &[Attached],
-    options: &DefragOptions,
-    stop: &AtomicBool,
-) -> Result<(), Failure> {
-    for (database, turn) in attached {
-        let options = DefragOptions { turn: turn.clone(), ..options.clone() };
-        instance.start_defragmentation(database, options).map_err(explained)?;
-    }
-    let ended = wait(attached, stop, |database| {
-        let progress = database.defrag_progress();
-        let line = format!("{} pages visited, {} freed", progress.pages_visited, progress.pages_freed);
-        TaskState { running: progress.running, failure: progress.failure, line }
-    });
-    attached.iter().for_each(|(database, _)| instance.stop_defragmentation(database));
-    ended
-}
-
-/// Scans each database once.
-fn run_scan(
-    instance: &Arc<Instance>,
-    attached: &[Attached],
-    options: &ScanOptions,
-    stop: &AtomicBool,
-) -> Result<(), Failure> {
-    if stop.load(Ordering::SeqCst) {
-        return Ok(());
-    }
-    for (database, turn) in attached {
-        let options = ScanOptions { turn: turn.clone(), ..options.clone() };
-        instance.start_maintenance(database, options).map_err(explained)?;
-    }
-    let ended = wait(attached, stop, |database| {
-        let progress = database.scan_progress();
-        let page = progress.position.map_or(0, |page| page.get());
-        let line = format!("page {page}, {} bad", progress.pass.bad);
-        TaskState { running: progress.running, failure: progress.failure, line }
-    });
-    attached.iter().for_each(|(database, _)| instance.stop_scan(database));
-    ended
-}
-
-/// Waits until no task is running, or until it is to stop.
-fn wait(
-    attached: &[Attached],
-    stop: &AtomicBool,
-    state: impl Fn(&Database) -> TaskState,
-) -> Result<(), Failure> {
-    let mut told = Instant::now();
-    loop {
-        let states = attached.iter().map(|(database, _)| (database.path(), state(database)));
-        let states: Vec<_> = states.collect();
-        if let Some((path, what)) =
-            states.iter().find_map(|(path, state)| Some((path, state.failure.as_ref()?)))
-        {
-            return Err(format!("{}: {what}; the same command resumes the pass", path.display()).into());
-        }
-        if stop.load(Ordering::SeqCst) || !states.iter().any(|(_, state)| state.running) {
-            return Ok(());
-        }
-        if std::io::stderr().is_terminal() && told.elapsed() > LINE {
-            told = Instant::now();
-            for (path, state) in states.iter().filter(|(_, state)| state.running) {
-                console::note(&format!("{}: {}", path.display(), state.line));
-            }
-        }
-        std::thread::sleep(LOOK);
-    }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cell::Cell;
@@ -135,6 +136,82 @@ fn a_pass_that_was_killed_resumes() {
     assert!(database["pages"].as_u64().unwrap() <= bytes / (32 << 10), "{resumed}");
 }
 
+/// A window of an hour that begins in three hours, or began half an hour ago, in UTC.
+pub fn window(open: bool) -> String {
+    let from = chrono::Utc::now() + chrono::Duration::minutes(if open { -30 } else { 180 });
+    from.format("daily %H:%M 1h +00:00").to_string()
+}
+
+#[test]
+fn a_pass_runs_in_its_window_and_waits_outside() {
+    let cell = store();
+    let done = maintained(&cell, 0, &["--maintenance-window", &window(true)]);
+    assert!(done["complete"] == true && done["databases"][0]["pages"].as_u64() > Some(100), "{done}");
+    let later = window(false);
+    let closed = [&["maintain"], &STORE[..], &["--json", "--maintenance-window", &later]].concat();
+    let events = cell.path("d/log001/events.jsonl");
+    fs::remove_file(&events).unwrap();
+    let mut waiting = cell.program(&closed);
+    let child = waiting.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let began = std::time::Instant::now();
+    while !events.exists() {
+        assert!(began.elapsed().as_secs() < 60);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let interrupted: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(interrupted["complete"] == false && interrupted["databases"][0]["pages"] == 0, "{interrupted}");
+}
+
+/// A database that was zeroed when it was created is zeroed faster than one that was not.
+#[test]
+fn the_first_pass_after_zeroing_at_creation_is_short() {
+    let used = [false, true].map(|at_creation| {
+        let cell = Cell::with_limits();
+        let option = format!("--zero-at-creation={at_creation}");
+        cell.run(
+            "out",
+            0,
+            &["--dir", "d", "--size", "32MiB", "--duration", "1s", "--mix", "0/0/0/100", &option],
+        );
+        let first = maintained(&cell, 0, &["--tasks", "scan,zero"]);
+        let checked = cell.program(&["check", "--structure", STORE[1]]).output().unwrap();
+        assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+        first["databases"][0]["used"].as_u64().unwrap()
+    });
+    assert!(used[0] > 400 && used[1] * 4 < used[0], "{used:?}");
+}
+
+#[test]
+fn maintenance_beside_the_load_keeps_to_its_window() {
+    let cell = Cell::with_limits();
+    let load = ["--dir", "d", "--size", "32MiB", "--duration", "2s", "--maintenance", "scan,zero,defrag"];
+    let load = [&load[..], &["--scan-pause", "0ms", "--maintenance-window"]].concat();
+    let closed = cell.run("closed", 0, &[&load[..], &[&window(false)]].concat());
+    assert_eq!(closed["scan"][0]["pages"], 0, "{}", closed["scan"]);
+    assert_eq!(closed["defragmentation"][0]["pages_read"], 0, "{}", closed["defragmentation"]);
+    assert!(closed["configuration"]["maintenance_window"].as_str().unwrap().ends_with(" 1h"));
+    // The scan has the first half of the window.
+    let in_first_half = chrono::Utc::now() - chrono::Duration::minutes(15);
+    let first = in_first_half.format("daily %H:%M 2h").to_string();
+    let open = cell.run("open", 0, &[&load[..], &[&first, "--force"]].concat());
+    assert!(open["scan"][0]["pages"].as_u64() > Some(100), "{}", open["scan"]);
+    assert_eq!(open["defragmentation"][0]["pages_read"], 0, "{}", open["defragmentation"]);
+
+    for (options, said) in [
+        (&["--maintenance-window", "daily 02:00 25h"][..], "24 hours"),
+        (&["--maintenance-window", "mon 2h"], "days, start and length"),
+        (&["--maintenance", "none", "--maintenance-window", "daily 02:00 4h"], "without maintenance"),
+        (&["--maintenance", "scan,defrag", "--maintenance-window", "daily 02:00 1m"], "too short"),
+    ] {
+        let refused = cell.refused(&[&["--dir", "new", "--output", "new"], options].concat());
+        assert!(refused.contains(said), "{options:?}: {refused}");
+    }
+}
+
 #[test]
 fn impossible_requests_change_nothing() {
     let cell = Cell::new();
@@ -147,6 +224,8 @@ fn impossible_requests_change_nothing() {
         (&["empty", "--pause", "61s"], "from 0 to 60 s"),
         (&["empty", "--batch", "4KiB"], "64 KiB"),
         (&["empty", "--rate", "0"], "rate"),
+        (&["empty", "--maintenance-window", "daily 02:00 25h"], "24 hours"),
+        (&["empty", "--maintenance-window", "never 02:00 2h"], "days, start and length"),
         (&["empty"], "log"),
         (&["nowhere"], "nowhere"),
     ] {

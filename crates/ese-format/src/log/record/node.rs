@@ -290,20 +290,30 @@ layout! {
     /// Deleted data on a page are overwritten.
     ///
     /// ```text
-    /// 44 flags (4)   48 operations (4)   52 length (2)   54 one operation byte per node
+    /// 44 flags (4)   48 operations (4)   52 length (2)   54 one operation byte per node, then padding
     /// ```
+    ///
+    /// ESE pads the record, so that a log names fewer pages while more of the cache is dirty.
     #[doc(alias = "LRSCRUB")]
     pub struct Scrub {
         /// The changed node.
         node: NodeChange,
         /// Bit 0: the page is not in use.
         flags: u32,
-        /// Number of operation bytes.
+        /// Number of operations.
         count: u32,
-        [operations: u16],
+        [data: u16],
     } then {
-        /// One byte per node: 0 keep, 1 overwrite the data, 2 overwrite a long-value chunk.
-        operations,
+        /// The operations and the padding.
+        data,
+    }
+}
+
+impl Scrub {
+    /// One byte per node: 0 keep, 1 overwrite the data, 2 overwrite a long-value chunk. `None` if there are fewer than the
+    /// record counts.
+    pub fn operations(&self) -> Option<&[u8]> {
+        self.data.get(..usize::try_from(self.count).ok()?)
     }
 }
 

@@ -13,7 +13,8 @@ use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
 
-use super::{LINE, Maintain, Task, stop_on_ctrl_c};
+use super::tasks::LINE;
+use super::{Maintain, Task, stop_on_ctrl_c};
 use crate::commands::copies::explained;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
@@ -37,6 +38,13 @@ impl Maintain {
             let what =
                 "a copy gets the changes of its active side and makes none; only --tasks scan is possible";
             return Err(format!("{}: {what}", directory.display()).into());
+        }
+        if self.maintenance_window.is_some() {
+            return Err(format!(
+                "{}: a copy is scanned at once; leave out --maintenance-window",
+                directory.display()
+            )
+            .into());
         }
         self.scan()?;
         let stop = stop_on_ctrl_c()?;
