@@ -3,8 +3,10 @@
 
   scripts/mutants-at-once.py all --sample 250 --seed 1    250 mutants of all folders, chosen at random
   scripts/mutants-at-once.py btree                        all mutants of one folder
+  scripts/mutants-at-once.py btree log --sample 50        50 mutants of two folders
   scripts/mutants-at-once.py all --named FILE             mutants whose names contain a line of FILE
   scripts/mutants-at-once.py all --sample 250 --quick     only with the tests that take less than a second
+  scripts/mutants-at-once.py all --sample 250 --engine    only with the tests of the engine's package
   scripts/mutants-at-once.py all --sample 250 --resume    goes on with the mutants that have no result yet
   scripts/mutants-at-once.py --table RESULTS...           counts the results of one or more runs, by folder
 
@@ -48,6 +50,8 @@ BUILDS = {
               + [word for name in ("space", "concurrency", "simulation") for word in ("--test", name)]),
     "shuttle": ("--cap-lints allow --cfg shuttle", ["-p", "ese-engine", "--lib"]),
 }
+# Without the tests of other packages and those under thread schedules.
+ENGINE_BUILDS = {"tests": (BUILDS["tests"][0], ["-p", "ese-engine", "--lib", "--test", "it"])}
 # Tests that take less processor time run together.
 QUICK = 1.0
 # A test hangs if it takes five times the processor time that it takes without a mutant, and at least this time in
@@ -88,9 +92,9 @@ def folder_of(mutant):
     return mutant["file"].removeprefix(ENGINE + "/").split("/")[0]
 
 
-def list_mutants(folder):
+def list_mutants(folders):
     command = ["cargo", "mutants", "--list", "--json"]
-    for name in FOLDERS if folder == "all" else [folder]:
+    for name in FOLDERS if folders == ["all"] else folders:
         if not (ROOT / ENGINE / name).is_dir():
             sys.exit(f"{ENGINE} has no folder {name}")
         command += ["--file", f"{ENGINE}/{name}/**/*.rs"]
@@ -233,10 +237,10 @@ class Workspace:
             viable = [mutant for mutant in viable if mutant["id"] not in dropped]
             print(f"{len(dropped)} mutants dropped, {len(viable)} left", flush=True)
 
-    def build(self):
+    def build(self, builds):
         """Builds the test programs. Returns them by build and target."""
         programs = {}
-        for build, (_, arguments) in BUILDS.items():
+        for build, (_, arguments) in builds.items():
             succeeded, messages = self.cargo(build, "test", "--no-run", *arguments)
             if not succeeded:
                 sys.exit(f"the build of {build} failed")
@@ -327,10 +331,13 @@ class Runner:
 
     def baseline(self):
         """The processor time of each test without a mutant: [program, test, seconds]."""
-        file, tests = self.results.with_name("baseline.json"), []
+        builds = "-".join(sorted({target for _, target in self.programs}))
+        file, tests = self.results.with_name(f"baseline-{builds}.json"), []
         if file.exists():
             return json.loads(file.read_text())
         for program, (build, _, target, filters) in enumerate(PROGRAMS):
+            if (build, target) not in self.programs:
+                continue
             result, failed, times = self.run(program, 0, [*filters, "--test-threads", "1"], 600)
             if result != "passed":
                 sys.exit(f"without a mutant, {target} {result}: {failed or ''}")
@@ -396,15 +403,16 @@ def table(files):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", help="a folder of crates/ese-engine/src, or all")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="a folder of crates/ese-engine/src, or all")
     parser.add_argument("--sample", type=int, metavar="NUMBER")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--named", metavar="FILE")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--engine", action="store_true")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--table", nargs="+", metavar="RESULTS")
     options = parser.parse_args()
-    if not options.table and not options.folder:
+    if not options.table and not options.folders:
         parser.error("name a folder, or all")
     return options
 
@@ -413,15 +421,17 @@ def main():
     options = arguments()
     if options.table:
         return table(options.table)
-    parts = (options.folder, options.sample, options.named and Path(options.named).stem)
-    folder = OUTPUT / "-".join(str(part) for part in parts if part)
+    sample = options.sample and f"{options.sample}-seed-{options.seed}"
+    parts = (*options.folders, sample, options.named and Path(options.named).stem)
+    folder = OUTPUT / "-".join(part for part in parts if part)
     folder.mkdir(parents=True, exist_ok=True)
     results = folder / "results.jsonl"
     if not options.resume:
         results.write_text("")
-        (folder / "baseline.json").unlink(missing_ok=True)
+        for baseline in folder.glob("baseline-*.json"):
+            baseline.unlink()
     done = {result["name"]: result["result"] for result in map(json.loads, results.read_text().splitlines())}
-    mutants = choose(list_mutants(options.folder), options)
+    mutants = choose(list_mutants(options.folders), options)
     for number, mutant in enumerate(mutants, 1):
         mutant["id"] = number
 
@@ -436,7 +446,7 @@ def main():
     for mutant in candidates:
         if mutant["id"] in dropped:
             record(mutant, {"result": dropped[mutant["id"]]})
-    runner = Runner(workspace.build(), results)
+    runner = Runner(workspace.build(ENGINE_BUILDS if options.engine else BUILDS), results)
     # First the quick tests of all mutants: a run that is stopped then lacks only slow tests of a few.
     stages = [("quick", None, "quick tests pass"), ("slow", "quick tests pass", "not caught")]
     for stage, before, after in stages[: 1 if options.quick else 2]:

@@ -117,6 +117,10 @@ fn earlier(a: Option<LogPosition>, b: Option<LogPosition>) -> Option<LogPosition
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     const P: PageNumber = PageNumber::fixed(7);
@@ -158,5 +162,95 @@ mod tests {
         assert_eq!(dirty_pages.oldest(), Some(at(5)));
         assert_eq!(dirty_pages.below(at(5)).count(), 0);
         assert_eq!(dirty_pages.below(at(6)).collect::<Vec<_>>(), [P]);
+    }
+    /// A table of the simplest kind.
+    #[derive(Default)]
+    struct Model {
+        /// First position and whether a write is in flight.
+        pages: BTreeMap<PageNumber, (LogPosition, bool)>,
+        unsynced: Vec<LogPosition>,
+        syncing: Vec<LogPosition>,
+        latest: LogPosition,
+    }
+
+    impl Model {
+        /// Does one operation with both tables.
+        fn step(&mut self, table: &mut DirtyPageTable, kind: u8, page: u32, position: u16) {
+            let (page, position) = (PageNumber::fixed(page), at(position));
+            let before = self.pages.get(&page).copied();
+            match (kind, before) {
+                (0, None) => {
+                    table.insert(page, position);
+                    self.pages.insert(page, (position, false));
+                    self.latest = self.latest.max(position);
+                }
+                (0, Some((_, true))) => {
+                    table.changed_during_write(position);
+                    self.latest = self.latest.max(position);
+                }
+                (0, Some((first, false))) if position < first => {
+                    table.lower_first(page, first, position);
+                    self.pages.insert(page, (position, false));
+                }
+                (1, Some((first, false))) => {
+                    table.begin_write(page, first);
+                    self.pages.insert(page, (first, true));
+                }
+                (2, Some((first, true))) => {
+                    table.complete_write(page, first, None);
+                    self.pages.remove(&page);
+                    self.unsynced.push(first);
+                }
+                (3, Some((first, true))) => {
+                    let again = first.max(position);
+                    table.complete_write(page, first, Some(again));
+                    self.pages.insert(page, (again, false));
+                    self.unsynced.push(first);
+                }
+                (4, Some((first, true))) => {
+                    table.fail_write(page, first);
+                    self.pages.insert(page, (first, false));
+                }
+                (5, Some((first, _))) => {
+                    table.remove(page, first);
+                    self.pages.remove(&page);
+                }
+                (6, _) => {
+                    table.begin_sync();
+                    self.syncing.append(&mut self.unsynced);
+                }
+                (7, _) => {
+                    table.complete_sync();
+                    self.syncing.clear();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_equals_a_model(steps in prop::collection::vec((0..8u8, 1..6u32, 1..40u16), 1..60)) {
+            let (mut table, mut model) = (DirtyPageTable::default(), Model::default());
+            for (kind, page, position) in steps {
+                model.step(&mut table, kind, page, position);
+                let firsts = || model.pages.values().map(|(first, _)| *first);
+                prop_assert_eq!(table.oldest_dirty(), firsts().min());
+                let written = model.unsynced.iter().chain(&model.syncing).copied();
+                prop_assert_eq!(table.oldest(), firsts().chain(written).min());
+                prop_assert_eq!(table.dirty_count(), model.pages.len());
+                let latest = (!model.pages.is_empty()).then_some(model.latest);
+                prop_assert_eq!(table.latest_change(), latest);
+                let mut idle: Vec<_> =
+                    model.pages.iter().filter(|(_, (_, writing))| !writing).map(|(page, (first, _))| (*first, *page)).collect();
+                idle.sort_unstable();
+                let below = idle.iter().filter(|(first, _)| *first < at(position)).map(|(_, page)| *page);
+                prop_assert_eq!(table.below(at(position)).collect::<Vec<_>>(), below.collect::<Vec<_>>());
+                let wanted = |page: PageNumber| page.get().is_multiple_of(2);
+                let dirty: Vec<_> = idle.iter().map(|(_, page)| *page).filter(|page| wanted(*page)).collect();
+                let writing = model.pages.iter().filter(|(page, (_, writing))| *writing && wanted(**page)).count();
+                prop_assert_eq!(table.matching(wanted), (dirty, writing));
+            }
+        }
     }
 }

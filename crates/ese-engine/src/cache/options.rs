@@ -130,3 +130,50 @@ impl Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::SimClock;
+
+    use super::*;
+
+    /// Frames, transfer buffers, start and stop threshold, dirty, frames and slack for deltas, run, history.
+    fn limits(pages: usize, change: impl FnOnce(&mut CacheOptions)) -> [usize; 9] {
+        let mut options = CacheOptions::new(pages * 4096, PageSize::KIB_4, Arc::new(SimClock::default()));
+        change(&mut options);
+        let limits = Limits::new(&options);
+        let Limits { frames, transfer_pages, start, stop, dirty, delta_frames, delta_slack, run, history } =
+            limits;
+        [frames, transfer_pages, start, stop, dirty, delta_frames, delta_slack, run, history]
+    }
+
+    #[test]
+    fn limits_follow_from_the_options() {
+        let deltas = |memory_permille| EvictionPolicy::KeepDeltas { memory_permille };
+        assert_eq!(limits(1, |_| ()), [14, 1, 1, 2, 7, 0, 1, 1, 64], "at least 16 pages");
+        assert_eq!(
+            limits(16, |options| options.eviction = EvictionPolicy::WriteBack),
+            [15, 1, 1, 2, 7, 0, 0, 1, 64]
+        );
+        assert_eq!(limits(64, |_| ()), [59, 4, 3, 6, 29, 27, 1, 4, 118], "32 frames for sessions");
+        assert_eq!(limits(1000, |_| ()), [923, 62, 18, 36, 461, 692, 15, 62, 1846]);
+        assert_eq!(
+            limits(1000, |options| options.eviction = deltas(999)),
+            [923, 62, 18, 36, 461, 692, 15, 62, 1846]
+        );
+        assert_eq!(
+            limits(1000, |options| options.eviction = deltas(100)),
+            [923, 62, 18, 36, 461, 92, 15, 62, 1846]
+        );
+        let cleaning = |options: &mut CacheOptions| {
+            (options.start_cleaning_permille, options.stop_cleaning_permille) = (400, 900);
+            (options.coalesce_bytes, options.history_pages) = (3 * 4096, 100);
+        };
+        assert_eq!(
+            limits(1000, cleaning),
+            [923, 62, 369, 461, 461, 692, 15, 3, 100],
+            "at most half of the frames"
+        );
+        assert_eq!(limits(200_000, |_| ())[..2], [194_827, 2048], "8 MiB of transfer buffers");
+    }
+}

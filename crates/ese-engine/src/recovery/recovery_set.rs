@@ -374,3 +374,105 @@ fn content_of(vfs: &Arc<dyn Vfs>, log: &FoundLog) -> Result<u64> {
         .map(ReceivedLog::accumulated)
         .map_err(Clone::clone)
 }
+
+#[cfg(test)]
+mod tests {
+    use ese_format::PageSize;
+
+    use super::*;
+
+    const END: LogPosition = LogPosition::MAX;
+
+    /// A database by the generations in its header: those that are required, and the newest that is committed. Without them,
+    /// the generation of a clean shutdown.
+    type Generations = (u32, Option<(u32, u32)>);
+
+    fn database(&(first, dirty): &Generations) -> FoundDatabase {
+        let mut header = DatabaseHeader::fresh(PageSize::KIB_4, Signature::default(), Signature::default());
+        match dirty {
+            Some((required, committed)) => {
+                header.state = DatabaseState::DirtyShutdown;
+                header.gen_min_required = Generation(first);
+                (header.gen_max_required, header.gen_max_committed) =
+                    (Generation(required), Generation(committed));
+            }
+            None => {
+                header.state = DatabaseState::CleanShutdown;
+                header.consistent_position = LogPosition::new(first, 7, 0);
+            }
+        }
+        FoundDatabase { path: PathBuf::from("one.edb"), header }
+    }
+
+    /// The generations of a plan, those that are required and missing, the next one that is missing, and the newest committed
+    /// one that is missing.
+    fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> Planned {
+        let set = RecoverySet {
+            base_name: "E00".to_string(),
+            signature: Signature::default(),
+            logs: logs.iter().map(|number| (Generation(*number), PathBuf::new())).collect(),
+            databases: databases.iter().map(database).collect(),
+            set_aside: None,
+            ignored: Vec::new(),
+            log_names: LogNameForm::default(),
+            has_current,
+        };
+        let plan = set.plan(until);
+        let replayed = plan.logs.iter().map(|(generation, _)| generation.0).collect();
+        let required = plan.required.map(|(_, first, last)| (first.0, last.0));
+        (
+            replayed,
+            required,
+            plan.missing.map(|missing| missing.0),
+            plan.committed.map(|committed| committed.0),
+        )
+    }
+
+    type Planned = (Vec<u32>, Option<(u32, u32)>, Option<u32>, Option<u32>);
+
+    #[test]
+    fn a_plan_without_databases_has_all_consecutive_logs() {
+        assert_eq!(plan(&[3, 4, 5], true, &[], END), (vec![3, 4, 5], None, None, None));
+        assert_eq!(
+            plan(&[3, 4, 5], false, &[], END),
+            (vec![3, 4, 5], None, Some(6), None),
+            "the newest is missing"
+        );
+        assert_eq!(plan(&[3, 5], true, &[], END), (vec![3], None, Some(4), None), "a gap");
+        assert_eq!(plan(&[], true, &[], END), (vec![], None, Some(0), None));
+    }
+
+    #[test]
+    fn a_plan_begins_with_what_the_databases_need() {
+        let dirty = (4, Some((5, 6)));
+        assert_eq!(plan(&[3, 4, 5, 6], true, &[dirty], END), (vec![4, 5, 6], None, None, None));
+        assert_eq!(plan(&[3, 4, 5, 6], true, &[dirty, (3, None)], END), (vec![3, 4, 5, 6], None, None, None));
+        assert_eq!(plan(&[5, 6], true, &[dirty], END), (vec![], Some((4, 5)), Some(4), Some(6)));
+        assert_eq!(plan(&[4], true, &[dirty], END), (vec![4], Some((5, 5)), None, Some(6)));
+        assert_eq!(
+            plan(&[4, 5], true, &[dirty], END),
+            (vec![4, 5], None, None, Some(6)),
+            "commits can be lost"
+        );
+        assert_eq!(
+            plan(&[5, 6], true, &[(4, None)], END),
+            (vec![], None, Some(4), None),
+            "a clean one needs no log"
+        );
+    }
+
+    #[test]
+    fn a_plan_ends_where_recovery_is_to_stop() {
+        let dirty = (4, Some((5, 6)));
+        let until = |generation, segment| LogPosition::new(generation, segment, 0);
+        let whole = (vec![4, 5], None, None, None);
+        assert_eq!(plan(&[4, 5, 6], true, &[dirty], until(5, 3)), whole);
+        assert_eq!(plan(&[4, 5, 6], true, &[dirty], until(6, 1)), whole, "nothing of the next one");
+        assert_eq!(plan(&[4, 5], false, &[dirty], until(6, 1)), whole, "what is missing is not needed");
+        assert_eq!(plan(&[4, 5], false, &[dirty], until(6, 2)), (vec![4, 5], None, Some(6), Some(6)));
+        assert_eq!(plan(&[4, 5, 6], true, &[dirty], until(6, 2)), (vec![4, 5, 6], None, None, None));
+        assert_eq!(plan(&[4, 6], true, &[dirty], until(6, 2)), (vec![4], Some((5, 5)), Some(5), Some(6)));
+        assert_eq!(plan(&[4, 6], true, &[dirty], until(5, 1)), (vec![4], None, None, None));
+        assert_eq!(plan(&[4, 5], true, &[dirty], until(3, 1)), (vec![], Some((4, 5)), Some(4), None));
+    }
+}

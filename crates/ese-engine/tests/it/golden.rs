@@ -2,7 +2,7 @@
 //!
 //! Without threads and with seeds for all choices, the same code makes the same transfers, with the same bytes, in the same
 //! order. So a change of a threshold, of a decision or of a layout shows here, although no record is lost by it. If a change is
-//! wanted, `JETCELL_BLESS=1 cargo test -p ese-engine --test it golden` writes the files again; say in the commit why they differ.
+//! wanted, `JETCELL_BLESS=1 cargo test -p ese-engine golden` writes the files again; say in the commit why they differ.
 
 use std::path::{Path, PathBuf};
 
@@ -22,56 +22,69 @@ use rand_chacha::ChaCha8Rng;
 use super::tables::{Columns, Row, definition, random_row};
 use super::trace::TracedVfs;
 
-const DB: &str = "/db/golden.edb";
+pub const DB: &str = "/db/golden.edb";
 
 /// How an instance is opened.
 #[derive(Clone, Copy)]
-struct Setup {
-    size: PageSize,
+pub struct Setup {
+    pub size: PageSize,
     /// Frames of the cache.
-    frames: usize,
-    eviction: EvictionPolicy,
-    log_bytes: u32,
-    circular: bool,
-    torn_page_protection: TornPageProtection,
+    pub frames: usize,
+    pub eviction: EvictionPolicy,
+    pub log_bytes: u32,
+    /// Checkpoint depth, in log files.
+    pub depth: u64,
+    pub circular: bool,
+    pub torn_page_protection: TornPageProtection,
+    pub waypoint_latency: u32,
+    pub version_store_bytes: usize,
 }
 
-const SETUP: Setup = Setup {
+pub const SETUP: Setup = Setup {
     size: PageSize::KIB_4,
     frames: 64,
     eviction: EvictionPolicy::WriteBack,
     log_bytes: 128 << 10,
+    depth: 3,
     circular: false,
     torn_page_protection: TornPageProtection::Off,
+    waypoint_latency: 0,
+    version_store_bytes: 64 << 20,
 };
-const DELTAS: EvictionPolicy = EvictionPolicy::KeepDeltas { memory_permille: 500 };
+pub const DELTAS: EvictionPolicy = EvictionPolicy::KeepDeltas { memory_permille: 500 };
 
 /// An instance at work on a traced disk.
-struct Work {
-    setup: Setup,
-    traced: TracedVfs,
-    instance: Arc<Instance>,
-    db: Arc<Database>,
-    rng: ChaCha8Rng,
+pub struct Work {
+    pub setup: Setup,
+    pub traced: TracedVfs,
+    pub instance: Arc<Instance>,
+    pub db: Arc<Database>,
+    pub rng: ChaCha8Rng,
 }
 
-fn open(setup: Setup, traced: &TracedVfs) -> Arc<Instance> {
+pub fn options(setup: Setup, traced: &TracedVfs, directory: &str) -> InstanceOptions {
     let cache = Cache::new(CacheOptions {
         eviction: setup.eviction,
         ..CacheOptions::new(setup.frames * setup.size.bytes(), setup.size, traced.clock())
     });
-    let mut options = InstanceOptions::with_cache(Arc::new(traced.clone()), "/log".into(), cache);
+    let mut options = InstanceOptions::with_cache(Arc::new(traced.clone()), directory.into(), cache);
     options.threads = false;
     options.seed = Some(9);
     options.log_file_size = setup.log_bytes;
-    options.checkpoint_depth = 3 * u64::from(setup.log_bytes);
+    options.checkpoint_depth = setup.depth * u64::from(setup.log_bytes);
+    options.waypoint_latency = setup.waypoint_latency;
+    options.version_store_bytes = setup.version_store_bytes;
     options.circular = setup.circular;
     options.torn_page_protection = setup.torn_page_protection;
-    Instance::open(options).unwrap()
+    options
+}
+
+fn open(setup: Setup, traced: &TracedVfs) -> Arc<Instance> {
+    Instance::open(options(setup, traced, "/log")).unwrap()
 }
 
 impl Work {
-    fn new(setup: Setup) -> Work {
+    pub fn new(setup: Setup) -> Work {
         let traced = TracedVfs::new(SimVfs::new());
         for directory in ["/db", "/log"] {
             traced.create_directory(Path::new(directory)).unwrap();
@@ -86,7 +99,7 @@ impl Work {
         Work { setup, traced, instance, db, rng: ChaCha8Rng::seed_from_u64(5) }
     }
 
-    fn table(&self, session: &mut Session) -> (Table, Columns) {
+    pub fn table(&self, session: &mut Session) -> (Table, Columns) {
         let table = session.open_table(&self.db, "Things").unwrap();
         let columns = Columns::of(&table);
         (table, columns)
@@ -94,7 +107,7 @@ impl Work {
 
     /// Changes `count` records with ids below `ids`, ten in a transaction: a share of `deletes` percent is deleted, the others are
     /// inserted or replaced. One transaction of eight is rolled back.
-    fn change(&mut self, count: usize, ids: i32, deletes: u32) {
+    pub fn change(&mut self, count: usize, ids: i32, deletes: u32) {
         let mut session = self.instance.session();
         for number in 0..count / 10 {
             session.begin().unwrap();
@@ -128,7 +141,7 @@ impl Work {
     }
 
     /// Deletes all records with ids in a range, in one transaction for 50 of them.
-    fn delete_range(&mut self, first: i32, end: i32) {
+    pub fn delete_range(&mut self, first: i32, end: i32) {
         let mut session = self.instance.session();
         for start in (first..end).step_by(50) {
             session.begin().unwrap();
@@ -143,7 +156,7 @@ impl Work {
         }
     }
 
-    fn steps(&self, count: usize) {
+    pub fn steps(&self, count: usize) {
         for _ in 0..count {
             self.instance.flush().unwrap();
             self.instance.step().unwrap();
@@ -151,7 +164,7 @@ impl Work {
     }
 
     /// Reads all records, forwards and backwards, by the index.
-    fn read_all(&self, index: Option<&str>) -> usize {
+    pub fn read_all(&self, index: Option<&str>) -> usize {
         let mut session = self.instance.session();
         session.begin().unwrap();
         let (mut table, columns) = self.table(&mut session);
@@ -174,7 +187,7 @@ impl Work {
     }
 
     /// Cuts the power, or ends the process, and recovers.
-    fn crash(&mut self, power: bool) {
+    pub fn crash(&mut self, power: bool) {
         let disk = match power {
             true => self.traced.disk().crash(11, CrashOptions::default()),
             false => self.traced.disk().process_kill(),
@@ -184,7 +197,7 @@ impl Work {
         self.db = self.instance.attach(Path::new(DB), 64).unwrap();
     }
 
-    fn restart(self) -> Work {
+    pub fn restart(self) -> Work {
         let Work { setup, traced, instance, db, rng } = self;
         instance.shutdown().unwrap();
         drop((db, instance));
@@ -193,19 +206,24 @@ impl Work {
         Work { setup, traced, instance, db, rng }
     }
 
+    /// Copies the database while it is detached.
+    pub fn copy_database(self, to: &str) -> Work {
+        let Work { setup, traced, instance, db, rng } = self;
+        instance.detach(&db).unwrap();
+        drop(db);
+        traced.disk().put(Path::new(to), &traced.disk().contents(Path::new(DB)).unwrap());
+        let db = instance.attach(Path::new(DB), 64).unwrap();
+        Work { setup, traced, instance, db, rng }
+    }
+
     /// Shuts down, checks the database, and compares the trace with the golden file.
     #[track_caller]
-    fn end(self, name: &str) {
+    pub fn end(self, name: &str) {
         self.instance.shutdown().unwrap();
         let report = check_database(self.traced.disk(), Path::new(DB), &CheckOptions::default()).unwrap();
         assert!(report.is_sound(), "{:#?}", report.errors().collect::<Vec<_>>());
-        let text = self.traced.text();
         let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-        if std::env::var_os("JETCELL_BLESS").is_some() {
-            return std::fs::write(&golden, text).unwrap();
-        }
-        let expected = std::fs::read_to_string(&golden).unwrap_or_default();
-        assert!(text == expected, "{name}: expected\n{expected}\nbut the engine did\n{text}");
+        testkit::golden::compare(&golden, &self.traced.text());
     }
 }
 

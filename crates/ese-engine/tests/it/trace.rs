@@ -20,6 +20,14 @@ struct Recorded {
     hash: u64,
 }
 
+impl Recorded {
+    fn add(&mut self, what: &str, data: &[u8]) {
+        for part in [what.as_bytes(), data] {
+            self.hash = XxHash3_64::oneshot_with_seed(self.hash, part);
+        }
+    }
+}
+
 /// The transfers of a disk.
 #[derive(Clone)]
 pub struct TracedVfs {
@@ -59,10 +67,12 @@ impl TracedVfs {
         let mut recorded = self.recorded.lock();
         let sum = recorded.sums.entry((kind, what, reason)).or_default();
         *sum = (sum.0 + 1, sum.1 + bytes);
-        let place = format!("{what} {} {reason:?} {offset} {bytes}", path.display());
-        for part in [place.as_bytes(), data] {
-            recorded.hash = XxHash3_64::oneshot_with_seed(recorded.hash, part);
-        }
+        recorded.add(&format!("{what} {} {reason:?} {offset} {bytes}", path.display()), data);
+    }
+
+    /// Records something else that happens between operations.
+    pub fn mark(&self, what: &str, data: &[u8]) {
+        self.recorded.lock().add(what, data);
     }
 
     /// A line for each kind of operation, and a hash of all operations.

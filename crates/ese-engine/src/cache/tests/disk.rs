@@ -12,7 +12,7 @@ use std::time::Duration;
 use ese_format::checksum::{PageIntegrity, seal_page, verify_page};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{LogPosition, PageNumber, PageSize, TreeId};
-use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use jetcell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use jetcell_sync::{Arc, Mutex, mpsc};
 use jetcell_vfs::{Clock, File, IoReason, Transfer, TransferKind};
 
@@ -155,6 +155,8 @@ pub struct Disk {
     held: Mutex<Vec<Transfer>>,
     /// Keeps transfers until [`Disk::release`].
     pub hold: AtomicBool,
+    /// Most pages of transfers that are kept. The oldest ones of more are performed.
+    pub hold_at_most: AtomicUsize,
 }
 
 impl Disk {
@@ -181,6 +183,7 @@ impl Disk {
             gate: Mutex::default(),
             held: Mutex::default(),
             hold: AtomicBool::new(false),
+            hold_at_most: AtomicUsize::new(usize::MAX),
         });
         if background {
             let weak = Arc::downgrade(&disk);
@@ -231,6 +234,16 @@ impl Disk {
         self.hold.store(false, Ordering::SeqCst);
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().for_each(|transfer| self.perform(transfer));
+    }
+
+    fn hold(&self, transfer: Transfer) {
+        let most = self.hold_at_most.load(Ordering::SeqCst);
+        let mut held = self.held.lock();
+        held.push(transfer);
+        while held.iter().map(|transfer| transfer.buffer.len() / SIZE.bytes()).sum::<usize>() > most {
+            let oldest = held.remove(0);
+            self.perform(oldest);
+        }
     }
 
     fn perform(&self, mut transfer: Transfer) {
@@ -310,7 +323,7 @@ impl File for Disk {
                 }
             }
             if self.hold.load(Ordering::SeqCst) {
-                self.held.lock().push(transfer);
+                self.hold(transfer);
             } else if let Some(worker) = &self.worker {
                 worker.lock().send(transfer).unwrap();
             } else {

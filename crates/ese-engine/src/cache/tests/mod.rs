@@ -4,6 +4,7 @@ mod deltas;
 mod discard;
 mod disk;
 mod faults;
+mod golden;
 mod replacement;
 mod rules;
 #[cfg(shuttle)]
@@ -28,11 +29,22 @@ struct CacheFixture {
 
 impl CacheFixture {
     fn new(cache_pages: usize, pages: u32, completions_in_background: bool) -> CacheFixture {
+        CacheFixture::with_options(cache_pages, pages, completions_in_background, |_| ())
+    }
+
+    fn with_options(
+        cache_pages: usize,
+        pages: u32,
+        completions_in_background: bool,
+        change: impl FnOnce(&mut CacheOptions),
+    ) -> CacheFixture {
         let clock = TestClock::default();
         let log = Arc::new(Log::default());
         let disk = Disk::new(pages, log.clone(), completions_in_background);
         let size = PageSize::KIB_4;
-        let cache = Cache::new(CacheOptions::new(cache_pages * size.bytes(), size, Arc::new(clock)));
+        let mut options = CacheOptions::new(cache_pages * size.bytes(), size, Arc::new(clock));
+        change(&mut options);
+        let cache = Cache::new(options);
         let file = cache.attach(disk.clone(), log.clone());
         CacheFixture { cache, disk, log, file }
     }

@@ -1,0 +1,150 @@
+//! What recovery and replay read and write for fixed logs, compared with the files of `tests/golden`, as in
+//! [`golden`](super::golden).
+
+use std::path::Path;
+
+use ese_engine::internals::log::LogNames;
+use ese_engine::{CommitMode, Replayer, Seek, TornPageProtection};
+use ese_format::record::Value;
+use ese_format::{Generation, LogPosition, PageSize};
+use jetcell_vfs::Vfs;
+use rand::Rng;
+
+use super::golden::{DELTAS, SETUP, Setup, Work, options};
+
+/// Leaves a transaction unfinished: some of its records are on disk already.
+fn leave_unfinished(work: &mut Work) {
+    let mut session = work.instance.session();
+    session.begin().unwrap();
+    let (mut table, columns) = work.table(&mut session);
+    for id in (0..400).step_by(9) {
+        if table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap() {
+            match id % 4 {
+                0 => table.delete(&mut session).unwrap(),
+                _ => table.replace(&mut session, &[(columns.group, Value::Long(id % 5))]).unwrap(),
+            }
+        }
+    }
+    drop(table);
+    work.steps(3);
+    // The process ends before the session does.
+    std::mem::forget(session);
+}
+
+#[test]
+fn recovery_of_more_log_than_memory() {
+    let double_write = TornPageProtection::DoubleWrite;
+    for (eviction, torn_page_protection, name) in [
+        (SETUP.eviction, TornPageProtection::Off, "recovery.txt"),
+        (DELTAS, double_write, "recovery-deltas.txt"),
+    ] {
+        let mut work = Work::new(Setup { frames: 48, depth: 40, eviction, torn_page_protection, ..SETUP });
+        for round in 0..3 {
+            work.change(600, 900, 15);
+            work.delete_range(200 * round, 200 * round + 120);
+            work.change(100, 900, 0);
+            work.crash(round % 2 == 0 && torn_page_protection == double_write);
+        }
+        work.end(name);
+    }
+}
+
+#[test]
+fn recovery_of_unfinished_transactions() {
+    let torn_page_protection = TornPageProtection::DoubleWrite;
+    let mut work = Work::new(Setup { depth: 12, frames: 56, torn_page_protection, ..SETUP });
+    for round in 0..3 {
+        work.change(300, 400, 10);
+        leave_unfinished(&mut work);
+        work.crash(round == 1);
+    }
+    work.read_all(None);
+    work.end("unfinished.txt");
+}
+
+#[test]
+fn logs_whose_newest_generations_may_be_lost() {
+    let torn_page_protection = TornPageProtection::DoubleWrite;
+    let mut work = Work::new(Setup {
+        waypoint_latency: 2,
+        depth: 6,
+        frames: 80,
+        eviction: DELTAS,
+        torn_page_protection,
+        ..SETUP
+    });
+    for round in 0..3 {
+        work.change(500, 300, 10);
+        work.crash(round % 2 == 1);
+    }
+    work.end("waypoint.txt");
+}
+
+#[test]
+fn a_full_version_store() {
+    let mut work = Work::new(Setup { version_store_bytes: 64 << 10, size: PageSize::KIB_8, ..SETUP });
+    work.change(300, 300, 0);
+    let mut reader = work.instance.session();
+    reader.begin().unwrap();
+    let (mut seen, _) = work.table(&mut reader);
+    let mut session = work.instance.session();
+    let mut refused = 0;
+    for id in 0..300 {
+        session.begin().unwrap();
+        let (mut table, columns) = work.table(&mut session);
+        if table.seek(&mut session, &[Value::Long(id)], Seek::Equal).unwrap() {
+            let body = vec![id as u8; work.rng.random_range(1..1200)];
+            let replaced = table.replace(&mut session, &[(columns.body, Value::Binary(body))]);
+            work.traced.mark(&format!("{id}: {replaced:?}"), &[]);
+            refused += usize::from(replaced.is_err());
+        }
+        session.commit(CommitMode::Lazy).unwrap();
+        seen.seek(&mut reader, &[Value::Long(id)], Seek::Equal).unwrap();
+        work.instance.step().unwrap();
+        if id == 250 {
+            reader.commit(CommitMode::Lazy).unwrap();
+            reader.begin().unwrap();
+        }
+    }
+    assert!(refused > 20, "{refused}");
+    drop((seen, reader, session));
+    work.end("versions.txt");
+}
+
+#[test]
+fn a_copy_that_follows_in_parts() {
+    const COPY: &str = "/copy/golden.edb";
+    let mut work = Work::new(Setup { log_bytes: 64 << 10, ..SETUP });
+    work.traced.create_directory(Path::new("/copy")).unwrap();
+    work = work.copy_database(COPY);
+    let names = LogNames::new(Path::new("/log"), "E00");
+    let open = |work: &Work, first: Generation| {
+        let mut options = options(Setup { depth: 5, frames: 40, ..work.setup }, &work.traced, "/copy");
+        options.database_paths.search("/copy");
+        Replayer::open(options, &names.archived(first)).unwrap()
+    };
+    // The generation in which the database was detached is not complete yet.
+    work.change(200, 600, 10);
+    let mut first = Generation(1);
+    for round in 0..4 {
+        work.change(250, 600, 10 * round);
+        work.delete_range(100 * round as i32, 100 * round as i32 + 30);
+        let mut copy = open(&work, first);
+        while work.traced.exists(&names.archived(copy.next())).unwrap() {
+            let (log, next) = (names.archived(copy.next()), copy.next());
+            if work.rng.random_range(0..3) == 0 {
+                let until = LogPosition::new(next.0, work.rng.random_range(2..14), 0);
+                copy.replay_until(&log, until).unwrap();
+                work.traced.mark(&format!("{:?}", copy.position()), &[]);
+            }
+            copy.replay(&log).unwrap();
+            if work.rng.random_range(0..6) == 0 {
+                copy.checkpoint().unwrap();
+            }
+            work.traced.mark(&format!("{:?} {:?}", copy.position(), copy.replayed()), &[]);
+        }
+        first = copy.checkpoint().unwrap().generation;
+        work.traced.mark(&format!("{:?}", copy.stop().unwrap()), &[]);
+    }
+    work.end("copy.txt");
+}

@@ -1,0 +1,80 @@
+//! What the space trees and maintenance do for fixed work, compared with the files of `tests/golden`, as in
+//! [`golden`](super::golden).
+
+use ese_engine::{CommitMode, ScanOptions, TableDefinition};
+use ese_format::record::Value;
+use rand::Rng;
+
+use super::golden::{SETUP, Setup, Work};
+use super::tables::{Columns, definition, random_row};
+
+/// Creates tables, fills them by turns so that their pages alternate, and deletes the records of some of them.
+fn fill_and_empty_tables(work: &mut Work, round: usize) {
+    let name = |number: usize| format!("T{round}_{number}");
+    let mut session = work.instance.session();
+    for number in 0..6 {
+        session.begin().unwrap();
+        let definition = TableDefinition { name: name(number), ..definition() };
+        session.create_table(&work.db, &definition).unwrap();
+        session.commit(CommitMode::Lazy).unwrap();
+    }
+    for id in 0..40 {
+        for number in 0..6 {
+            session.begin().unwrap();
+            let mut table = session.open_table(&work.db, &name(number)).unwrap();
+            let columns = Columns::of(&table);
+            for part in 0..work.rng.random_range(0..3 * (number as i32 + 1)) {
+                let mut row = random_row(&mut work.rng, work.setup.size);
+                row.code = Some(format!("c{id} {part}"));
+                let mut values = columns.values(&row);
+                values.push((columns.id, Value::Long(id * 100 + part)));
+                table.insert(&mut session, &values).unwrap();
+            }
+            session.commit(CommitMode::Lazy).unwrap();
+        }
+        work.instance.step().unwrap();
+    }
+    for number in (round % 2..6).step_by(2) {
+        session.begin().unwrap();
+        let mut table = session.open_table(&work.db, &name(number)).unwrap();
+        let mut found = table.first(&mut session).unwrap();
+        while found {
+            table.delete(&mut session).unwrap();
+            found = table.next(&mut session).unwrap();
+        }
+        session.commit(CommitMode::Durable).unwrap();
+        work.steps(4);
+    }
+    session.begin().unwrap();
+    session.create_table(&work.db, &TableDefinition { name: name(9), pages: 40, ..definition() }).unwrap();
+    session.rollback().unwrap();
+}
+
+#[test]
+fn tables_whose_pages_alternate() {
+    let mut work = Work::new(Setup { frames: 200, log_bytes: 512 << 10, ..SETUP });
+    for round in 0..3 {
+        fill_and_empty_tables(&mut work, round);
+    }
+    work.crash(false);
+    fill_and_empty_tables(&mut work, 3);
+    work.instance.trim(&work.db).unwrap();
+    work.instance.shrink(&work.db).unwrap();
+    fill_and_empty_tables(&mut work, 4);
+    work.end("space.txt");
+}
+
+#[test]
+fn zeros_in_freed_and_changed_pages() {
+    let mut work = Work::new(Setup { frames: 90, log_bytes: 256 << 10, ..SETUP });
+    work.change(700, 700, 0);
+    for round in 0..3 {
+        work.delete_range(200 * round, 200 * round + 150);
+        work.change(150, 700, 40);
+        let scan = ScanOptions { zero: true, single_pass: true, ..ScanOptions::default() };
+        assert!(work.instance.start_maintenance(&work.db, scan).unwrap());
+        work.steps(30);
+        work.crash(false);
+    }
+    work.end("zeroing.txt");
+}
