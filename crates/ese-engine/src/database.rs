@@ -9,7 +9,7 @@ use ese_format::{DbTime, PageSize};
 use crate::btree::OpenTrees;
 use crate::cache::FileId;
 use crate::catalog::SystemTables;
-use crate::defrag::{DefragProgress, Defragmentation};
+use crate::defrag::{DefragKind, DefragProgress, Defragmentation};
 use crate::scan::{DatabaseScan, ScanProgress};
 use crate::storage::DatabaseFile;
 use crate::table::OpenTables;
@@ -24,15 +24,18 @@ pub struct Database {
     pub(crate) tables: OpenTables,
     pub(crate) system: Arc<SystemTables>,
     pub(crate) scan: DatabaseScan,
-    pub(crate) defragmentation: Defragmentation,
+    compaction: Defragmentation,
+    layout: Defragmentation,
 }
 
 impl Database {
     pub(crate) fn new(file: Arc<DatabaseFile>, services: &Arc<Services>) -> Database {
         let trees = Arc::new(OpenTrees::new(file.clone(), services.versions.clone()));
         let system = Arc::new(SystemTables::new(trees.clone()));
+        let defragmentation = || Defragmentation::new(file.clone(), services.clone(), system.clone());
         Database {
-            defragmentation: Defragmentation::new(file.clone(), services.clone(), system.clone()),
+            compaction: defragmentation(),
+            layout: defragmentation(),
             tables: OpenTables::new(system.clone()),
             system,
             trees,
@@ -74,7 +77,21 @@ impl Database {
     /// Stops scan and defragmentation, and stores their progress.
     pub(crate) fn stop_maintenance(&self) {
         self.scan.stop();
-        self.defragmentation.stop();
+        self.stop_defragmentation();
+    }
+
+    /// Stops the defragmentations of both kinds, and stores their state.
+    pub(crate) fn stop_defragmentation(&self) {
+        self.compaction.stop();
+        self.layout.stop();
+    }
+
+    /// The defragmentation of a kind.
+    pub(crate) fn defragmentation(&self, kind: DefragKind) -> &Defragmentation {
+        match kind {
+            DefragKind::Compaction => &self.compaction,
+            DefragKind::SequentialLayout => &self.layout,
+        }
     }
 
     /// Length of the database file in bytes.
@@ -82,9 +99,14 @@ impl Database {
         self.file.bytes()
     }
 
-    /// Progress of online defragmentation since the database was attached.
+    /// Progress of the online defragmentation that merges sparse pages, since the database was attached.
     pub fn defrag_progress(&self) -> DefragProgress {
-        self.defragmentation.progress()
+        self.compaction.progress()
+    }
+
+    /// Progress of the sequential layout since the database was attached.
+    pub fn layout_progress(&self) -> DefragProgress {
+        self.layout.progress()
     }
 
     /// Progress of the scan since the database was attached.

@@ -8,6 +8,7 @@ mod background;
 mod backing_up;
 mod defragmenting;
 mod freezing;
+mod layout_table;
 mod listener;
 mod maintaining;
 mod replay_end;
@@ -29,6 +30,7 @@ use rand_chacha::rand_core::SeedableRng;
 use self::background::Background;
 pub(crate) use self::listener::InstanceListener;
 use crate::core::Core;
+use crate::defrag::DefragKind;
 use crate::events::EventKind;
 use crate::maintenance::checkpoint::{self, Checkpointer};
 use crate::maintenance::cleanup;
@@ -155,7 +157,9 @@ impl Instance {
         for database in self.core.databases() {
             // A task reports a step that failed as an event, and in its progress.
             let _ = database.scan.step();
-            let _ = database.defragmentation.step();
+            for kind in [DefragKind::Compaction, DefragKind::SequentialLayout] {
+                let _ = database.defragmentation(kind).step();
+            }
         }
         Ok(())
     }

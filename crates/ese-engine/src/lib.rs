@@ -83,12 +83,12 @@ pub use backup::{
 };
 pub use btree::Seek;
 pub use database::Database;
-pub use defrag::{DefragOptions, DefragProgress};
+pub use defrag::{DefragKind, DefragOptions, DefragProgress};
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
 pub use events::{
     DefragEvent, DefragReport, DefragTotals, Event, EventCategory, EventDescription, EventKind, EventProfile,
-    EventSeverity, EventSink, EventValue, PageDamage, PageFault, PassReport, ShrinkReport, SpaceEvent,
-    TrimReport, WindowAdvice,
+    EventSeverity, EventSink, EventValue, LayoutReport, PageDamage, PageFault, PassReport, ShrinkReport,
+    SpaceEvent, TrimReport, WindowAdvice,
 };
 pub use instance::Instance;
 pub use log::{CopyRegistration, LogHold, LogNameForm};

@@ -36,15 +36,17 @@ pub(crate) struct CompactRules {
     pub partial_merges: bool,
 }
 
-/// What became of a pair.
+/// What became of two neighbouring leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Compacted {
-    /// All pairs from here on are done.
-    pub position: Vec<u8>,
+    /// The tree is done from here on, or up to here, as the task goes through it. `None`: all of it is done.
+    pub position: Option<Vec<u8>>,
     /// Pages that left the tree.
     pub freed: u32,
     /// A part of the nodes has moved.
     pub partly: bool,
+    /// The leaf has moved to another page.
+    pub moved: bool,
     /// The pair was left as it is because of this.
     pub failure: Option<Error>,
 }
@@ -95,8 +97,8 @@ impl Tree {
         };
         let partly = moved.is_some();
         // After a merge, the leaf before this position is the right one, which may have room for more.
-        let position = moved.unwrap_or(pair.separator);
-        Ok(Some(Compacted { position, freed, partly, failure }))
+        let position = Some(moved.unwrap_or(pair.separator));
+        Ok(Some(Compacted { position, freed, partly, moved: false, failure }))
     }
 
     /// The entries on the path to the keys right before `key`, from the root down. Stable while the structure lock is held.

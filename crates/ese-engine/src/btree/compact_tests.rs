@@ -23,7 +23,7 @@ use crate::pages::merge::merge_type;
 use crate::transaction::{ActiveTransaction, View};
 use crate::{CreateOptions, Database, Instance};
 
-const SIZE: PageSize = PageSize::KIB_4;
+pub(super) const SIZE: PageSize = PageSize::KIB_4;
 
 /// Handles all pairs of a tree. Returns the pages that left it, and the number of partial merges.
 fn compact(instance: &Instance, tree: &Arc<Tree>, partial_merges: bool) -> (u32, usize) {
@@ -34,21 +34,26 @@ fn compact(instance: &Instance, tree: &Arc<Tree>, partial_merges: bool) -> (u32,
             return (freed, partly);
         };
         let Compacted { position: next, .. } = &done;
-        assert!(position.as_ref().is_none_or(|before| next < before), "the position must move left");
+        assert!(position.is_none() || *next < position, "the position must move left");
         freed += done.freed;
         partly += usize::from(done.partly);
-        position = Some(done.position);
+        position = done.position;
     }
 }
 
-fn new_tree(disk: &SimVfs, kind: PageFlags) -> (Arc<Instance>, Arc<Database>, Arc<Tree>) {
+pub(super) fn new_tree(disk: &SimVfs, kind: PageFlags) -> (Arc<Instance>, Arc<Database>, Arc<Tree>) {
     let instance = open_with(disk, SIZE, 2000, false).unwrap();
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
     let tree = create_tree(&instance, &db, kind);
     (instance, db, tree)
 }
 
-fn insert(session: &mut ActiveTransaction, tree: &Arc<Tree>, numbers: impl Iterator<Item = u32>, len: usize) {
+pub(super) fn insert(
+    session: &mut ActiveTransaction,
+    tree: &Arc<Tree>,
+    numbers: impl Iterator<Item = u32>,
+    len: usize,
+) {
     session.begin().unwrap();
     for number in numbers {
         tree.insert(session.changes().unwrap(), &long_key(number), &vec![number as u8; len]).unwrap();
@@ -56,7 +61,7 @@ fn insert(session: &mut ActiveTransaction, tree: &Arc<Tree>, numbers: impl Itera
     session.commit().unwrap();
 }
 
-fn delete(session: &mut ActiveTransaction, tree: &Arc<Tree>, numbers: impl Iterator<Item = u32>) {
+pub(super) fn delete(session: &mut ActiveTransaction, tree: &Arc<Tree>, numbers: impl Iterator<Item = u32>) {
     session.begin().unwrap();
     for number in numbers {
         let mut cursor = TreeCursor::new(tree.clone());
@@ -67,7 +72,7 @@ fn delete(session: &mut ActiveTransaction, tree: &Arc<Tree>, numbers: impl Itera
     session.commit().unwrap();
 }
 
-fn clean_up(instance: &Instance) {
+pub(super) fn clean_up(instance: &Instance) {
     (0..4).for_each(|_| instance.step().unwrap());
 }
 
@@ -140,7 +145,6 @@ fn what_a_snapshot_sees_stays_where_the_snapshot_finds_it() {
 fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     let disk = SimVfs::new();
     let (instance, db, tree) = new_tree(&disk, PageFlags::empty());
-    let root = tree.root;
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     insert(&mut session, &tree, 0..300, 1200);
     let parent = |number: u32| {
@@ -158,12 +162,22 @@ fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     let rules = CompactRules { oldest: View::latest().snapshot, partial_merges: false };
     let mut position = None;
     while leaves(&tree).len() == before {
-        position = Some(tree.compact_before(position.as_deref(), rules).unwrap().unwrap().position);
+        position = tree.compact_before(position.as_deref(), rules).unwrap().unwrap().position;
     }
+    assert_redo_is_independent_of_the_written_pages(&disk, (&instance, &db, &tree), &older, &model);
+}
+
+/// The power fails. Every subset of the pages that have changed since `older` reached the disk.
+pub(super) fn assert_redo_is_independent_of_the_written_pages(
+    disk: &SimVfs,
+    (instance, db, tree): (&Arc<Instance>, &Arc<Database>, &Arc<Tree>),
+    older: &[u8],
+    model: &Model,
+) {
     instance.flush().unwrap();
-    check_structure(&tree);
+    check_structure(tree);
     let cut = disk.clone_disk();
-    let expected = leaves(&tree);
+    let expected = leaves(tree);
     instance.core().cache.flush_file(db.file_id()).unwrap();
     let newer = disk.contents(Path::new(DB)).unwrap();
     let page = |at: usize| at * SIZE.bytes()..(at + 1) * SIZE.bytes();
@@ -178,9 +192,9 @@ fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
         }
         let instance = open_with(&disk, SIZE, 64, false).unwrap_or_else(|e| panic!("{written:b}: {e}"));
         let db = instance.attach(Path::new(DB), 256).unwrap();
-        let tree = db.trees.tree_at(root).unwrap();
+        let tree = db.trees.tree_at(tree.root).unwrap();
         check_structure(&tree);
-        assert_eq!(contents(&tree, &View::latest()), model, "{written:b}");
+        assert_eq!(contents(&tree, &View::latest()), *model, "{written:b}");
         let numbers = |leaves: &[Leaf]| leaves.iter().map(|leaf| (leaf.0, leaf.1.len())).collect::<Vec<_>>();
         assert_eq!(numbers(&leaves(&tree)), numbers(&expected), "{written:b}");
         results.insert(format!("{:?}", leaves(&tree)));
@@ -211,7 +225,7 @@ fn a_tree_that_changes_between_merges_agrees_with_an_ordered_map() {
                 let rules = CompactRules { oldest, partial_merges: seed == 1 };
                 let done = tree.compact_before(position.as_deref(), rules).unwrap();
                 freed += done.as_ref().map_or(0, |done| done.freed);
-                position = done.map(|done| done.position);
+                position = done.and_then(|done| done.position);
             }
             if round % 20 == 0 {
                 check_structure(&tree);
@@ -224,9 +238,13 @@ fn a_tree_that_changes_between_merges_agrees_with_an_ordered_map() {
     }
 }
 
-/// Sessions and cursors in both directions work on the leaves that are being merged.
 #[test]
 fn sessions_lose_nothing_while_leaves_are_merged() {
+    assert_sessions_lose_nothing(|instance, tree| compact(instance, tree, true).0);
+}
+
+/// Sessions and cursors in both directions work on leaves while `work` is repeated. It returns how much it has done.
+pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) -> u32 + Sync) {
     const WRITERS: u32 = 3;
     let disk = SimVfs::new();
     let (instance, _db, tree) = new_tree(&disk, PageFlags::empty());
@@ -258,13 +276,13 @@ fn sessions_lose_nothing_while_leaves_are_merged() {
                 })
             })
             .collect();
-        let compacting = scope.spawn(|| {
-            let mut freed = 0;
+        let working = scope.spawn(|| {
+            let mut worked = 0;
             while !done.load(Ordering::Relaxed) {
-                freed += compact(&instance, &tree, true).0;
+                worked += work(&instance, &tree);
                 instance.step().unwrap();
             }
-            freed
+            worked
         });
         let reading = scope.spawn(|| {
             let mut reader = ActiveTransaction::new(instance.core().clone(), 8);
@@ -278,7 +296,7 @@ fn sessions_lose_nothing_while_leaves_are_merged() {
         models.extend(writers.into_iter().map(|writer| writer.join().unwrap()));
         done.store(true, Ordering::Relaxed);
         reading.join().unwrap();
-        assert!(compacting.join().unwrap() > 0);
+        assert!(working.join().unwrap() > 0);
     });
     check_structure(&tree);
     let expected: BTreeSet<Vec<u8>> = models.into_iter().flatten().map(long_key).chain(fixed_keys).collect();

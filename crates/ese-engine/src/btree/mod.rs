@@ -15,6 +15,9 @@ mod compact;
 mod compact_tests;
 mod cursor;
 mod descend;
+mod layout;
+#[cfg(test)]
+mod layout_tests;
 mod merge;
 #[cfg(test)]
 pub(crate) mod merge_tests;
@@ -33,7 +36,7 @@ mod share_tests;
 pub(crate) mod tests;
 mod tree;
 
-pub(crate) use compact::CompactRules;
+pub(crate) use compact::{CompactRules, Compacted};
 pub use cursor::{Seek, TreeCursor};
 pub use descend::Target;
 pub use open_trees::OpenTrees;

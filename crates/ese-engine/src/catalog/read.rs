@@ -13,6 +13,8 @@ use crate::transaction::View;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CatalogTree {
     pub id: TreeId,
+    /// The table to which it belongs.
+    pub table: TreeId,
     pub root: PageNumber,
     /// In percent.
     pub density: u32,
@@ -69,7 +71,7 @@ impl SystemTables {
                 && let Some(root) = PageNumber::new(row.root_or_type)
             {
                 let id = if row.kind == RowKind::Table { row.table } else { TreeId(row.id) };
-                trees.push(CatalogTree { id, root, density: row.space });
+                trees.push(CatalogTree { id, table: row.table, root, density: row.space });
             }
             found = cursor.next(view)?;
         }
@@ -77,6 +79,19 @@ impl SystemTables {
         trees.sort_unstable_by_key(|tree| tree.id);
         trees.dedup_by_key(|tree| tree.id);
         Ok(trees)
+    }
+
+    /// The name of the table of a tree, and that of the tree, if it is not the table's own.
+    pub fn names_of(&self, view: &View, tree: &CatalogTree) -> Result<(String, Option<String>)> {
+        let rows = self.rows(view, tree.table)?;
+        let name_of = |is_it: &dyn Fn(&CatalogRow) -> bool| {
+            rows.iter().find(|row| is_it(row)).map(|row| row.name.clone())
+        };
+        let table = name_of(&|row| row.kind == RowKind::Table).unwrap_or_default();
+        let own = name_of(&|row| {
+            matches!(row.kind, RowKind::Index | RowKind::LongValues) && TreeId(row.id) == tree.id
+        });
+        Ok((table, own.filter(|_| tree.id != tree.table)))
     }
 
     fn rows(&self, view: &View, table: TreeId) -> Result<Vec<CatalogRow>> {

@@ -6,9 +6,9 @@ use ese_format::TreeId;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
-use super::options::DefragOptions;
+use super::options::{DefragKind, DefragOptions};
 use super::state::{DefragKeeper, DefragPosition, DefragProgress, DefragState};
-use crate::btree::{CompactRules, Tree};
+use crate::btree::{CompactRules, Compacted, Tree};
 use crate::catalog::{CatalogTree, SystemTables};
 use crate::events::{DefragEvent, DefragReport, EventKind};
 use crate::pace::{CleanPageWait, Pace, WaitNews};
@@ -21,6 +21,7 @@ pub(super) const LEAVES_PER_STEP: usize = 32;
 
 /// The state is stored after so many leaves, as in ESE, and after so much time.
 const LEAVES_PER_SAVE: u64 = 500;
+const LEAVES_PER_LAYOUT_SAVE: u64 = 128;
 const SAVE_AFTER: Duration = Duration::from_secs(5);
 
 /// Time between the beginnings of two passes, as in ESE.
@@ -39,26 +40,28 @@ const DAY_MS: i64 = 86_400_000;
 
 /// The online defragmentation of one database.
 pub(crate) struct Defragmentation {
-    file: Arc<DatabaseFile>,
+    pub(super) file: Arc<DatabaseFile>,
     services: Arc<Services>,
-    tables: Arc<SystemTables>,
+    pub(super) tables: Arc<SystemTables>,
     /// Held during a step.
     work: Mutex<Option<Work>>,
     /// Tells the step to end early.
-    stop: AtomicBool,
-    progress: Mutex<DefragProgress>,
+    pub(super) stop: AtomicBool,
+    pub(super) progress: Mutex<DefragProgress>,
 }
 
-struct Work {
-    options: DefragOptions,
+pub(super) struct Work {
+    pub(super) options: DefragOptions,
     keeper: Option<Box<dyn DefragKeeper>>,
     pace: Pace,
     /// Time at which the next step may begin.
     due: Duration,
     /// The pass so far, and its next place. `None` before a pass has begun.
-    state: DefragState,
+    pub(super) state: DefragState,
     /// The trees of the pass that are not done, the next one last. `None`: the catalog has not been read yet.
-    trees: Option<Vec<CatalogTree>>,
+    pub(super) trees: Option<Vec<CatalogTree>>,
+    /// The trees that a sequential layout may have to queue, the next one last.
+    pub(super) candidates: Vec<CatalogTree>,
     /// How long the pass has run.
     ran: Duration,
     /// Leaves of the pass, and how long it had run, when its state was stored.
@@ -103,6 +106,7 @@ impl Defragmentation {
             due: self.file.vfs.clock().monotonic(),
             state: stored.unwrap_or_default(),
             trees: None,
+            candidates: Vec::new(),
             ran: Duration::ZERO,
             saved: (0, Duration::ZERO),
             suspended: true,
@@ -113,6 +117,7 @@ impl Defragmentation {
         let mut progress = self.progress.lock();
         (progress.running, progress.failure) = (true, None);
         progress.pass = work.state.pass.clone();
+        progress.queued = work.state.queue.len() as u64;
         drop(progress);
         *slot = Some(work);
         self.stop.store(false, Ordering::Release);
@@ -207,7 +212,10 @@ impl Defragmentation {
         }
         work.state.pass.invocations += 1;
         self.describe(work);
-        self.report(DefragEvent::Resumed(work.state.pass.clone()));
+        match work.options.kind {
+            DefragKind::Compaction => self.report(DefragEvent::Resumed(work.state.pass.clone())),
+            DefragKind::SequentialLayout => self.report_queue(work),
+        }
     }
 
     /// Ends the work in a window.
@@ -222,7 +230,9 @@ impl Defragmentation {
         self.describe(work);
         // Without it, the pass resumes from what was stored before.
         let _ = self.save(work, true);
-        self.report(DefragEvent::Interrupted);
+        if work.options.kind == DefragKind::Compaction {
+            self.report(DefragEvent::Interrupted);
+        }
     }
 
     fn release_turn(&self, work: &Work) {
@@ -235,7 +245,7 @@ impl Defragmentation {
         Arc::as_ptr(&self.file.cache) as usize
     }
 
-    fn report(&self, event: DefragEvent) {
+    pub(super) fn report(&self, event: DefragEvent) {
         let database = self.file.path.clone();
         self.file.events.report(EventKind::Defragmentation { database, event });
     }
@@ -264,25 +274,34 @@ impl Defragmentation {
     fn work_on(&self, work: &mut Work) -> Result<usize> {
         let position = match work.state.position.clone() {
             Some(position) => position,
-            None => self.begin_pass(work),
+            None => self.begin_pass(work)?,
         };
+        // Trees are removed only while cleanup is paused, so those that a step finds stay.
+        let paused = self.services.ended.pause();
+        if self.queue_next(work)? {
+            drop(paused);
+            self.save(work, true)?;
+            return Ok(0);
+        }
         let trees = match &mut work.trees {
             Some(trees) => trees,
             None => {
                 let mut trees = self.tables.all_trees(&View::latest())?;
-                trees.retain(|tree| tree.id >= position.tree);
+                let queue = &work.state.queue;
+                trees.retain(|tree| match work.options.kind {
+                    DefragKind::Compaction => tree.id >= position.tree,
+                    DefragKind::SequentialLayout => queue.iter().any(|queued| queued.tree == tree.id),
+                });
                 trees.reverse();
                 work.trees.insert(trees)
             }
         };
-        let Some(next) = trees.last().cloned() else {
+        let Some(next) = trees.last().copied() else {
             self.end_pass(work)?;
             return Ok(0);
         };
         let key = if next.id == position.tree { position.key } else { Vec::new() };
         let mut leaves = 0;
-        // Trees are removed only while cleanup is paused, so this one stays.
-        let paused = self.services.ended.pause();
         let position = match self.tables.trees.find(next.root, next.id)? {
             Some(tree) => {
                 tree.set_density(next.density);
@@ -290,6 +309,7 @@ impl Defragmentation {
             }
             None => None,
         };
+        self.note_queued(work, &next, position.as_deref())?;
         drop(paused);
         let trees = work.trees.get_or_insert_default();
         if position.is_none() {
@@ -299,6 +319,7 @@ impl Defragmentation {
         let after = TreeId(next.id.0.saturating_add(1));
         let key = position.unwrap_or_default();
         let tree = if key.is_empty() { trees.last().map_or(after, |tree| tree.id) } else { next.id };
+        let done = tree != next.id;
         work.state.position = Some(DefragPosition { tree, key });
         {
             let mut progress = self.progress.lock();
@@ -306,11 +327,11 @@ impl Defragmentation {
             progress.pass = work.state.pass.clone();
             progress.failure = None;
         }
-        self.save(work, false)?;
+        self.save(work, done && work.options.kind == DefragKind::SequentialLayout)?;
         Ok(leaves)
     }
 
-    /// Looks at leaves of a tree. Returns the key from which on the tree is done; `None`: all of it.
+    /// Looks at leaves of a tree. Returns the key at which the work goes on; `None`: all of the tree is done.
     fn work_on_tree(
         &self,
         work: &mut Work,
@@ -318,15 +339,19 @@ impl Defragmentation {
         mut key: Vec<u8>,
         leaves: &mut usize,
     ) -> Result<Option<Vec<u8>>> {
-        if !key.is_empty() {
-            let ahead = tree.leaves_beside(&key, false, LEAVES_PER_STEP)?;
+        let forward = work.options.kind == DefragKind::SequentialLayout;
+        if forward || !key.is_empty() {
+            let ahead = tree.leaves_beside(&key, forward, LEAVES_PER_STEP)?;
             self.file.cache.preread(&ahead.iter().map(|page| self.file.page_key(*page)).collect::<Vec<_>>());
         }
         let partial_merges = work.options.partial_merges;
         while *leaves < LEAVES_PER_STEP && !self.stop.load(Ordering::Acquire) {
-            let oldest = self.services.transactions.oldest_snapshot();
-            let before = Some(&*key).filter(|key| !key.is_empty());
-            let done = match tree.compact_before(before, CompactRules { oldest, partial_merges }) {
+            let rules = CompactRules { oldest: self.services.transactions.oldest_snapshot(), partial_merges };
+            let done = match forward {
+                true => tree.lay_out(&key, rules),
+                false => tree.compact_before(Some(&*key).filter(|key| !key.is_empty()), rules),
+            };
+            let done = match done {
                 Ok(Some(done)) => done,
                 Ok(None) => return Ok(None),
                 Err(error) if self.is_damage(&error) => {
@@ -335,31 +360,43 @@ impl Defragmentation {
                 }
                 Err(error) => return Err(error),
             };
+            self.count(work, &done);
             match done.failure {
                 Some(error) if self.is_damage(&error) => self.skip(error),
                 Some(error) => return Err(error),
                 None => {}
             }
             *leaves += 1;
-            self.count(work, u64::from(done.freed), u64::from(done.partly));
-            key = done.position;
+            match done.position {
+                Some(position) => key = position,
+                None => return Ok(None),
+            }
         }
         Ok(Some(key))
     }
 
-    fn count(&self, work: &mut Work, freed: u64, partly: u64) {
+    fn count(&self, work: &mut Work, done: &Compacted) {
+        let (freed, partly, moved) = (u64::from(done.freed), u64::from(done.partly), u64::from(done.moved));
         let pass = &mut work.state.pass;
         pass.pages_visited += 1;
         pass.pages_freed += freed;
         pass.partial_merges += partly;
+        pass.pages_moved += moved;
+        if let Some(queued) = work.state.queue.first_mut() {
+            queued.pages_visited += 1;
+            queued.pages_freed += freed;
+            queued.partial_merges += partly;
+            queued.pages_moved += moved;
+        }
         let mut progress = self.progress.lock();
         progress.pages_visited += 1;
         progress.pages_freed += freed;
         progress.partial_merges += partly;
+        progress.pages_moved += moved;
     }
 
     /// Whether a page of the database is unreadable or wrong, so that the error would come again.
-    fn is_damage(&self, error: &Error) -> bool {
+    pub(super) fn is_damage(&self, error: &Error) -> bool {
         match error {
             Error::Corrupt { page, .. } => page.is_some(),
             Error::Io { path, .. } => *path == self.file.path,
@@ -368,26 +405,32 @@ impl Defragmentation {
     }
 
     /// Goes on behind a damaged page.
-    fn skip(&self, error: Error) {
+    pub(super) fn skip(&self, error: Error) {
         self.progress.lock().skipped += 1;
         self.report(DefragEvent::Failed { error: error.jet_code(), what: error.to_string() });
     }
 
-    fn begin_pass(&self, work: &mut Work) -> DefragPosition {
+    fn begin_pass(&self, work: &mut Work) -> Result<DefragPosition> {
+        if work.options.kind == DefragKind::SequentialLayout {
+            work.candidates = self.tables.all_trees(&View::latest())?;
+            work.candidates.reverse();
+        }
         let total = work.state.pass.total;
         let began_unix_ms = self.file.vfs.clock().unix_ms();
         work.state.pass = DefragReport { began_unix_ms, invocations: 1, total, ..DefragReport::default() };
         work.trees = None;
         (work.ran, work.saved) = (Duration::ZERO, (0, Duration::ZERO));
-        self.report(DefragEvent::Started);
+        if work.options.kind == DefragKind::Compaction {
+            self.report(DefragEvent::Started);
+        }
         let position = DefragPosition::default();
         work.state.position = Some(position.clone());
-        position
+        Ok(position)
     }
 
     fn end_pass(&self, work: &mut Work) -> Result<()> {
         self.describe(work);
-        let mut complete = DefragState { pass: work.state.pass.clone(), position: None };
+        let mut complete = DefragState { pass: work.state.pass.clone(), ..DefragState::default() };
         complete.pass.add_to_total();
         if let Some(keeper) = &work.keeper {
             keeper.save(&complete)?;
@@ -399,7 +442,9 @@ impl Defragmentation {
             progress.tree = None;
             progress.pass = work.state.pass.clone();
         }
-        self.report(DefragEvent::Completed(work.state.pass.clone()));
+        if work.options.kind == DefragKind::Compaction {
+            self.report(DefragEvent::Completed(work.state.pass.clone()));
+        }
         self.release_turn(work);
         Ok(())
     }
@@ -408,7 +453,11 @@ impl Defragmentation {
     fn save(&self, work: &mut Work, now: bool) -> Result<()> {
         let (leaves, ran) = work.saved;
         let visited = work.state.pass.pages_visited;
-        let due = visited >= leaves + LEAVES_PER_SAVE || work.ran >= ran.saturating_add(SAVE_AFTER);
+        let often = match work.options.kind {
+            DefragKind::Compaction => LEAVES_PER_SAVE,
+            DefragKind::SequentialLayout => LEAVES_PER_LAYOUT_SAVE,
+        };
+        let due = visited >= leaves + often || work.ran >= ran.saturating_add(SAVE_AFTER);
         if !now && !due {
             return Ok(());
         }

@@ -15,6 +15,15 @@ pub enum DefragEvent {
     Paused,
     /// 716: it goes on.
     Continued,
+    /// 728: the leaves of a tree are laid out.
+    TreeLaidOut(LayoutReport),
+    /// 752: trees wait for a sequential layout.
+    LayoutQueued {
+        /// Trees that are not complete.
+        outstanding: u64,
+        /// Those of them on which no work has begun.
+        not_started: u64,
+    },
     /// 705: a pass cannot go on, or has skipped a damaged page.
     Failed {
         /// ESE's number of the error.
@@ -22,6 +31,25 @@ pub enum DefragEvent {
         /// The error in words.
         what: String,
     },
+}
+
+/// A tree whose leaves were moved to consecutive pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LayoutReport {
+    /// Name of the table.
+    pub table: String,
+    /// Name of the index, or of the tree of long values. `None`: it is the table's own tree.
+    pub index: Option<String>,
+    /// When work on the tree began, in milliseconds since 1970 UTC.
+    pub began_unix_ms: i64,
+    /// Leaves visited.
+    pub pages_visited: u64,
+    /// Pages freed by merges.
+    pub pages_freed: u64,
+    /// Merges that moved a part of a page.
+    pub partial_merges: u64,
+    /// Leaves that moved to another page.
+    pub pages_moved: u64,
 }
 
 /// A pass of online defragmentation, and the sums of all passes since the database was created.
@@ -41,6 +69,8 @@ pub struct DefragReport {
     pub pages_freed: u64,
     /// Merges that moved a part of a page.
     pub partial_merges: u64,
+    /// Leaves that moved to another page, in a sequential layout.
+    pub pages_moved: u64,
     /// All passes that were completed since the database was created.
     pub total: DefragTotals,
 }
@@ -124,6 +154,8 @@ impl DefragEvent {
             DefragEvent::Interrupted => "defrag_interrupted",
             DefragEvent::Paused => "defrag_paused",
             DefragEvent::Continued => "defrag_continued",
+            DefragEvent::TreeLaidOut(_) => "tree_laid_out",
+            DefragEvent::LayoutQueued { .. } => "layout_queued",
             DefragEvent::Failed { .. } => "defrag_failed",
         }
     }

@@ -16,7 +16,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
 pub use self::category::{EventCategory, EventSeverity};
-pub use self::defragmentation::{DefragEvent, DefragReport, DefragTotals, WindowAdvice};
+pub use self::defragmentation::{DefragEvent, DefragReport, DefragTotals, LayoutReport, WindowAdvice};
 pub use self::description::{EventDescription, EventValue};
 pub use self::kind::{EventKind, PageDamage, PageFault, PassReport};
 pub use self::profile::EventProfile;

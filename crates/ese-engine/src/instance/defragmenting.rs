@@ -7,10 +7,11 @@ use ese_format::record::{ColumnType, Value};
 use jetcell_sync::Arc;
 
 use super::Instance;
-use super::state_table::StateTable;
+use super::layout_table::LayoutTable;
+use super::state_table::{StateTable, date_time, number, unix_ms};
 use crate::Result;
 use crate::database::Database;
-use crate::defrag::{DefragKeeper, DefragOptions, DefragPosition, DefragState};
+use crate::defrag::{DefragKeeper, DefragKind, DefragOptions, DefragPosition, DefragState};
 use crate::events::{DefragReport, DefragTotals};
 use crate::table::{ColumnDefinition, TableDefinition};
 
@@ -19,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(100);
 
 impl Instance {
     /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the instance is
-    /// shut down. Returns `false` if it is running.
+    /// shut down. Returns `false` if one of this kind is running.
     ///
     /// Errors: the options are impossible; the instance refuses changes; the stored state cannot be read.
     #[doc(alias = "JetDefragment")]
@@ -27,25 +28,30 @@ impl Instance {
         options.check()?;
         self.core.check_writable()?;
         let keeper = options.keep_progress.then(|| -> Box<dyn DefragKeeper> {
-            Box::new(DefragTable(StateTable::new(self, database, definition())))
+            match options.kind {
+                DefragKind::Compaction => {
+                    Box::new(DefragTable(StateTable::new(self, database, definition())))
+                }
+                DefragKind::SequentialLayout => Box::new(LayoutTable::new(self, database)),
+            }
         });
-        let pause = options.throttle.pause.max(RETRY);
-        if !database.defragmentation.begin(options, keeper)? {
+        let (pause, kind) = (options.throttle.pause.max(RETRY), options.kind);
+        if !database.defragmentation(kind).begin(options, keeper)? {
             return Ok(false);
         }
         if self.options.threads {
             let database = Arc::downgrade(database);
             // A step that failed is reported as an event, and in the progress.
-            let step = move || database.upgrade()?.defragmentation.step().unwrap_or(Some(pause));
+            let step = move || database.upgrade()?.defragmentation(kind).step().unwrap_or(Some(pause));
             self.background.repeat_after("defrag", step);
         }
         Ok(true)
     }
 
-    /// Stops the defragmentation of a database after its current step, and stores its state if it keeps any.
+    /// Stops the defragmentations of a database after their current steps, and stores their states if they keep any.
     #[doc(alias = "JET_bitDefragmentBatchStop")]
     pub fn stop_defragmentation(&self, database: &Database) {
-        database.defragmentation.stop();
+        database.stop_defragmentation();
         self.background.wake();
     }
 }
@@ -69,10 +75,6 @@ const NUMBERS: [&str; 13] = [
 const PASS_START: &str = "PassStartDateTime";
 const CURRENT_KEY: &str = "CurrentKey";
 
-/// The beginning of 1970 as ESE counts days.
-const DAYS_TO_1970: f64 = 25_569.0;
-const DAY_MS: f64 = 86_400_000.0;
-
 fn definition() -> TableDefinition {
     let mut columns = vec![ColumnDefinition::new(PASS_START, ColumnType::DateTime)];
     columns.extend(NUMBERS.map(|name| ColumnDefinition::new(name, ColumnType::LongLong)));
@@ -84,23 +86,13 @@ fn definition() -> TableDefinition {
 #[doc(alias = "MSysDefrag2")]
 struct DefragTable(StateTable);
 
-fn number(value: &Value) -> u64 {
-    match value {
-        Value::LongLong(number) => u64::try_from(*number).unwrap_or_default(),
-        _ => 0,
-    }
-}
-
 impl DefragKeeper for DefragTable {
     fn load(&self) -> Result<Option<DefragState>> {
         let Some(numbers) = self.0.load(NUMBERS)? else { return Ok(None) };
         let Some([start, key]) = self.0.load([PASS_START, CURRENT_KEY])? else { return Ok(None) };
         let [tree, seconds, invocations, pages_visited, pages_freed, partial_merges, total @ ..] =
             numbers.map(|value| number(&value));
-        let began_unix_ms = match start {
-            Value::DateTime(days) => ((days - DAYS_TO_1970) * DAY_MS).round() as i64,
-            _ => 0,
-        };
+        let began_unix_ms = unix_ms(&start).unwrap_or_default();
         let key = if let Value::Binary(key) = key { key } else { Vec::new() };
         let position = u32::try_from(tree).ok().filter(|tree| *tree > 0);
         let pass = DefragReport {
@@ -111,6 +103,7 @@ impl DefragKeeper for DefragTable {
             pages_visited,
             pages_freed,
             partial_merges,
+            pages_moved: 0,
             total: DefragTotals {
                 passes: total[0],
                 seconds: total[1],
@@ -124,6 +117,7 @@ impl DefragKeeper for DefragTable {
         Ok(Some(DefragState {
             pass,
             position: position.map(|tree| DefragPosition { tree: TreeId(tree), key }),
+            queue: Vec::new(),
         }))
     }
 
@@ -150,7 +144,7 @@ impl DefragKeeper for DefragTable {
             .into_iter()
             .zip(numbers.map(|number| Value::LongLong(i64::try_from(number).unwrap_or(i64::MAX))))
             .collect();
-        row.push((PASS_START, Value::DateTime(pass.began_unix_ms as f64 / DAY_MS + DAYS_TO_1970)));
+        row.push((PASS_START, date_time(pass.began_unix_ms)));
         let key = position.map(|position| &position.key).filter(|key| !key.is_empty());
         row.push((CURRENT_KEY, key.map_or(Value::Null, |key| Value::Binary(key.clone()))));
         self.0.save(&row)

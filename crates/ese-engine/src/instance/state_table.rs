@@ -1,4 +1,4 @@
-//! Tables in which maintenance keeps its state: one record each, in the database that it is about.
+//! Tables in which maintenance keeps its state, in the database that it is about.
 
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::{Arc, Weak};
@@ -10,7 +10,33 @@ use crate::session::{CommitMode, Session, SessionNumbers, Table};
 use crate::table::TableDefinition;
 use crate::{Error, Result};
 
-/// A table with one record.
+/// The beginning of 1970 as ESE counts days.
+const DAYS_TO_1970: f64 = 25_569.0;
+const DAY_MS: f64 = 86_400_000.0;
+
+/// A time as ESE stores it.
+pub(super) fn date_time(unix_ms: i64) -> Value {
+    Value::DateTime(unix_ms as f64 / DAY_MS + DAYS_TO_1970)
+}
+
+/// The time that ESE stores as `value`.
+pub(super) fn unix_ms(value: &Value) -> Option<i64> {
+    match value {
+        Value::DateTime(days) => Some(((days - DAYS_TO_1970) * DAY_MS).round() as i64),
+        _ => None,
+    }
+}
+
+/// The number in a column; 0 if there is none.
+pub(super) fn number(value: &Value) -> u64 {
+    match value {
+        Value::LongLong(number) => u64::try_from(*number).unwrap_or_default(),
+        Value::Long(number) => u64::try_from(*number).unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+/// A table with one record, or with a queue.
 pub(super) struct StateTable {
     core: Weak<Core>,
     numbers: Arc<SessionNumbers>,
@@ -31,43 +57,98 @@ impl StateTable {
 
     /// The values of the record. `None`: there is none.
     pub fn load<const N: usize>(&self, columns: [&str; N]) -> Result<Option<[Value; N]>> {
+        Ok(self.load_all(columns)?.into_iter().next())
+    }
+
+    /// The values of all records.
+    pub fn load_all<const N: usize>(&self, columns: [&str; N]) -> Result<Vec<[Value; N]>> {
         let loaded = self.run(|session, database| {
+            let mut records = Vec::new();
             if !self.is_there(session, database)? {
-                return Ok(None);
+                return Ok(records);
             }
             let mut table = session.open_table(database, &self.definition.name)?;
-            if !table.first(session)? {
-                return Ok(None);
+            let mut found = table.first(session)?;
+            while found {
+                let mut values = std::array::from_fn(|_| Value::Null);
+                for (value, name) in values.iter_mut().zip(columns) {
+                    let column = self.column(&table, name)?;
+                    *value = table.get(session, column)?;
+                }
+                records.push(values);
+                found = table.next(session)?;
             }
-            let mut values = std::array::from_fn(|_| Value::Null);
-            for (value, name) in values.iter_mut().zip(columns) {
-                let column = self.column(&table, name)?;
-                *value = table.get(session, column)?;
-            }
-            Ok(Some(values))
+            Ok(records)
         })?;
-        Ok(loaded.flatten())
+        Ok(loaded.unwrap_or_default())
+    }
+
+    /// Makes these the records, each with the value of the first column, which identifies it. Records that have not changed stay as
+    /// they are.
+    pub fn save_all(&self, mut records: Vec<(Value, Vec<(&str, Value)>)>) -> Result<()> {
+        self.create(!records.is_empty())?;
+        self.run(|session, database| {
+            if !self.is_there(session, database)? {
+                return Ok(());
+            }
+            let mut table = session.open_table(database, &self.definition.name)?;
+            let key = self.definition.columns.first().map_or("", |column| &column.name);
+            let key = self.column(&table, key)?;
+            let mut found = table.first(session)?;
+            while found {
+                let stored = table.get(session, key)?;
+                let same = records.iter().position(|(of, _)| *of == stored);
+                match same.map(|index| records.remove(index)) {
+                    None => table.delete(session)?,
+                    Some((_, values)) => {
+                        let row = self.row(&table, &values)?;
+                        let mut changed = false;
+                        for (column, value) in &row {
+                            changed |= table.get(session, *column)? != *value;
+                        }
+                        if changed {
+                            table.replace(session, &row)?;
+                        }
+                    }
+                }
+                found = table.next(session)?;
+            }
+            for (of, values) in &records {
+                let mut row = self.row(&table, values)?;
+                row.push((key, of.clone()));
+                table.insert(session, &row)?;
+            }
+            Ok(())
+        })?;
+        Ok(())
     }
 
     /// Stores the values of the record.
     pub fn save(&self, values: &[(&str, Value)]) -> Result<()> {
-        let made = self.run(|session, database| match self.is_there(session, database)? {
-            true => Ok(()),
-            false => session.create_table(database, &self.definition),
-        })?;
-        if made.is_none() {
-            return Ok(());
-        }
+        self.create(true)?;
         self.run(|session, database| {
             let mut table = session.open_table(database, &self.definition.name)?;
-            let of_column = |(name, value): &(&str, Value)| Ok((self.column(&table, name)?, value.clone()));
-            let row = values.iter().map(of_column).collect::<Result<Vec<_>>>()?;
+            let row = self.row(&table, values)?;
             match table.first(session)? {
                 true => table.replace(session, &row),
                 false => table.insert(session, &row),
             }
         })?;
         Ok(())
+    }
+
+    /// Creates the table if it is needed and not there.
+    fn create(&self, needed: bool) -> Result<()> {
+        self.run(|session, database| match !needed || self.is_there(session, database)? {
+            true => Ok(()),
+            false => session.create_table(database, &self.definition),
+        })?;
+        Ok(())
+    }
+
+    fn row(&self, table: &Table, values: &[(&str, Value)]) -> Result<Vec<(ColumnId, Value)>> {
+        let of_column = |(name, value): &(&str, Value)| Ok((self.column(table, name)?, value.clone()));
+        values.iter().map(of_column).collect()
     }
 
     /// Runs `work` in a transaction. `None`: the database is being closed.

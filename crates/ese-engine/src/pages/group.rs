@@ -368,10 +368,11 @@ impl AtomicGroup {
             false => file.log.append(&batch),
         };
         if let Ok(appended) = &appended {
+            let scrubs = matches!(self.records[..], [LogRecord::Scrub(_)]);
             for page in &mut self.pages {
                 let time = times.of(page.page);
                 debug_assert!(time.is_some() || !page.is_changed(), "page {} has no record", page.page);
-                page.logged(time.unwrap_or_default(), lower, appended.end, file.page_size);
+                page.logged(time.unwrap_or_default(), (lower, appended.end), scrubs, file.page_size);
             }
         }
         file.pins.release(pin);

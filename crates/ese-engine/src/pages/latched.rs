@@ -1,6 +1,6 @@
 //! A page that a group has latched: its state before the change, and its deltas.
 
-use ese_format::page::{Page, PageMut};
+use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 
 use super::apply::Applied;
@@ -93,12 +93,24 @@ impl Latched {
         self.found.is_some()
     }
 
-    /// Marks the changes as logged, from `first` to `end`. `time` is their time of change.
-    pub fn logged(&mut self, time: DbTime, first: LogPosition, end: LogPosition, size: PageSize) {
+    /// Marks the changes as logged, from `first` to `end`. `time` is their time of change. Only a change that `scrubs` the page
+    /// keeps its mark.
+    pub fn logged(
+        &mut self,
+        time: DbTime,
+        (first, end): (LogPosition, LogPosition),
+        scrubs: bool,
+        size: PageSize,
+    ) {
         if self.found.is_none() {
             return;
         }
-        PageMut::new(&mut self.latch, size).set_db_time(time);
+        let mut page = PageMut::new(&mut self.latch, size);
+        page.set_db_time(time);
+        let flags = page.as_page().flags();
+        if !scrubs && flags.contains(PageFlags::SCRUBBED) {
+            page.set_flags(flags - PageFlags::SCRUBBED);
+        }
         match &mut self.edits {
             Some(edits) => {
                 PageDelta::set_times(edits, time);

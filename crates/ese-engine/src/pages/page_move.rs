@@ -1,17 +1,22 @@
-//! Moves pages, as the defragmentation of ESE does. Jetcell redoes these records and writes none.
+//! Moves of leaves to other pages, which the sequential layout of a tree does. One record names all pages that change, and
+//! has the content of the moved page. The same functions make a move and redo it.
 
+use ese_format::PageNumber;
 use ese_format::PageSize;
-use ese_format::log::record::{ImageError, PageMove};
+use ese_format::log::record::{ImageError, LogRecord, PageMove, PageMoveFlags};
 use ese_format::page::{PageFlags, PageMut};
 
-use super::apply::{Applied, NO_ROOM, entry_of};
+use super::apply::{Applied, NO_ROOM, empty_page, entry_of};
+use super::{AtomicGroup, Attempt, Shape, Stop};
+use crate::Error;
 
 /// Builds the page to which a page moves. Its checksum and flush type are set when it is written.
 pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) -> Result<(), ImageError> {
     bytes.copy_from_slice(&record.page(size)?);
     let mut page = PageMut::new(bytes, size);
     page.set_number(record.destination);
-    page.set_flags(page.as_page().flags() - PageFlags::FLUSH_TYPE);
+    // The bytes between the nodes can be those of deleted records.
+    page.set_flags(page.as_page().flags() - PageFlags::FLUSH_TYPE - PageFlags::SCRUBBED);
     Ok(())
 }
 
@@ -25,4 +30,60 @@ pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied
         .ok_or("parent has no entry for the moved page")?;
     let child = record.destination.get().to_le_bytes();
     page.replace_data(line, &child).map_err(|_| NO_ROOM)
+}
+
+/// A leaf that moves.
+pub(crate) struct LeafMove {
+    pub page: PageNumber,
+    /// A page that the tree has taken from its available space in this group.
+    pub destination: PageNumber,
+    pub left: Option<PageNumber>,
+    pub right: Option<PageNumber>,
+    pub parent: PageNumber,
+    /// The entry of the leaf in its parent.
+    pub line: usize,
+}
+
+/// Moves a leaf. Its old page is empty then, and belongs to no tree.
+pub(crate) fn move_leaf(group: &mut AtomicGroup, shape: &Shape, what: &LeafMove) -> Attempt<()> {
+    let size = group.file.page_size;
+    let path = group.file.path.clone();
+    let misfit = |why: String| {
+        Stop::Failed(Error::Corrupt {
+            path: path.clone(),
+            page: Some(what.page),
+            what: format!("move: {why}"),
+        })
+    };
+    group.log_deferred_undo(what.page)?;
+    let gap = group.page(what.page)?.free_range();
+    let bytes = group.copy_of(what.page)?;
+    let record = PageMove {
+        change: group.change(what.page, 0, shape.record_flags())?,
+        destination: what.destination,
+        left: what.left,
+        right: what.right,
+        parent: Some(what.parent),
+        left_before: group.time_before(what.left)?,
+        right_before: group.time_before(what.right)?,
+        parent_before: group.time_of(what.parent)?,
+        root: shape.root,
+        tree: shape.id,
+        parent_line: what.line as i32,
+        flags: PageMoveFlags::empty(),
+        head: bytes[..gap.start].to_vec(),
+        tail: bytes[gap.end..].to_vec(),
+    };
+    moved_page(group.new_page(what.destination)?, size, &record)
+        .map_err(|error| misfit(error.to_string()))?;
+    move_pointer(&mut group.page_mut(what.parent)?, &record).map_err(|why| misfit(why.to_string()))?;
+    if let Some(left) = what.left {
+        group.links_mut(left)?.set_next(Some(what.destination));
+    }
+    if let Some(right) = what.right {
+        group.links_mut(right)?.set_prev(Some(what.destination));
+    }
+    empty_page(&mut group.page_mut(what.page)?);
+    group.record(LogRecord::PageMove(record));
+    Ok(())
 }

@@ -106,6 +106,11 @@ impl PageTimes {
                 set(merge.left, &mut merge.left_before);
                 set(merge.parent, &mut merge.parent_before);
             }
+            LogRecord::PageMove(moved) => {
+                set(moved.right, &mut moved.right_before);
+                set(moved.left, &mut moved.left_before);
+                set(moved.parent, &mut moved.parent_before);
+            }
             LogRecord::EmptyTree(empty) => {
                 let mut entries: Vec<_> = empty.entries().collect();
                 entries.iter_mut().for_each(|entry| set(PageNumber::new(entry.page), &mut entry.before));
@@ -123,6 +128,10 @@ fn changed_pages(record: &LogRecord) -> Vec<PageNumber> {
             pages.extend([split.new_page, split.right, split.parent].iter().flatten())
         }
         LogRecord::Merge2(merge) => pages.extend([merge.right, merge.left, merge.parent].iter().flatten()),
+        LogRecord::PageMove(moved) => {
+            pages.push(moved.destination);
+            pages.extend([moved.left, moved.right, moved.parent].iter().flatten());
+        }
         LogRecord::EmptyTree(empty) => {
             pages.extend(empty.entries().filter_map(|entry| PageNumber::new(entry.page)));
         }

@@ -319,7 +319,7 @@ fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
         for steps in 0.. {
             assert!(steps < 100, "{} dirty pages", dirty());
             db.scan.step().unwrap();
-            db.defragmentation.step().unwrap();
+            db.defragmentation(Default::default()).step().unwrap();
             if worked() > 0 {
                 break;
             }

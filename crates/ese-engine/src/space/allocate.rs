@@ -99,6 +99,38 @@ impl<'a> SpaceLock<'a> {
         })
     }
 
+    /// Allocates this page if an available extent of the tree begins with it.
+    pub fn take_first_of_extent(
+        &self,
+        group: &mut AtomicGroup,
+        trees: &SpaceTrees,
+        page: PageNumber,
+    ) -> Attempt<bool> {
+        match extent_from(group, trees, page)? {
+            Some(found) => take_from(group, trees, &found, 1).map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether an available extent of the tree begins with this page. No latch may be held.
+    pub fn begins_extent(&self, trees: &SpaceTrees, page: PageNumber) -> Result<bool> {
+        group::run(self.file, false, |group| Ok(extent_from(group, trees, page)?.is_some()))
+    }
+
+    /// An available extent of at least `pages` pages, for which the tree grows if need be. No latch may be held.
+    pub fn prepare_extent(&self, trees: &SpaceTrees, pages: u32) -> Result<Extent> {
+        loop {
+            let found = group::run(self.file, false, |group| {
+                extents::find(group, &trees.available, PageNumber::fixed(1), |extent| extent.count >= pages)
+            })?;
+            match found {
+                Some(found) => return Ok(found.extent),
+                // A part of the new extent can become pages of the space trees. Then they need no more for long.
+                None => self.grow(trees, pages)?,
+            }
+        }
+    }
+
     /// Makes an extent of the tree available, whose pages were in use.
     pub fn free(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<()> {
         // Extents for writes past the cache come from the root of the database only.
@@ -286,6 +318,11 @@ pub(super) fn take_from(
     }
     extents::resize(group, &trees.available, found, found.extent.count - count)?;
     Ok(Extent::starting_at(first, count))
+}
+
+fn extent_from(group: &mut AtomicGroup, trees: &SpaceTrees, first: PageNumber) -> Attempt<Option<Found>> {
+    let found = extents::find(group, &trees.available, first, |_| true)?;
+    Ok(found.filter(|found| found.extent.first() == first))
 }
 
 fn take_first(group: &mut AtomicGroup, trees: &SpaceTrees, count: u32) -> Attempt<Option<Extent>> {

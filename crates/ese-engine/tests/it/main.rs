@@ -13,6 +13,7 @@ mod golden_log;
 mod golden_recovery;
 mod golden_space;
 mod headers;
+mod laid_out;
 mod log_set;
 mod maintained;
 mod opened;

@@ -1,5 +1,5 @@
 //! `jetcell maintain`: verifies the pages of the databases of a stopped instance, overwrites what deleted data leave behind,
-//! merges sparse pages, and returns free space to the file system.
+//! merges sparse pages, lays trees out in the order of their keys, and returns free space to the file system.
 
 mod of_copy;
 mod shown;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use ese_engine::{
-    DatabasePaths, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions, MaintenanceWindow,
-    RecoverySet, ScanOptions, Throttle,
+    DatabasePaths, DefragKind, DefragOptions, EventProfile, EventSink, Instance, InstanceOptions,
+    MaintenanceWindow, RecoverySet, ScanOptions, Throttle,
 };
 use ese_format::LogPosition;
 use jetcell_vfs::parent_directory;
@@ -30,8 +30,8 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "\
 The instance must not be running. Dirty databases are recovered first. Of a passive copy, only a scan is possible, also while it is
 followed; its progress outlives an activation. Ctrl-C stops the pass; the same command resumes it.
-Defragmentation comes first, then shrink and trim, then one pass that scans and zeroes. With a window, scan and defrag have
-half of it each, and shrink and trim come last.
+Defragmentation comes first, then layout, then shrink and trim, then one pass that scans and zeroes. With a window, scan, defrag
+and layout have equal parts of it, and shrink and trim come last.
 What happens is written to events.jsonl beside the logs; jetcell events shows it.
 
 Examples:
@@ -43,6 +43,8 @@ Examples:
       also overwrites what deleted records and freed pages leave behind
   jetcell maintain /var/lib/app --tasks defrag
       merges sparse pages and frees those that become empty; says how many pages were read for each one freed
+  jetcell maintain /var/lib/app --tasks layout
+      moves the pages of scattered tables and indexes, so that they are read in the order of their keys
   jetcell maintain /var/lib/app --tasks defrag,shrink,trim
       also returns free space to the file system: the end of the file is cut off, and free extents inside become holes
   jetcell maintain jetcell-run/log001 jetcell-run/Jetstress001001.edb --pause 100ms
@@ -60,11 +62,12 @@ pub struct Maintain {
     /// Logs and databases of the instance, or directories with them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// What is done: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages, shrink
-    /// cuts the free end of the file off, trim punches holes where the file is free
+    /// What is done: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages, layout moves
+    /// scattered pages into the order of their keys, shrink cuts the free end of the file off, trim punches holes where the
+    /// file is free
     #[arg(long, value_enum, value_delimiter = ',', default_value = "scan", value_name = "TASKS")]
     tasks: Vec<Task>,
-    /// Pause after each read, or each 32 pages that defrag looks at; up to 60s
+    /// Pause after each read, or each 32 pages that defrag or layout looks at; up to 60s
     #[arg(long, default_value = "0ms", value_name = "TIME")]
     pause: TimeSpan,
     /// Bytes of one read, 64KiB to 16MiB [Exchange 2007 SP1: 320KiB, 2013: 256KiB]
@@ -79,8 +82,8 @@ pub struct Maintain {
     /// Defragmentation also moves records if not all of a page fit the next one: frees more, changes far more pages
     #[arg(long)]
     partial_merges: bool,
-    /// Work only then: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00. Scan and
-    /// defrag get half of it each, and the databases of a directory equal parts, one after the other
+    /// Work only then: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00. Scan,
+    /// defrag and layout get equal parts of it, and the databases of a directory equal parts, one after the other
     #[arg(long, value_name = "WINDOW")]
     maintenance_window: Option<MaintenanceWindow>,
     /// Work on all databases at the same time, also if they are on one disk
@@ -102,6 +105,8 @@ enum Task {
     Zero,
     /// Merge sparse pages
     Defrag,
+    /// Move scattered pages into the order of their keys
+    Layout,
     /// Cut the free end of the file off
     Shrink,
     /// Punch holes into the file where it is free
@@ -161,27 +166,31 @@ impl Maintain {
         Ok(scan.then_some(options))
     }
 
-    /// The settings of defragmentation, if there is to be one.
-    fn defragmentation(&self) -> Result<Option<DefragOptions>, Failure> {
-        let wanted = self.tasks.contains(&Task::Defrag);
-        if self.partial_merges && !wanted {
+    /// The settings of the defragmentations.
+    fn defragmentations(&self) -> Result<Vec<DefragOptions>, Failure> {
+        let kinds = [(Task::Defrag, DefragKind::Compaction), (Task::Layout, DefragKind::SequentialLayout)];
+        let wanted: Vec<DefragKind> =
+            kinds.into_iter().filter(|(task, _)| self.tasks.contains(task)).map(|(_, kind)| kind).collect();
+        if self.partial_merges && wanted.is_empty() {
             return Err("--partial-merges is for defragmentation: write --tasks defrag".into());
         }
-        let options = DefragOptions {
+        let options = |kind| DefragOptions {
+            kind,
             throttle: self.throttle(),
             partial_merges: self.partial_merges,
             keep_progress: true,
             single_pass: true,
             ..DefragOptions::default()
         };
-        options.check().map_err(|error| Failure::from(error.to_string()))?;
-        Ok(wanted.then_some(options))
+        let all: Vec<DefragOptions> = wanted.into_iter().map(options).collect();
+        all.iter().try_for_each(DefragOptions::check).map_err(|error| Failure::from(error.to_string()))?;
+        Ok(all)
     }
 
     fn maintain(&self) -> Result<Outcome, Failure> {
         let schedule = Schedule {
             scan: self.scan()?,
-            defragmentation: self.defragmentation()?,
+            defragmentations: self.defragmentations()?,
             shrink: self.tasks.contains(&Task::Shrink),
             trim: self.tasks.contains(&Task::Trim),
             window: self.maintenance_window,

@@ -79,6 +79,29 @@ fn a_stopped_store_is_defragmented() {
 }
 
 #[test]
+fn the_trees_of_a_stopped_store_are_laid_out() {
+    let cell = store();
+    let result = maintained(&cell, 0, &["--tasks", "layout"]);
+    let layout = &result["databases"][0]["layout"];
+    assert!(result["complete"] == true && layout["complete"] == true, "{result}");
+    assert_eq!((&layout["trees_queued"], &layout["skipped"]), (&Value::from(0), &Value::from(0)), "{result}");
+    assert!(result["databases"][0]["defragmentation"].is_null(), "{result}");
+    let both = maintained(&cell, 0, &["--tasks", "defrag,layout"]);
+    let database = &both["databases"][0];
+    assert!(
+        database["layout"]["complete"] == true && database["defragmentation"]["complete"] == true,
+        "{both}"
+    );
+    let checked = cell.program(&["check", "--structure", STORE[1]]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    let text = cell.program(&[&["maintain"], &STORE[..], &["--tasks", "layout"]].concat()).output().unwrap();
+    assert!(String::from_utf8(text.stdout).unwrap().contains("pages moved"));
+    let refused =
+        cell.program(&[&["maintain"], &STORE[..], &["--tasks", "order"]].concat()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn free_space_of_a_stopped_store_goes_back_to_the_file_system() {
     use std::os::unix::fs::MetadataExt;
     let cell = store();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{EventDescription, EventValue, date, informs};
-use crate::events::{DefragEvent, DefragReport, EventCategory, EventSeverity};
+use crate::events::{DefragEvent, DefragReport, EventCategory, EventSeverity, LayoutReport};
 
 impl DefragReport {
     fn parameters(&self, database: &Path) -> Vec<(&'static str, EventValue)> {
@@ -19,6 +19,37 @@ impl DefragReport {
             ("passes", self.total.passes.into()),
             ("total_days", self.total.days.into()),
         ]
+    }
+}
+
+impl LayoutReport {
+    fn describe(&self, database: &Path) -> EventDescription {
+        let (table, index) = (self.table.clone(), self.index.clone().unwrap_or_default());
+        let tree = match &self.index {
+            Some(index) => format!("index '{index}' of table '{table}'"),
+            None => format!("table '{table}'"),
+        };
+        let text = format!(
+            "Online defragmentation has laid out {tree} in database '{}' in the order of its keys. It began on {}, visited {} \
+             pages, freed {}, merged {} in part and moved {}.",
+            database.display(),
+            date(self.began_unix_ms),
+            self.pages_visited,
+            self.pages_freed,
+            self.partial_merges,
+            self.pages_moved,
+        );
+        let parameters = vec![
+            ("database", database.into()),
+            ("table", EventValue::Text(table)),
+            ("index", EventValue::Text(index)),
+            ("started", EventValue::Text(date(self.began_unix_ms))),
+            ("pages_visited", self.pages_visited.into()),
+            ("pages_freed", self.pages_freed.into()),
+            ("partial_merges", self.partial_merges.into()),
+            ("pages_moved", self.pages_moved.into()),
+        ];
+        informs(728, EventCategory::Maintenance, parameters, text)
     }
 }
 
@@ -84,6 +115,19 @@ impl DefragEvent {
                 716,
                 only_database(),
                 format!("Online defragmentation of database '{path}' goes on after a pause."),
+            ),
+            DefragEvent::TreeLaidOut(report) => report.describe(database),
+            DefragEvent::LayoutQueued { outstanding, not_started } => says(
+                752,
+                vec![
+                    ("outstanding", (*outstanding).into()),
+                    ("database", database.into()),
+                    ("not_started", (*not_started).into()),
+                ],
+                format!(
+                    "{outstanding} trees of database '{path}' wait for a sequential layout; on {not_started} of them no work \
+                     has begun."
+                ),
             ),
             DefragEvent::Failed { error, what } => EventDescription {
                 severity: EventSeverity::Error,

@@ -13,6 +13,7 @@ use crate::outcome::Outcome;
 pub(super) struct Tasks {
     pub scan: bool,
     pub defragmentation: bool,
+    pub layout: bool,
     pub shrink: bool,
     pub trim: bool,
 }
@@ -29,6 +30,7 @@ pub(super) struct Maintained {
     path: PathBuf,
     scan: ScanProgress,
     defragmentation: DefragProgress,
+    layout: DefragProgress,
     space: ReturnedSpace,
 }
 
@@ -38,6 +40,7 @@ impl Maintained {
             path: database.path().to_path_buf(),
             scan: database.scan_progress(),
             defragmentation: database.defrag_progress(),
+            layout: database.layout_progress(),
             space,
         }
     }
@@ -45,12 +48,13 @@ impl Maintained {
     fn is_complete(&self, tasks: Tasks) -> bool {
         (!tasks.scan || self.scan.passes > 0)
             && (!tasks.defragmentation || self.defragmentation.passes > 0)
+            && (!tasks.layout || self.layout.passes > 0)
             && (!tasks.shrink || self.space.shrink.is_some())
             && (!tasks.trim || self.space.trim.is_some())
     }
 
     fn is_sound(&self) -> bool {
-        self.scan.pass.bad == 0 && self.defragmentation.skipped == 0
+        self.scan.pass.bad == 0 && self.defragmentation.skipped == 0 && self.layout.skipped == 0
     }
 }
 
@@ -79,6 +83,9 @@ fn as_json(result: &Maintained, tasks: Tasks) -> Value {
         fields.insert("path".to_string(), json!(result.path));
         if tasks.defragmentation {
             fields.insert("defragmentation".to_string(), defragmentation_as_json(&result.defragmentation));
+        }
+        if tasks.layout {
+            fields.insert("layout".to_string(), layout_as_json(&result.layout));
         }
         if let Some(report) = &result.space.shrink {
             let ShrinkReport { released, pages_before, pages_after, page_bytes, milliseconds } = *report;
@@ -129,6 +136,14 @@ fn defragmentation_as_json(progress: &DefragProgress) -> Value {
     })
 }
 
+fn layout_as_json(progress: &DefragProgress) -> Value {
+    json!({
+        "complete": progress.passes > 0, "pages_visited": progress.pages_visited,
+        "pages_moved": progress.pages_moved, "pages_freed": progress.pages_freed,
+        "partial_merges": progress.partial_merges, "skipped": progress.skipped, "trees_queued": progress.queued,
+    })
+}
+
 fn print_text(result: &Maintained, tasks: Tasks) {
     let mut lines = Vec::new();
     if tasks.defragmentation {
@@ -138,6 +153,18 @@ fn print_text(result: &Maintained, tasks: Tasks) {
             state(result.defragmentation.passes)
         ));
         lines.extend(defragmentation_lines(&result.defragmentation));
+    }
+    if tasks.layout {
+        let layout = &result.layout;
+        lines.push(format!("{}: sequential layout {}", result.path.display(), state(layout.passes)));
+        let counters = [
+            (layout.pages_visited, "pages visited"),
+            (layout.pages_moved, "pages moved"),
+            (layout.pages_freed, "pages freed"),
+            (layout.skipped, "damaged pages skipped"),
+            (layout.queued, "trees still wait"),
+        ];
+        lines.extend(counters.iter().map(|(count, name)| format!("  {count:>12} {name}")));
     }
     if let Some(report) = &result.space.shrink {
         lines.push(format!("{}: shrink complete", result.path.display()));

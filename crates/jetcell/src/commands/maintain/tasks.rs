@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ese_engine::{Database, DefragOptions, Instance, MaintenanceWindow, RecoverySet, ScanOptions, ScanTurn};
+use ese_engine::{
+    Database, DefragKind, DefragOptions, DefragProgress, Instance, MaintenanceWindow, RecoverySet,
+    ScanOptions, ScanTurn,
+};
 use jetcell_vfs::{Vfs, parent_directory};
 
 use super::shown::{ReturnedSpace, Tasks};
@@ -74,7 +77,8 @@ pub(super) struct Attached {
 /// What is to be done with all databases.
 pub(super) struct Schedule {
     pub scan: Option<ScanOptions>,
-    pub defragmentation: Option<DefragOptions>,
+    /// In the order in which they run.
+    pub defragmentations: Vec<DefragOptions>,
     pub shrink: bool,
     pub trim: bool,
     pub window: Option<MaintenanceWindow>,
@@ -83,9 +87,11 @@ pub(super) struct Schedule {
 impl Schedule {
     /// The tasks whose results are shown.
     pub fn shown(&self) -> Tasks {
+        let is_wanted = |kind| self.defragmentations.iter().any(|options| options.kind == kind);
         Tasks {
             scan: self.scan.is_some(),
-            defragmentation: self.defragmentation.is_some(),
+            defragmentation: is_wanted(DefragKind::Compaction),
+            layout: is_wanted(DefragKind::SequentialLayout),
             shrink: self.shrink,
             trim: self.trim,
         }
@@ -93,29 +99,35 @@ impl Schedule {
 
     /// Refuses a window that is too short for all tasks on all databases.
     pub fn check_window(&self, places: &Places) -> Result<(), Failure> {
-        if self.window.is_some() && self.scan.is_none() && self.defragmentation.is_none() {
+        if self.window.is_some() && self.scan.is_none() && self.defragmentations.is_empty() {
             return Err(
-                "--maintenance-window is for scan, zero and defrag: write for example --tasks scan".into()
+                "--maintenance-window is for scan, zero, defrag and layout: write for example --tasks scan"
+                    .into(),
             );
         }
         places.0.iter().try_for_each(|place| self.window_of(0, place).map(|_| ()))
     }
 
-    /// Runs each task once on each database. Without a window one follows the other; with one, scan and defragmentation have
-    /// their halves, and what returns space comes last. Gives the space that each database has returned.
+    /// Runs each task once on each database. Without a window one follows the other; with one, scan and defragmentations have
+    /// their parts, and what returns space comes last. Gives the space that each database has returned.
     pub fn run(
         &self,
         instance: &Arc<Instance>,
         attached: &[Attached],
         stop: &AtomicBool,
     ) -> Result<Vec<ReturnedSpace>, Failure> {
-        self.defragment(instance, attached)?;
+        let stopped = || stop.load(Ordering::SeqCst);
         let mut returned = None;
+        for task in (0..self.defragmentations.len()).filter(|_| !stopped()) {
+            self.defragment(instance, attached, task)?;
+            if self.window.is_none() {
+                wait(instance, attached, stop)?;
+            }
+        }
         if self.window.is_none() {
-            wait(instance, attached, stop)?;
             returned = Some(self.return_space(instance, attached, stop)?);
         }
-        if !stop.load(Ordering::SeqCst) {
+        if !stopped() {
             self.start_scan(instance, attached)?;
         }
         wait(instance, attached, stop)?;
@@ -151,17 +163,24 @@ impl Schedule {
     }
 
     /// The window of a task on a database: the scan is task 0.
-    fn window_of(&self, task: u32, place: &Place) -> Result<Option<MaintenanceWindow>, Failure> {
-        let tasks = u32::from(self.scan.is_some()) + u32::from(self.defragmentation.is_some());
-        let share = self.window.map(|window| window.share((task, tasks), place.of_disk)).transpose();
+    fn window_of(&self, task: usize, place: &Place) -> Result<Option<MaintenanceWindow>, Failure> {
+        let tasks = usize::from(self.scan.is_some()) + self.defragmentations.len();
+        let of_task = (task as u32, tasks as u32);
+        let share = self.window.map(|window| window.share(of_task, place.of_disk)).transpose();
         share.map_err(|error| Failure::from(error.to_string()))
     }
 
-    fn defragment(&self, instance: &Arc<Instance>, attached: &[Attached]) -> Result<(), Failure> {
-        let Some(options) = &self.defragmentation else { return Ok(()) };
+    /// Starts a defragmentation, by its place among them.
+    fn defragment(
+        &self,
+        instance: &Arc<Instance>,
+        attached: &[Attached],
+        task: usize,
+    ) -> Result<(), Failure> {
         for one in attached {
-            let window = self.window_of(u32::from(self.scan.is_some()), &one.place)?;
-            let options = DefragOptions { turn: one.place.turn.clone(), window, ..options.clone() };
+            let window = self.window_of(usize::from(self.scan.is_some()) + task, &one.place)?;
+            let turn = one.place.turn.clone();
+            let options = DefragOptions { turn, window, ..self.defragmentations[task].clone() };
             instance.start_defragmentation(&one.database, options).map_err(explained)?;
         }
         Ok(())
@@ -186,16 +205,20 @@ struct TaskState {
 }
 
 /// What the tasks of a database are doing.
-fn states(database: &Database) -> [TaskState; 2] {
-    let (scan, defragmentation) = (database.scan_progress(), database.defrag_progress());
+fn states(database: &Database) -> [TaskState; 3] {
+    let scan = database.scan_progress();
     let page = scan.position.map_or(0, |page| page.get());
-    let (visited, freed) = (defragmentation.pages_visited, defragmentation.pages_freed);
-    [
+    let defragmentation = |progress: DefragProgress| {
+        let DefragProgress { pages_visited, pages_freed, pages_moved, .. } = progress;
         TaskState {
-            running: defragmentation.running,
-            failure: defragmentation.failure,
-            line: format!("{visited} pages visited, {freed} freed"),
-        },
+            running: progress.running,
+            failure: progress.failure,
+            line: format!("{pages_visited} pages visited, {pages_freed} freed, {pages_moved} moved"),
+        }
+    };
+    [
+        defragmentation(database.defrag_progress()),
+        defragmentation(database.layout_progress()),
         TaskState {
             running: scan.running,
             failure: scan.failure,
