@@ -77,6 +77,9 @@ fn power_cuts_lose_no_durable_commit() {
         assert!(total.kept > 10 * CUTS, "recovery hardly keeps deltas of pages that it does not read");
         assert!(total.shared > 500, "full leaves hardly share nodes");
         assert!(total.freed > 100, "defragmentation hardly frees pages: {}", total.freed);
+        assert!(total.returned > 1000, "hardly any space is given back: {}", total.returned);
+        assert!(total.damaged > 100, "scans hardly meet damage: {}", total.damaged);
+        assert!(total.moved > 1000, "sequential layout hardly moves pages: {}", total.moved);
         assert!(total.levels >= 4, "the deepest tree has {} levels", total.levels);
         assert!(total.internal_removed > 200, "range deletes hardly remove internal pages");
     }

@@ -54,6 +54,11 @@ impl Disk {
         }
     }
 
+    /// A copy of the disk. `None`: an array repairs what is damaged on its members.
+    pub fn copy(&self) -> Option<SimVfs> {
+        self.array.is_none().then(|| self.sim.clone_disk())
+    }
+
     pub fn operations(&self) -> u64 {
         self.sim.operations()
     }

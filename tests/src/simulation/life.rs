@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ese_engine::Database;
-use ese_engine::{CreateOptions, DefragOptions, Error, Instance, Result, ScanOptions, Throttle};
+use ese_engine::{CreateOptions, DefragKind, DefragOptions, Error, Instance, Result, ScanOptions, Throttle};
 use ese_format::LogPosition;
 use rand::Rng;
 
@@ -147,12 +147,14 @@ impl Simulation {
         }
     }
 
-    /// Counts what defragmentation has freed. It must not find damage.
-    fn count_freed(&mut self, databases: &Databases) {
+    /// Counts what defragmentation has freed and moved. It must not find damage.
+    fn count_defragmented(&mut self, databases: &Databases) {
         for db in databases.iter().flatten() {
-            let progress = db.defrag_progress();
-            self.tally.freed += progress.pages_freed;
-            assert!(progress.skipped == 0 || !self.power(), "{}: {progress:?}", self.context);
+            for progress in [db.defrag_progress(), db.layout_progress()] {
+                self.tally.freed += progress.pages_freed;
+                self.tally.moved += progress.pages_moved;
+                assert!(progress.skipped == 0 || !self.power(), "{}: {progress:?}", self.context);
+            }
         }
     }
 
@@ -173,13 +175,10 @@ impl Simulation {
             keep_progress: zero,
             ..ScanOptions::default()
         };
-        // In half of the lives, leaves are merged, too.
-        let defragment = self.rng.random_bool(0.5).then(|| DefragOptions {
-            partial_merges: self.rng.random_bool(0.5),
-            keep_progress: true,
-            single_pass: true,
-            ..DefragOptions::default()
-        });
+        // In half of the lives, leaves are merged, and in half of them they move to consecutive pages.
+        let mut defragment = vec![DefragKind::Compaction, DefragKind::SequentialLayout];
+        defragment.retain(|_| self.rng.random_bool(0.5));
+        let partial_merges = self.rng.random_bool(0.5);
         let done = (|| {
             for _ in 0..steps {
                 let worker = &mut workers[self.rng.random_range(0..3)];
@@ -193,8 +192,16 @@ impl Simulation {
                     3..12 => {
                         for db in databases.iter().flatten() {
                             instance.start_maintenance(db, maintenance.clone())?;
-                            if let Some(defragment) = &defragment {
-                                instance.start_defragmentation(db, defragment.clone())?;
+                            for &kind in &defragment {
+                                let (keep_progress, single_pass) = (true, true);
+                                let options = DefragOptions {
+                                    kind,
+                                    partial_merges,
+                                    keep_progress,
+                                    single_pass,
+                                    ..DefragOptions::default()
+                                };
+                                instance.start_defragmentation(db, options)?;
                             }
                         }
                         instance.step()?;
@@ -205,6 +212,9 @@ impl Simulation {
                     }
                     12 => {
                         instance.checkpoint()?;
+                    }
+                    14 if self.plan.waypoint_latency == 0 && self.rng.random_bool(0.3) => {
+                        self.return_space(instance, databases)?;
                     }
                     13 if self.rng.random_bool(0.2) => {
                         for worker in &mut workers {
@@ -217,7 +227,7 @@ impl Simulation {
             }
             Ok(())
         })();
-        self.count_freed(databases);
+        self.count_defragmented(databases);
         // The log reports which commits are durable. It must not report one that is not durable.
         let durable = instance.durable();
         for (id, state) in commits {
@@ -243,6 +253,24 @@ impl Simulation {
             // The checks below read the files. Their reads are not part of the simulated work.
             self.disk.stop_after(u64::MAX);
             self.check_files("after shutdown");
+            self.find_injected_damage();
+        }
+        Ok(())
+    }
+
+    /// Cuts the end of a database off, or punches holes into it.
+    fn return_space(&mut self, instance: &Arc<Instance>, databases: &Databases) -> Result<()> {
+        let number = self.rng.random_range(0..databases.len());
+        let Some(db) = &databases[number] else { return Ok(()) };
+        let returned = match self.rng.random_bool(0.5) {
+            true => instance.shrink(db).map(|report| report.pages_before - report.pages_after),
+            false => instance.trim(db).map(|report| report.pages),
+        };
+        match returned {
+            Ok(pages) => self.tally.returned += pages,
+            // The files of an array have no holes.
+            Err(Error::Usage(_)) => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 //! database files and the logs.
 
 pub mod backups;
+mod damage;
 mod deep;
 mod disk;
 mod life;
@@ -54,6 +55,12 @@ pub struct Tally {
     pub internal_removed: u64,
     /// Pages that online defragmentation has freed.
     pub freed: u64,
+    /// Leaves that a sequential layout has moved.
+    pub moved: u64,
+    /// Pages that went back to the file system.
+    pub returned: u64,
+    /// Pages that were damaged on purpose, and found by a scan.
+    pub damaged: u64,
     /// Levels of the deepest tree that was seen after a clean shutdown.
     pub levels: u64,
     /// Dirty pages that the cache evicted without a write.
@@ -77,6 +84,9 @@ impl AddAssign for Tally {
         self.shared += other.shared;
         self.internal_removed += other.internal_removed;
         self.freed += other.freed;
+        self.moved += other.moved;
+        self.returned += other.returned;
+        self.damaged += other.damaged;
         self.levels = self.levels.max(other.levels);
         self.delta_evictions += other.delta_evictions;
         self.kept += other.kept;

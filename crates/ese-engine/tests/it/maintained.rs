@@ -1,6 +1,8 @@
 //! Scan and zeroing of a database in use: nothing of deleted data is left, nothing that is needed is lost, and a pass
 //! resumes where it stopped.
 
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,10 +14,13 @@ use ese_engine::{
     CommitMode, Database, Error, Event, EventKind, EventSink, Instance, InstanceOptions, Replayer, Result,
     ScanOptions, Seek, Throttle,
 };
+use ese_format::page::Page;
 use ese_format::record::{ColumnId, Value};
 use ese_format::{LogPosition, PageNumber};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{DATABASES, SIZE, create_one, options};
 
@@ -289,6 +294,29 @@ fn a_pass_resumes_after_a_stop_and_after_a_crash() {
     check(&killed);
 }
 
+/// Changes bytes of some pages of the table and its long values, and some pages next to each other.
+fn damage(disk: &SimVfs, rng: &mut ChaCha8Rng) -> Vec<PageNumber> {
+    let file = disk.contents(Path::new(DATABASES[0])).unwrap();
+    let pages: Vec<(PageNumber, &[u8])> = (1..)
+        .map(PageNumber::fixed)
+        .zip(file.chunks_exact(SIZE.bytes()).skip(2))
+        .filter(|(_, page)| page.iter().any(|byte| *byte != 0) && Page::new(page, SIZE).tree().0 > 7)
+        .collect();
+    let mut bad = BTreeSet::new();
+    for _ in 0..rng.random_range(1..8) {
+        let first = rng.random_range(0..pages.len());
+        for (number, page) in &pages[first..(first + rng.random_range(1..3)).min(pages.len())] {
+            let len = rng.random_range(2..300);
+            let at = rng.random_range(0..SIZE.bytes() - len);
+            let wrong: Vec<u8> =
+                page[at..at + len].iter().map(|byte| byte ^ rng.random_range(1..=255)).collect();
+            disk.corrupt(Path::new(DATABASES[0]), SIZE.offset_of(*number) + at as u64, &wrong).unwrap();
+            bad.insert(*number);
+        }
+    }
+    bad.into_iter().collect()
+}
+
 #[test]
 fn exactly_the_damaged_pages_are_found_and_the_others_are_overwritten() -> Result<()> {
     let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
@@ -299,10 +327,10 @@ fn exactly_the_damaged_pages_are_found_and_the_others_are_overwritten() -> Resul
     drop(db);
     instance.shutdown()?;
     drop(instance);
-    let bad = [PageNumber::fixed(60), PageNumber::fixed(61), PageNumber::fixed(100)];
-    for page in bad {
-        disk.corrupt(Path::new(DATABASES[0]), SIZE.offset_of(page) + 900, &[0x5a; 200]).unwrap();
-    }
+    let random = || RandomState::new().build_hasher().finish();
+    let seed = std::env::var("JETCELL_SEED").map_or_else(|_| random(), |seed| seed.parse().unwrap());
+    println!("JETCELL_SEED={seed}");
+    let bad = damage(&disk, &mut ChaCha8Rng::seed_from_u64(seed));
     let instance = open(&disk, &heard);
     let db = instance.attach(Path::new(DATABASES[0]), 32)?;
     heard.passes();
