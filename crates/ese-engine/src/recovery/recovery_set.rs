@@ -378,6 +378,8 @@ fn content_of(vfs: &Arc<dyn Vfs>, log: &FoundLog) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use ese_format::PageSize;
+    use ese_format::log::segment::RECORDS_AT;
+    use jetcell_vfs::SimVfs;
 
     use super::*;
 
@@ -474,5 +476,32 @@ mod tests {
         assert_eq!(plan(&[4, 6], true, &[dirty], until(6, 2)), (vec![4], Some((5, 5)), Some(5), Some(6)));
         assert_eq!(plan(&[4, 6], true, &[dirty], until(5, 1)), (vec![4], None, None, None));
         assert_eq!(plan(&[4, 5], true, &[dirty], until(3, 1)), (vec![], Some((4, 5)), Some(4), None));
+    }
+    #[test]
+    fn a_log_is_cut_off_behind_a_position_within_it() {
+        const SEGMENTS: usize = 4;
+        let path = Path::new("/E00.log");
+        let whole: Vec<u8> = (0..SEGMENTS * SEGMENT_BYTES).map(|at| (at % 251) as u8 | 1).collect();
+        for segment in 0..=SEGMENTS + 1 {
+            for offset in [0, RECORDS_AT, RECORDS_AT + 1, 4000] {
+                let disk = SimVfs::new();
+                disk.put(path, &whole);
+                let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+                RecoverySet::cut_log(&vfs, path, LogPosition::new(7, segment as u16, offset as u16)).unwrap();
+                let cut = disk.contents(path).unwrap();
+                if !(1..SEGMENTS).contains(&segment) {
+                    assert!(cut == whole, "the header, and what is behind the file, stay: {segment}");
+                    continue;
+                }
+                let at = segment * SEGMENT_BYTES;
+                assert!(cut.len() == whole.len() && cut[..at] == whole[..at]);
+                let stays = if offset > RECORDS_AT { offset } else { 0 };
+                assert!(cut[at + stays..].iter().all(|byte| *byte == 0), "{segment} {offset}");
+                // The head of the segment is written again.
+                if stays > 0 {
+                    assert!(cut[at + RECORDS_AT..at + stays] == whole[at + RECORDS_AT..at + stays]);
+                }
+            }
+        }
     }
 }

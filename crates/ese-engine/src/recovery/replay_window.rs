@@ -174,3 +174,78 @@ impl ReplayWindow {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ese_format::log::record::{DatabaseIdInLog, Insert, PageChange};
+    use ese_format::{DbTime, PageNumber, TreeId};
+
+    use super::*;
+
+    const DATA: usize = 400;
+
+    /// A record at its own position. Its data are a payload.
+    fn record(number: u16) -> StoredRecord {
+        let page = PageChange {
+            procid: 1,
+            database: DatabaseIdInLog(1),
+            page: PageNumber::fixed(30),
+            after: DbTime(2),
+            before: DbTime(1),
+            begin0: 0,
+            level: 0,
+            line: 0,
+            flags: PageChangeFlags::UNIQUE,
+        };
+        let node = NodeChange { page, rceid: 0, root: None, tree: TreeId(7) };
+        let mut bytes = Vec::new();
+        Insert::encode_parts(&mut bytes, &node, [b"", b"key"], &[number as u8; DATA]);
+        let start = LogPosition::new(1, number, 0);
+        StoredRecord { start, end: LogPosition::new(1, number + 1, 0), bytes }
+    }
+
+    /// A window with as many records as fit, at most `count`.
+    fn window(limit: usize, count: u16) -> ReplayWindow {
+        let mut window = ReplayWindow::new(limit);
+        let full = (0..count).find(|number| window.push(record(*number)).is_err());
+        assert_eq!(window.records.len(), usize::from(full.unwrap_or(count)));
+        window
+    }
+
+    fn lacking(window: &ReplayWindow) -> Vec<bool> {
+        window.records.iter().map(|buffered| window.payloads.lacks(buffered)).collect()
+    }
+
+    #[test]
+    fn a_window_drops_the_oldest_payloads_when_it_exceeds_its_memory() {
+        let all = window(1 << 20, 3).payloads.memory();
+        let one = window(1 << 20, 1).payloads.memory();
+        assert_eq!(all, 3 * one);
+        assert!(one > DATA + size_of::<BufferedRecord>());
+        assert_eq!(lacking(&window(all, 3)), [false, false, false], "it is full to the last byte");
+        for (limit, lacks) in
+            [(all - 1, [true, false, false]), (all - DATA - PAYLOAD_OVERHEAD - 1, [true, true, false])]
+        {
+            let window = window(limit, 3);
+            assert_eq!(lacking(&window), lacks);
+            assert!(window.payloads.memory() <= limit);
+        }
+    }
+
+    #[test]
+    fn a_window_takes_records_until_they_fill_it_without_payloads() {
+        let one = window(1 << 20, 1).payloads.record_bytes;
+        let counts = [0, 1, one, one + 1, 2 * one, 2 * one + 1].map(|limit| window(limit, 9).records.len());
+        assert_eq!(counts, [1, 1, 1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn a_payload_that_is_taken_frees_its_memory() {
+        let window = window(1 << 20, 2);
+        let before = window.payloads.memory();
+        assert_eq!(window.payloads.take(LogPosition::new(1, 1, 0)), Some(vec![1; DATA]));
+        assert_eq!(window.payloads.memory(), before - DATA);
+        assert_eq!(window.payloads.take(LogPosition::new(1, 1, 0)), None);
+        assert_eq!(lacking(&window), [false, false], "it need not be read again");
+    }
+}

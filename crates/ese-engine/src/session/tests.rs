@@ -152,3 +152,18 @@ fn one_rollback_undoes_nested_failed_statements() {
     let expected = ["a", "b", "c"].map(|letter| fixture.has(format!("z{letter}").as_bytes()));
     assert_eq!(expected, [true, false, false]);
 }
+
+#[test]
+fn transactions_nest_seven_deep() {
+    let fixture = Fixture::new();
+    let mut session = fixture.session(1);
+    for level in 1..=7 {
+        session.begin().unwrap();
+        assert_eq!(session.level(), level);
+    }
+    assert!(matches!(session.begin(), Err(Error::Usage(_))));
+    for level in (0..7).rev() {
+        session.commit().unwrap();
+        assert_eq!(session.level(), level);
+    }
+}

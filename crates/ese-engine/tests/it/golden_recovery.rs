@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ese_engine::internals::log::LogNames;
-use ese_engine::{CommitMode, Replayer, Seek, TornPageProtection};
+use ese_engine::{CommitMode, Freeze, Replayer, Seek, TornPageProtection};
 use ese_format::record::Value;
 use ese_format::{Generation, LogPosition, PageSize};
 use jetcell_vfs::Vfs;
@@ -147,4 +147,19 @@ fn a_copy_that_follows_in_parts() {
         work.traced.mark(&format!("{:?}", copy.stop().unwrap()), &[]);
     }
     work.end("copy.txt");
+}
+
+#[test]
+fn freezes_in_the_middle_of_a_generation() {
+    let mut work = Work::new(Setup { log_bytes: 64 << 10, ..SETUP });
+    for count in [100, 10, 50] {
+        work.change(count, 300, 10);
+        let freeze = work.instance.freeze(Freeze::DEFAULT_LIMIT).unwrap();
+        work.traced.mark(&format!("{:?}", freeze.generation()), &[]);
+        work.read_all(None);
+        work.traced.mark(&format!("{:?}", freeze.thaw().unwrap()), &[]);
+        work.change(20, 300, 10);
+    }
+    work.crash(false);
+    work.end("freezes.txt");
 }

@@ -1,7 +1,7 @@
 //! What the space trees and maintenance do for fixed work, compared with the files of `tests/golden`, as in
 //! [`golden`](super::golden).
 
-use ese_engine::{CommitMode, ScanOptions, TableDefinition};
+use ese_engine::{CommitMode, DefragOptions, ScanOptions, TableDefinition};
 use ese_format::record::Value;
 use rand::Rng;
 
@@ -77,4 +77,18 @@ fn zeros_in_freed_and_changed_pages() {
         work.crash(false);
     }
     work.end("zeroing.txt");
+}
+
+#[test]
+fn leaves_that_share_their_nodes_when_they_are_merged() {
+    let mut work = Work::new(Setup { frames: 160, log_bytes: 256 << 10, ..SETUP });
+    work.change(900, 900, 0);
+    for deletes in [70, 90] {
+        work.change(700, 900, deletes);
+        work.steps(10);
+        let defrag = DefragOptions { single_pass: true, ..DefragOptions::default() };
+        assert!(work.instance.start_defragmentation(&work.db, defrag).unwrap());
+        work.steps(80);
+    }
+    work.end("defragmentation.txt");
 }

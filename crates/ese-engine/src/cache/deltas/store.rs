@@ -219,6 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn the_checkpoint_depth_bounds_the_evictions_without_writes() {
+        let store = DeltaStore::new(PAGE, 64, 32, 0);
+        store.bound_checkpoint_depth(3 * PAGE as u64);
+        for left in (0..3).rev() {
+            assert!(store.admits_page(0));
+            store.page_evicted();
+            assert_eq!((store.evicted_pages(), store.admits_page(0)), (3 - left, left > 0));
+        }
+        store.page_restored();
+        assert!(store.admits_page(0), "it saved a write");
+        store.begin_recovery(32);
+        assert_eq!((store.max_delta_bytes(), store.needs_frame()), (0, false), "recovery uses all frames");
+        store.return_withheld(8);
+        assert_eq!(store.max_delta_bytes(), PAGE / LARGEST_SHARE_OF_PAGE);
+    }
+
+    #[test]
     fn frames_are_needed_for_what_those_at_hand_do_not_hold() {
         let (limit, slack) = (5, 2 * PAGE);
         let store = DeltaStore::new(PAGE, 64, limit, slack);

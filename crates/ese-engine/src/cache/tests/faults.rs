@@ -142,3 +142,17 @@ fn a_discarded_file_leaves_no_pages_or_changes() {
     assert_eq!((fixture.value(4), fixture.value(5)), (0, 0));
     assert_eq!(fixture.cache.counters().dirty, 0);
 }
+
+#[test]
+fn after_a_failure_outside_of_the_cache_nothing_is_written() {
+    let fixture = CacheFixture::new(32, 10, false);
+    fixture.set(1, 7);
+    fixture.cache.check_writable().unwrap();
+    fixture.cache.fail("the log is full");
+    fixture.cache.fail("a later reason");
+    let error = fixture.cache.check_writable().unwrap_err();
+    assert!(matches!(&error, Error::ReadOnly(what) if what == "the log is full"), "{error}");
+    assert!(fixture.cache.flush_file(fixture.file).is_err());
+    assert_eq!((fixture.disk.value(1), fixture.value(1)), (0, 7));
+    fixture.cache.detach(fixture.file).unwrap();
+}

@@ -170,7 +170,7 @@ fn deltas_with_little_memory_and_a_small_budget() {
         options.history_pages = 40;
         options.coalesce_bytes = 3 * disk::SIZE.bytes();
     });
-    work.fixture.cache.bound_checkpoint_depth(400 * disk::SIZE.bytes() as u64);
+    work.fixture.cache.bound_checkpoint_depth(40 * disk::SIZE.bytes() as u64);
     work.run("cache-few-deltas.txt");
 }
 
