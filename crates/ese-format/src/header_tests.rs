@@ -35,10 +35,6 @@ fn position(p: LogPosition) -> String {
     format!("{:X}:{:X}:{:X}", p.generation.0, p.segment, p.offset)
 }
 
-fn hex(signature: Signature) -> String {
-    signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A time in the form of the manifest: seconds, or null.
 fn time(t: LogTime) -> Value {
     match t {
@@ -65,8 +61,8 @@ fn all_real_headers_decode_correctly_and_encode_identically() {
             "created_format": format!("{:#x},{:#x}", h.created_version, h.created_update),
             "state": h.state as u32,
             "dbtime": h.db_time.0,
-            "signDb": hex(h.signature),
-            "signLog": hex(h.log_signature),
+            "signDb": h.signature.to_hex(),
+            "signLog": h.log_signature.to_hex(),
             "created": time(h.signature.created),
             "lgposConsistent": position(h.consistent_position),
             "lgposAttach": position(h.attach_position),
@@ -80,8 +76,8 @@ fn all_real_headers_decode_correctly_and_encode_identically() {
             "genRequired": format!("{:X}-{:X}", h.gen_min_required.0, h.gen_max_required.0),
             "genCommitted": format!("{:X}", h.gen_max_committed.0),
             "genMinConsistent": format!("{:X}", h.gen_min_consistent.0),
-            "signDbHdrFlush": hex(h.flush_signature),
-            "signFMHdrFlush": hex(h.flush_map_signature),
+            "signDbHdrFlush": h.flush_signature.to_hex(),
+            "signFMHdrFlush": h.flush_map_signature.to_hex(),
         });
         for (field, value) in read.as_object().unwrap() {
             assert_eq!(value, &entry[field], "{name} {field}");
@@ -101,7 +97,7 @@ fn all_real_checkpoints_decode_correctly_and_encode_identically() {
         assert_eq!(position(checkpoint.position), entry["lgposCheckpoint"], "{name}");
         assert_eq!(position(checkpoint.full_backup_position), entry["lgposLastFull"], "{name}");
         assert_eq!(position(checkpoint.consistency_position), entry["lgposDbConsistency"], "{name}");
-        assert_eq!(hex(checkpoint.log_signature), entry["signLog"], "{name}");
+        assert_eq!(checkpoint.log_signature.to_hex(), entry["signLog"], "{name}");
         assert_eq!(u64::from(checkpoint.flags), entry["fVersion"].as_u64().unwrap(), "{name}");
         for copy in file.chunks(CHECKPOINT_LEN) {
             assert_eq!(checkpoint.encode(), copy, "{name}");

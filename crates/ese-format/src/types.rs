@@ -312,11 +312,41 @@ impl Signature {
         signature.computer.copy_from_slice(computer);
         signature
     }
+
+    /// The on-disk bytes as 56 hexadecimal digits.
+    pub fn to_hex(self) -> String {
+        self.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// From what [`to_hex`](Signature::to_hex) gives. `None`: the text is something else.
+    pub fn from_hex(text: &str) -> Option<Signature> {
+        if text.len() != 2 * Signature::LEN || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut bytes = [0; Signature::LEN];
+        for (byte, at) in bytes.iter_mut().zip((0..text.len()).step_by(2)) {
+            *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+        }
+        Some(Signature::from_bytes(&bytes))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signature_survives_its_hexadecimal_digits_and_nothing_else_does() {
+        let signature =
+            Signature { computer: *b"EXCHANGE01\0\0\0\0\0\xff", ..Signature::new(7, LogTime([9; 8])) };
+        let text = signature.to_hex();
+        assert_eq!(Signature::from_hex(&text), Some(signature));
+        for other in
+            ["", "é7", &text[1..], &format!("{text}0"), &format!("+{}", &text[1..]), &text.replace('f', "é")]
+        {
+            assert_eq!(Signature::from_hex(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn log_time_matches_the_reference_example() {

@@ -10,7 +10,7 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
 
 use crate::destination::{Destination, PartialDatabase};
 use crate::error::{BackupError, Result};
-use crate::manifest::{BadPage, StoredDatabase, hex_signature};
+use crate::manifest::{BadPage, StoredDatabase};
 use crate::options::BackupOptions;
 use crate::pace::Gauge;
 use crate::ranges::{RANGE_BYTES, RangeSums, RangeWriter};
@@ -124,7 +124,7 @@ impl CopiedDatabase {
         Ok(StoredDatabase {
             file: self.state.file,
             source: source.to_path_buf(),
-            signature: hex_signature(header.signature),
+            signature: header.signature.to_hex(),
             needs,
             bytes,
             usable: self.state.pages.bad == 0,

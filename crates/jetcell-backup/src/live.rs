@@ -11,7 +11,7 @@ use crate::copied_database::CopiedDatabase;
 use crate::copying::{Copied, Copying, copy_pages};
 use crate::destination::{Destination, Partial, PartialDatabase};
 use crate::error::{BackupError, Result};
-use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
+use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
 
@@ -30,7 +30,7 @@ pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &Bac
     let mut backup = instance.begin_backup(options.kind.of_engine())?;
     let partial = Partial {
         kind: options.kind,
-        log_signature: hex_signature(backup.log_signature()),
+        log_signature: backup.log_signature().to_hex(),
         source: "running instance".to_string(),
         first_generation: backup.generations().start().0,
         began_unix_ms: began,
@@ -45,7 +45,7 @@ pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &Bac
         }
     })?;
     let usable = |database: &&Arc<Database>| {
-        let signature = hex_signature(database.header().signature);
+        let signature = database.header().signature.to_hex();
         !options.kind.has_pages()
             || manifest.databases.iter().any(|stored| stored.usable && stored.signature == signature)
     };
@@ -72,7 +72,7 @@ fn continued(backup: &mut Backup, fresh: Partial, earlier: Option<Partial>) -> R
 /// The identity of a database in its attachment: after a detachment, copied pages and the log would not fit.
 fn identity(database: &Database) -> String {
     let header = database.header();
-    format!("{}-{}", hex_signature(header.signature), hex64(header.attach_position.to_u64()))
+    format!("{}-{}", header.signature.to_hex(), hex64(header.attach_position.to_u64()))
 }
 
 fn path_of(database: &Arc<Database>) -> &Path {
@@ -149,14 +149,14 @@ impl LiveBackup<'_> {
     }
 
     fn manifest(&self, backup: &Backup, databases: Vec<StoredDatabase>, logs: Vec<StoredLog>) -> Manifest {
-        let covers = backup.databases().iter().map(|database| hex_signature(database.header().signature));
+        let covers = backup.databases().iter().map(|database| database.header().signature.to_hex());
         let page_size = backup.databases().first().map_or(0, |database| database.page_size().get());
         Manifest {
             kind: self.options.kind,
             parent: self.parent.as_ref().map(|parent| parent.id.clone()),
             began_unix_ms: self.earlier.began_unix_ms,
             ended_unix_ms: self.destination.vfs.clock().unix_ms(),
-            log_signature: hex_signature(backup.log_signature()),
+            log_signature: backup.log_signature().to_hex(),
             base_name: backup.base_name().to_string(),
             page_size,
             generations: Generations {

@@ -286,7 +286,7 @@ impl Manifest {
 
     /// The log stream.
     pub(crate) fn signature(&self) -> Option<Signature> {
-        signature_of(&self.log_signature)
+        Signature::from_hex(&self.log_signature)
     }
 }
 
@@ -356,17 +356,4 @@ pub(crate) fn hex64(number: u64) -> String {
 /// A time of the log as hexadecimal digits.
 pub(crate) fn hex_time(time: LogTime) -> String {
     hex64(u64::from_be_bytes(time.0))
-}
-
-/// A signature as hexadecimal digits.
-pub(crate) fn hex_signature(signature: Signature) -> String {
-    signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The signature with these hexadecimal digits.
-pub(crate) fn signature_of(text: &str) -> Option<Signature> {
-    let digits = text.as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    bytes?.first_chunk::<28>().filter(|_| digits.len() == 56).map(Signature::from_bytes)
 }

@@ -7,13 +7,13 @@ use ese_engine::{
     DatabasePaths, Error, InstanceOptions, RecoverySet, Replayed, Replayer, TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
-use ese_format::{Generation, LogPosition};
+use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::chain::Chain;
 use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{StoredDatabase, StoredFile, signature_of};
+use crate::manifest::{StoredDatabase, StoredFile};
 use crate::pace::Gauge;
 use crate::placement::{Existing, Placement};
 use crate::restore_options::RestoreOptions;
@@ -137,7 +137,7 @@ fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, pa
         DatabaseState::CleanShutdown => None,
         _ => Some((header.gen_min_required.0, header.gen_max_required.0)),
     };
-    let fits = Some(header.signature) == signature_of(&database.signature)
+    let fits = Some(header.signature) == Signature::from_hex(&database.signature)
         && Some(header.log_signature) == plan.chain.base.manifest.signature()
         && needs == database.needs;
     if fits {
@@ -177,7 +177,7 @@ fn replay(
     engine.begin_generation = true;
     let mut paths = DatabasePaths::default();
     for (database, path) in &placed {
-        if let Some(signature) = signature_of(&database.signature) {
+        if let Some(signature) = Signature::from_hex(&database.signature) {
             paths.place(signature, path);
         }
     }

@@ -11,7 +11,6 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::error::{BackupError, Result};
-use crate::manifest::hex_signature;
 use crate::options::{BackupOptions, Made};
 use crate::snapshot_method::{Order, SnapshotMethod};
 use crate::snapshot_seal::Unsealed;
@@ -75,7 +74,7 @@ pub fn snapshot(
     });
     let manifest = sealed.map_err(|error| discarded(&order, error))?;
     let is_usable = |database: &&Arc<Database>| {
-        let signature = hex_signature(database.header().signature);
+        let signature = database.header().signature.to_hex();
         manifest.databases.iter().any(|stored| stored.usable && stored.signature == signature)
     };
     let whole: Vec<Arc<Database>> = backup.databases().iter().filter(is_usable).cloned().collect();

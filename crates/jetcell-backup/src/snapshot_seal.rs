@@ -10,9 +10,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::destination::{Destination, Partial};
 use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{
-    BadPage, Generations, Manifest, StoredDatabase, StoredLog, StoredPages, hex_signature,
-};
+use crate::manifest::{BadPage, Generations, Manifest, StoredDatabase, StoredLog, StoredPages};
 use crate::options::BackupOptions;
 use crate::pace::Gauge;
 use crate::ranges::{RangeSummer, RangeSums};
@@ -50,7 +48,7 @@ impl Unsealed<'_> {
             self.directory,
             Partial {
                 kind: self.options.kind,
-                log_signature: hex_signature(set.signature),
+                log_signature: set.signature.to_hex(),
                 source: "snapshot".to_string(),
                 first_generation: 0,
                 began_unix_ms: self.began_unix_ms,
@@ -198,7 +196,7 @@ impl Unsealed<'_> {
         Ok(StoredDatabase {
             file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             source: self.source_of(path),
-            signature: hex_signature(header.signature),
+            signature: header.signature.to_hex(),
             needs: is_dirty.then_some((
                 header.gen_min_required.0,
                 header.gen_max_required.max(header.gen_max_committed).0,
@@ -276,7 +274,7 @@ impl Unsealed<'_> {
             parent: None,
             began_unix_ms: self.began_unix_ms,
             ended_unix_ms: self.vfs.clock().unix_ms(),
-            log_signature: hex_signature(set.signature),
+            log_signature: set.signature.to_hex(),
             base_name: set.base_name.clone(),
             page_size: set.databases.first().map_or(0, |database| database.header.page_size.get()),
             generations: Generations {

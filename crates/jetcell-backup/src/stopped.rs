@@ -16,7 +16,7 @@ use crate::copying::{Copied, Copying, copy_pages};
 use crate::destination::{Destination, Partial};
 use crate::error::{BackupError, Result, SetFault};
 use crate::live::names;
-use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex_signature, hex64};
+use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
 use crate::ranges::sum_of;
@@ -41,7 +41,7 @@ pub fn back_up_stopped(
     let end = last_end(vfs, &logs)?;
     let fresh = Partial {
         kind: options.kind,
-        log_signature: hex_signature(set.signature),
+        log_signature: set.signature.to_hex(),
         source: format!("stopped at {}", hex64(end.to_u64())),
         first_generation: logs.first().map_or(0, |(first, _)| first.0),
         began_unix_ms: vfs.clock().unix_ms(),
@@ -129,8 +129,7 @@ pub(crate) fn logs_of(
         let what = "the earlier backup is of another log stream; name the right one, or make a full backup";
         return Err(BackupError::set(SetFault::OtherStream, what));
     }
-    let covered =
-        |database: &&FoundDatabase| !parent.covers.contains(&hex_signature(database.header.signature));
+    let covered = |database: &&FoundDatabase| !parent.covers.contains(&database.header.signature.to_hex());
     if let Some(database) = set.databases.iter().find(covered) {
         let what =
             format!("{}: the database has no full backup yet; make one first", database.path.display());
@@ -327,7 +326,7 @@ impl StoppedBackup<'_> {
             parent: self.parent.as_ref().map(|parent| parent.id.clone()),
             began_unix_ms: self.earlier.began_unix_ms,
             ended_unix_ms: self.destination.vfs.clock().unix_ms(),
-            log_signature: hex_signature(self.set.signature),
+            log_signature: self.set.signature.to_hex(),
             base_name: self.set.base_name.clone(),
             page_size: self.set.databases.first().map_or(0, |database| database.header.page_size.get()),
             generations: Generations {

@@ -121,9 +121,9 @@ impl CopyRegistration {
     }
 
     fn to_text(&self) -> String {
-        let stream: String = self.stream.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         format!(
-            "{MAGIC}\nstream {stream}\nneeds {:X}\ncontact {}\ncopy {}\n",
+            "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n",
+            self.stream.to_hex(),
             self.needs.0,
             self.contact_unix_ms,
             self.copy.replace('\n', " ")
@@ -136,7 +136,7 @@ impl CopyRegistration {
         if field("jetcell")? != MAGIC.strip_prefix("jetcell ")? {
             return None;
         }
-        let stream = signature(field("stream")?)?;
+        let stream = Signature::from_hex(field("stream")?)?;
         let needs = Generation(u32::from_str_radix(field("needs")?, 16).ok()?);
         let contact_unix_ms = field("contact")?.parse().ok()?;
         let copy = field("copy")?.to_string();
@@ -161,14 +161,6 @@ fn read(vfs: &dyn Vfs, path: &Path) -> std::io::Result<String> {
     file.read_at(0, &mut block, IoReason::Other)?;
     let end = block.iter().position(|byte| *byte == 0).unwrap_or(block.len());
     String::from_utf8(block[..end].to_vec()).map_err(std::io::Error::other)
-}
-
-fn signature(text: &str) -> Option<Signature> {
-    let bytes: Vec<u8> = (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
-        .collect::<Option<_>>()?;
-    Some(Signature::from_bytes(bytes.as_slice().try_into().ok()?))
 }
 
 #[cfg(test)]
