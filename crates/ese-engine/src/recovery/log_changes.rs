@@ -30,7 +30,7 @@ pub struct LogChanges {
 
 impl LogChanges {
     /// Reads logs in their order, and collects what the records from the generation `from` on changed. Logs before it complete
-    /// records that began there. `last_is_open`: the last log was not closed, so that a crash may have cut it off.
+    /// records and macros that began there. `last_is_open`: the last log was not closed, so that a crash may have cut it off.
     ///
     /// Errors: a log is damaged or missing, or does not continue the one before it; a record is of a type that redo does not
     /// know. Then what was changed is not known.
@@ -45,6 +45,7 @@ impl LogChanges {
         let start = LogPosition::new(from.0, 0, 0);
         let (mut chain, mut changes) = (LogChain::default(), LogChanges::default());
         let mut databases: BTreeMap<u8, Signature> = BTreeMap::new();
+        let mut macros = OpenMacros::default();
         for (index, (generation, path)) in logs.iter().enumerate() {
             reader.add(*generation, path);
             let log = reader.receive(*generation, &chain, last_is_open && index + 1 == logs.len())?;
@@ -63,9 +64,14 @@ impl LogChanges {
                     }
                     _ => {}
                 }
+                let ended = macros.see(&record);
                 if stored.end > start {
+                    // The macro would be undone as a whole without the record.
+                    ended.iter().for_each(|record| changes.add(record, &databases));
                     changes.add(&record, &databases);
                     changes.end = stored.end;
+                } else {
+                    macros.keep(record);
                 }
                 Ok(())
             })?;
@@ -87,5 +93,88 @@ impl LogChanges {
             },
             None => self.unnamed_pages += pages.count() as u64,
         }
+    }
+}
+
+/// The records of macros that have begun and not ended. A page has the changes of a whole macro or none, so a macro that ends
+/// behind the start changes its pages there.
+#[derive(Default)]
+struct OpenMacros(BTreeMap<u16, Vec<LogRecord>>);
+
+impl OpenMacros {
+    /// Sees a record. Returns the kept records of the macro that ends with it.
+    fn see(&mut self, record: &LogRecord) -> Vec<LogRecord> {
+        match record {
+            LogRecord::MacroBegin(begin) => {
+                self.0.insert(begin.procid, Vec::new());
+                Vec::new()
+            }
+            LogRecord::MacroCommit(end) => self.0.remove(&end.procid).unwrap_or_default(),
+            LogRecord::MacroAbort(end) => {
+                self.0.remove(&end.procid);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Keeps a record until its macro ends.
+    fn keep(&mut self, record: LogRecord) {
+        if let Some(kept) = record.session().and_then(|session| self.0.get_mut(&session)) {
+            kept.push(record);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ese_format::log::record::{
+        CreateSingleExtentFdp, DatabaseIdInLog, Macro, PageChange, PageChangeFlags,
+    };
+    use ese_format::{DbTime, TreeId};
+
+    use super::*;
+
+    fn page(procid: u16, page: u32) -> LogRecord {
+        let change = PageChange {
+            procid,
+            database: DatabaseIdInLog(1),
+            page: PageNumber::fixed(page),
+            after: DbTime(2),
+            before: DbTime(1),
+            begin0: 0,
+            level: 0,
+            line: 0,
+            flags: PageChangeFlags::empty(),
+        };
+        let (tree, parent_root) = (TreeId(7), None);
+        LogRecord::CreateSingleExtentFdp(CreateSingleExtentFdp {
+            change,
+            tree,
+            parent_root,
+            primary_pages: 1,
+            page_flags: 0,
+        })
+    }
+
+    #[test]
+    fn a_macro_gives_its_records_when_it_is_committed_and_only_then() {
+        let mark = |procid| Macro { procid, db_time: DbTime(1) };
+        let mut macros = OpenMacros::default();
+        macros.keep(page(1, 10));
+        for begin in [LogRecord::MacroBegin(mark(1)), LogRecord::MacroBegin(mark(2))] {
+            assert!(macros.see(&begin).is_empty());
+        }
+        macros.keep(page(1, 11));
+        macros.keep(page(2, 12));
+        macros.keep(page(3, 13));
+        macros.keep(page(1, 14));
+        let pages = |records: Vec<LogRecord>| -> Vec<u32> {
+            records.iter().flat_map(pages_changed).map(PageNumber::get).collect()
+        };
+        assert_eq!(pages(macros.see(&LogRecord::MacroCommit(mark(1)))), [11, 14]);
+        assert!(macros.see(&LogRecord::MacroCommit(mark(1))).is_empty());
+        assert!(macros.see(&LogRecord::MacroAbort(mark(2))).is_empty());
+        assert!(macros.see(&LogRecord::MacroCommit(mark(2))).is_empty());
     }
 }
