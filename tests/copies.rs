@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use system_tests::copies::{Tally, faults_of, run};
 
 /// Number of histories unless `JETCELL_COPY_HISTORIES` gives another one.
-const HISTORIES: u64 = 900;
+const HISTORIES: u64 = 2000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
@@ -44,9 +44,10 @@ fn copies_lose_nothing_and_equal_their_active_side() {
     println!("{total:?}");
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
     if histories >= HISTORIES {
-        assert!(total.cuts > 2000 && total.in_change > 150, "few cuts come, or few during changes of roles");
-        assert!(total.switched > 400 && total.failed_over > 200, "few copies become active");
-        assert!(total.patched > 200 && total.seeded > 150, "few sides are reseeded");
-        assert!(total.compared > 900 && total.replayed > 15_000, "few pages are compared");
+        assert!(total.cuts > 6000 && total.in_change > 350, "few cuts come, or few during changes of roles");
+        assert!(total.switched > 1100 && total.failed_over > 700, "few copies become active");
+        assert!(total.patched > 500 && total.seeded > 450, "few sides are reseeded");
+        assert!(total.compared > 2500 && total.replayed > 50_000, "few pages are compared");
+        assert!(total.streamed > 100 << 20 && total.kept_parts > 200, "few open logs are streamed");
     }
 }

@@ -20,13 +20,14 @@ use jetcell_vfs::{DirectoryLock, IoReason, OpenMode, Vfs};
 use crate::copy_state::{COPY_FILE, CopyState, Lost, Phase, UnfitReason, database_header};
 use crate::error::{CopyError, Result};
 use crate::handover::Handover;
-use crate::log_copier::{INCOMING, part_of_log, part_path};
-use crate::log_end::{LogEnd, header_of};
+use crate::log_copier::{INCOMING, part_of_log};
+use crate::log_end::{LogEnd, begins_with, has_records, header_of};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
 use crate::pause::is_paused;
 use crate::replication::{Replication, lock};
 use crate::source::Source;
 use crate::stream_directory::StreamDirectory;
+use crate::streamed_log::{remove_streamed, streamed_part};
 
 /// How much an activation may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +118,7 @@ pub fn activate(
         return activation.finish(&state, lost, steps_down, &*source, held);
     }
     let handover = hand_over(&*source, directory, limit)?;
-    ready(&mut state, directory, limit)?;
+    ready(&mut state, directory)?;
     state.store(&**vfs, directory)?;
     drop(held);
     let mut copy = Replication::open(vfs, directory, source, options.clone())?;
@@ -141,11 +142,15 @@ pub fn activate(
         (Some(Err(error)), LossLimit::Nothing) => return Err(error),
         (Some(Err(_)) | None, _) => None,
     };
-    let lost = activation.lost(copy.state(), handover.as_deref(), arrived.as_ref())?;
     // A part of the log is better than nothing, and a copy that was just seeded has no other.
+    let part = match arrived {
+        Some(_) => None,
+        None => activation.part_of_log(copy.state())?,
+    };
+    let lost = activation.lost(copy.state(), handover.as_deref(), arrived.as_ref(), part.as_ref())?;
     let arrived = match arrived {
         Some(end) => Some((end, activation.incoming())),
-        None => activation.part_of_log(copy.state())?.map(|end| (end, part_path(directory))),
+        None => part.map(|part| (LogEnd::of(&part), part.path)),
     };
     check_limit(directory, lost.as_ref(), limit, copy.state())?;
     activation.check_consistent(copy.state(), arrived.as_ref().map(|(end, _)| end))?;
@@ -179,17 +184,15 @@ fn hand_over(source: &dyn Source, directory: &Path, limit: LossLimit) -> Result<
 }
 
 /// Fails if the copy is in a phase from which it cannot be activated.
-fn ready(state: &mut CopyState, directory: &Path, limit: LossLimit) -> Result<()> {
+fn ready(state: &mut CopyState, directory: &Path) -> Result<()> {
     let shown = directory.display();
     match &state.phase {
         Phase::Following => {}
         // The active side had not stepped down, and may have gone on since.
         Phase::Activating { .. } => state.phase = Phase::Following,
-        // Its databases are good up to the log that did not come.
-        Phase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. }
-            if limit != LossLimit::Nothing =>
-        {
-            state.phase = Phase::Following;
+        // Its databases are good up to the log that did not come, which is fetched again.
+        Phase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. } => {
+            (state.phase, state.tries) = (Phase::Following, 0);
         }
         Phase::Unfit { what, .. } => return Err(CopyError::Refused(format!("{shown}: {what}"))),
         Phase::Seeding => {
@@ -266,7 +269,7 @@ impl Activation<'_> {
             Err(CopyError::Refused(_)) if limit != LossLimit::Nothing => {
                 // A log that is bad or gone: what is before it is replayed.
                 let mut state = copy.state().clone();
-                ready(&mut state, self.directory, limit)?;
+                ready(&mut state, self.directory)?;
                 copy.state_mut().phase = Phase::Following;
                 copy.state_mut().tries = 0;
                 copy.replay_rest()
@@ -299,13 +302,15 @@ impl Activation<'_> {
             }
             self.vfs.create_directory(&self.directory.join(INCOMING))?;
             let file = self.vfs.open(&incoming, OpenMode::CreateNew)?;
-            file.write_at(0, &bytes, IoReason::LogFormat)?;
-            file.sync(IoReason::LogFormat)?;
+            file.write_at(0, &bytes, IoReason::LogWrite)?;
+            file.sync(IoReason::LogWrite)?;
             self.vfs.sync_directory(&self.directory.join(INCOMING))
         };
         put().map_err(failed)?;
         let log = LogCopy::read(self.vfs, &incoming, false)?;
-        if log.generation != *newest || !continues(state, &log) {
+        let part = part_of_log(self.vfs, self.directory)?.filter(|part| part.generation == log.generation);
+        let has_part = part.is_none_or(|part| begins_with(&log, &part));
+        if log.generation != *newest || !continues(state, &log) || !has_part {
             let what = format!(
                 "{}: the current log of the active side does not continue the copy: the two have different histories; compare \
                  them with jetcell copies --with (-515)",
@@ -316,23 +321,22 @@ impl Activation<'_> {
         Ok(Some(LogEnd::of(&log)))
     }
 
-    /// The part of the last log that came with the seed, if it goes further than the closed logs.
-    fn part_of_log(&self, state: &CopyState) -> Result<Option<LogEnd>> {
+    /// The part of the last log that was streamed, or came with the seed, if it goes further than the closed logs.
+    fn part_of_log(&self, state: &CopyState) -> Result<Option<LogCopy>> {
         let last = self.logs.archived(Generation(state.next.saturating_sub(1)));
         let has_closed = self.vfs.exists(&last).map_err(|error| CopyError::io(&last, &error))?;
-        let has_records = |log: &LogCopy| log.end.generation != log.generation || log.end.segment > 1;
-        let part = part_of_log(self.vfs, self.directory)?.filter(|log| {
+        let fits = |log: &LogCopy| {
             log.generation.0 == state.next && continues(state, log) && (has_records(log) || !has_closed)
-        });
-        let Some(part) = part else {
-            if has_closed {
-                return Ok(None);
-            }
-            let what =
-                format!("{}: the copy has no log yet, so it cannot be activated", self.directory.display());
-            return Err(CopyError::Refused(what));
         };
-        Ok(Some(LogEnd::of(&part)))
+        let seeded = part_of_log(self.vfs, self.directory)?.filter(fits);
+        let streamed = streamed_part(self.vfs, self.directory, seeded.as_ref()).filter(fits);
+        match streamed.or(seeded) {
+            None if !has_closed => Err(CopyError::Refused(format!(
+                "{}: the copy has no log yet, so it cannot be activated",
+                self.directory.display()
+            ))),
+            part => Ok(part),
+        }
     }
 
     fn incoming(&self) -> PathBuf {
@@ -346,6 +350,7 @@ impl Activation<'_> {
         state: &CopyState,
         handover: Option<&dyn Handover>,
         arrived: Option<&LogEnd>,
+        part: Option<&LogCopy>,
     ) -> Result<Option<Lost>> {
         let first = state.next;
         let newest_there =
@@ -357,21 +362,31 @@ impl Activation<'_> {
         let seen = state.active.map_or(first, |active| active.closed + 1);
         let last_known = newest_there.unwrap_or(seen).max(first);
         let commits = handover.and_then(|handover| {
-            let logs: Vec<_> = handover
-                .logs()
-                .range(Generation(first.saturating_sub(1))..)
-                .map(|(generation, path)| (*generation, path.clone()))
-                .collect();
-            LogChanges::of(self.vfs, &logs, Generation(first), true).ok().map(|changes| changes.commits)
+            let before = Generation(first.saturating_sub(1));
+            let logs = handover.logs().range(before..).map(|(generation, path)| (*generation, path.clone()));
+            let there = self.commits_from(first, logs.collect())?;
+            let kept = part.map(|part| {
+                let last = handover.logs().get(&before).map(|path| (before, path.clone()));
+                self.commits_from(
+                    first,
+                    last.into_iter().chain([(part.generation, part.path.clone())]).collect(),
+                )
+            });
+            there.checked_sub(kept.unwrap_or(Some(0))?)
         });
-        let kept =
-            LogCopy::read(self.vfs, &self.logs.archived(Generation(first.saturating_sub(1))), true).ok();
-        Ok(Some(Lost {
-            first,
-            last_known,
-            commits,
-            kept_until_unix_ms: kept.and_then(|log| last_time(&log)),
-        }))
+        let kept_until_unix_ms = match part {
+            Some(part) => last_time(part),
+            None => {
+                let last = self.logs.archived(Generation(first.saturating_sub(1)));
+                LogCopy::read(self.vfs, &last, true).ok().and_then(|log| last_time(&log))
+            }
+        };
+        Ok(Some(Lost { first, first_in_part: part.is_some(), last_known, commits, kept_until_unix_ms }))
+    }
+
+    /// Transactions that the logs from a generation on committed, if these can be read.
+    fn commits_from(&self, first: u32, logs: Vec<(Generation, PathBuf)>) -> Option<u64> {
+        LogChanges::of(self.vfs, &logs, Generation(first), true).ok().map(|changes| changes.commits)
     }
 
     /// Fails if a database needs logs that did not arrive.
@@ -439,6 +454,7 @@ impl Activation<'_> {
         }
         // The old active side may be away for good.
         let _ = source.unregister(&state.id);
+        remove_streamed(&**self.vfs, self.directory)?;
         text_file::remove(&**self.vfs, &self.directory.join(COPY_FILE))?;
         drop(held);
         Ok(Activated { last, lost, rolled_back, databases, stepped_down })

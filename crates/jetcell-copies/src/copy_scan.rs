@@ -22,6 +22,8 @@ use crate::error::{CopyError, Result};
 pub const SCAN_FILE: &str = "scan.json";
 /// Bytes after which the progress is stored.
 const STORED_AFTER: u64 = 64 << 20;
+/// No database has a page with a higher number.
+const LAST_PAGE: u32 = 0x7FFF_FFFF;
 /// Bad pages that are named in the file.
 const NAMED: usize = 100;
 
@@ -76,11 +78,23 @@ pub struct ScannedDatabase {
     pub bad_pages: Vec<(u32, String)>,
 }
 
+impl ScannedDatabase {
+    /// Whether a scan can have stored this, so that its numbers can be counted on.
+    fn is_possible(&self) -> bool {
+        let counts =
+            [self.passes, self.invocations, self.pages, self.uninitialized, self.corrected, self.bad];
+        counts.iter().all(|count| *count <= u64::from(u32::MAX))
+            && self.next.is_none_or(|next| next <= LAST_PAGE)
+    }
+}
+
 impl CopyScan {
     /// Reads the progress of a directory; none if there was no scan, or the file is damaged: the pass begins again.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<CopyScan> {
         let text = text_file::read(vfs, &directory.join(SCAN_FILE))?.unwrap_or_default();
-        Ok(serde_json::from_str(&text).unwrap_or_default())
+        let mut scan: CopyScan = serde_json::from_str(&text).unwrap_or_default();
+        scan.databases.retain(ScannedDatabase::is_possible);
+        Ok(scan)
     }
 
     fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
@@ -187,7 +201,7 @@ impl Pass<'_> {
             state.uninitialized = before.uninitialized + reads.zero;
             state.corrected = before.corrected + reads.corrected;
             state.bad = before.bad + reads.bad;
-            state.next = Some(first + reads.pages as u32);
+            state.next = Some(first.saturating_add(reads.pages as u32));
             for (page, flaw) in reads.bad_pages.iter().skip(named) {
                 self.found(*page, size.offset_of(*page), flaw);
                 if state.bad_pages.len() < NAMED {
@@ -249,5 +263,28 @@ impl Pass<'_> {
                 profile: self.options.profile,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::SimVfs;
+
+    use super::*;
+
+    #[test]
+    fn progress_that_no_scan_stores_is_forgotten() {
+        let disk = SimVfs::new();
+        let directory = Path::new("/copy");
+        disk.create_directory(directory).unwrap();
+        let sound = ScannedDatabase { next: Some(77), pages: 76, passes: 3, ..ScannedDatabase::default() };
+        let forged = [
+            ScannedDatabase { next: Some(u32::MAX), ..sound.clone() },
+            ScannedDatabase { pages: u64::MAX, ..sound.clone() },
+            ScannedDatabase { passes: u64::MAX, ..sound.clone() },
+        ];
+        let stored = CopyScan { databases: forged.into_iter().chain([sound.clone()]).collect() };
+        stored.store(&disk, directory).unwrap();
+        assert_eq!(CopyScan::read(&disk, directory).unwrap(), CopyScan { databases: vec![sound] });
     }
 }

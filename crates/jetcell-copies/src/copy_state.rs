@@ -119,6 +119,9 @@ pub enum Phase {
 pub struct Lost {
     /// The first lost generation.
     pub first: u32,
+    /// The beginning of that generation is kept.
+    #[serde(default)]
+    pub first_in_part: bool,
     /// The newest generation that the active side is known to have had.
     pub last_known: u32,
     /// Transactions committed in these logs, if they can be read; otherwise nothing is known about them.
@@ -191,9 +194,12 @@ impl CopyState {
         let rules = [
             ("id", is_word(&self.id)),
             ("base_name", is_word(&self.base_name)),
-            ("log_signature", signature_of(&self.log_signature).is_some()),
+            ("log_signature", Signature::from_hex(&self.log_signature).is_some()),
             ("file", databases.iter().all(|database| is_name(&database.file))),
-            ("signature", databases.iter().all(|database| signature_of(&database.signature).is_some())),
+            (
+                "signature",
+                databases.iter().all(|database| Signature::from_hex(&database.signature).is_some()),
+            ),
             ("generation", generations.all(|generation| generation <= LAST_GENERATION)),
         ];
         rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)
@@ -216,7 +222,7 @@ impl CopyState {
             base_name: active.names.base().to_string(),
             short_names: form.short,
             newer_extensions: form.newer_extensions,
-            log_signature: hex(stream),
+            log_signature: stream.to_hex(),
             log_bytes: 0,
             databases: Vec::new(),
             phase: Phase::Seeding,
@@ -237,7 +243,7 @@ impl CopyState {
 
     /// The log stream.
     pub fn stream(&self) -> Signature {
-        signature_of(&self.log_signature).unwrap_or_default()
+        Signature::from_hex(&self.log_signature).unwrap_or_default()
     }
 
     /// The logs of the copy, in its directory.
@@ -270,19 +276,8 @@ impl CopyState {
 impl CopiedDatabase {
     /// The identity of the database.
     pub fn signature(&self) -> Signature {
-        signature_of(&self.signature).unwrap_or_default()
+        Signature::from_hex(&self.signature).unwrap_or_default()
     }
-}
-
-/// A signature in hexadecimal digits.
-pub fn hex(signature: Signature) -> String {
-    signature.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn signature_of(text: &str) -> Option<Signature> {
-    let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    let bytes: Vec<u8> = (0..text.len()).step_by(2).map(byte).collect::<Option<_>>()?;
-    Some(Signature::from_bytes(bytes.as_slice().try_into().ok()?))
 }
 
 /// The header of a database file.
@@ -323,7 +318,7 @@ mod tests {
         let mut sound = CopyState::seeding("a1".into(), "/a".into(), &logs, Signature::new(7, LogTime::NONE));
         let database = CopiedDatabase {
             file: "data.edb".into(),
-            signature: hex(sound.stream()),
+            signature: sound.stream().to_hex(),
             source: "/a/data.edb".into(),
         };
         sound.databases.push(database);

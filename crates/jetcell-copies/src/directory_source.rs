@@ -4,7 +4,7 @@ use std::io;
 
 use ese_engine::CopyRegistration;
 use ese_format::Generation;
-use ese_format::log::header::LogHeader;
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
 
 use crate::error::{CopyError, Result};
@@ -12,6 +12,7 @@ use crate::handover::{DirectoryHandover, Handover};
 use crate::log_end::header_of;
 use crate::source::{Offer, Source};
 use crate::stream_directory::StreamDirectory;
+use crate::streamed_log::read_durable;
 
 /// No log of ESE is larger.
 const LARGEST_LOG: u64 = 1 << 28;
@@ -52,17 +53,36 @@ impl Source for DirectorySource {
         Ok(Offer { oldest, closed, open_created: open.as_ref().map(created) })
     }
 
-    fn log(&self, generation: Generation) -> Result<Option<IoBuffer>> {
+    fn log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
         let file = match self.0.vfs.open(&self.0.archived(generation), OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|error| self.unreachable(&error))?,
         };
         let read = || {
-            let mut bytes = IoBuffer::zeroed(file.len()?.min(LARGEST_LOG) as usize / 4096 * 4096);
-            file.read_at(0, &mut bytes, IoReason::LogRead)?;
+            let len = file.len()?.min(LARGEST_LOG).saturating_sub(from);
+            let mut bytes = IoBuffer::zeroed(len as usize / SEGMENT_BYTES * SEGMENT_BYTES);
+            file.read_at(from, &mut bytes, IoReason::LogRead)?;
             Ok(bytes)
         };
         read().map(Some).map_err(|error: io::Error| self.unreachable(&error))
+    }
+
+    fn open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
+        let file = match self.0.vfs.open(&self.0.names.current(), OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| self.unreachable(&error))?,
+        };
+        let read = || {
+            let mut header = IoBuffer::zeroed(SEGMENT_BYTES);
+            file.read_at(0, &mut header, IoReason::LogRead)?;
+            match LogHeader::decode(&header) {
+                Ok(header) if header.generation == generation => {
+                    read_durable(&*file, generation, from).map(Some)
+                }
+                _ => Ok(None),
+            }
+        };
+        read().map_err(|error: io::Error| self.unreachable(&error))
     }
 
     fn register(&self, registration: &CopyRegistration) -> Result<()> {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{CopyRegistration, Error, LogCopy, RecoverySet};
 use ese_format::Generation;
-use jetcell_vfs::{DirectoryLock, IoBuffer};
+use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 
-use crate::copy_state::{CopiedDatabase, CopyState, Phase, hex};
+use crate::copy_state::{CopiedDatabase, CopyState, Phase};
 use crate::error::{CopyError, Result};
-use crate::log_end::{LogEnd, take_empty_tail};
+use crate::log_end::{LogEnd, records_end, take_empty_tail};
 use crate::stream_directory::StreamDirectory;
 
 /// An active side that is stopped, and stays so while this exists.
@@ -86,7 +86,7 @@ impl DirectoryHandover {
         };
         let copied = |database: &ese_engine::FoundDatabase| CopiedDatabase {
             file: inside(&database.path).to_string_lossy().into_owned(),
-            signature: hex(database.header.signature),
+            signature: database.header.signature.to_hex(),
             source: database.path.clone(),
         };
         self.set.databases.iter().map(copied).collect()
@@ -98,6 +98,7 @@ impl DirectoryHandover {
         for (generation, path) in &self.set.logs {
             let archived = self.logs.archived(*generation);
             if *path != archived && vfs.exists(path).unwrap_or(false) {
+                self.clear_tail(path)?;
                 vfs.rename(path, &archived).map_err(|error| CopyError::io(path, &error))?;
             }
         }
@@ -107,6 +108,25 @@ impl DirectoryHandover {
             vfs.remove(path).map_err(|error| CopyError::io(path, &error))?;
         }
         self.logs.sync()
+    }
+}
+
+impl DirectoryHandover {
+    /// Overwrites what a crash has left behind the last record of a log with zeros, so that it reads as a closed one.
+    fn clear_tail(&self, path: &Path) -> Result<()> {
+        let vfs = &self.logs.vfs;
+        if LogCopy::read(vfs, path, true).is_ok() {
+            return Ok(());
+        }
+        let mut log = LogCopy::read(vfs, path, false)?;
+        let end = records_end(&log).min(log.bytes.len());
+        log.bytes[end..].fill(0);
+        let write = || {
+            let file = vfs.open(path, OpenMode::Write)?;
+            file.write_at(0, &log.bytes, IoReason::LogWrite)?;
+            file.sync(IoReason::LogWrite)
+        };
+        write().map_err(|error| CopyError::io(path, &error))
     }
 }
 

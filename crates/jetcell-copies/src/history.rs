@@ -10,7 +10,8 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::error::Result;
-use crate::log_end::{LogEnd, header_of, take_empty_tail};
+use crate::log_copier::part_of_log;
+use crate::log_end::{LogEnd, follows, has_records, header_of, take_empty_tail};
 
 /// The logs of one side: an instance, a copy or a backup.
 pub struct History {
@@ -59,6 +60,16 @@ impl History {
         let mut logs = set.logs.clone();
         take_empty_tail(vfs, &mut logs);
         History { vfs: vfs.clone(), stream: set.signature, logs }
+    }
+
+    /// Adds the log behind those in the directory of a copy that its databases have changes of, and that came with a seed or a
+    /// reseed in part.
+    pub fn with_part(mut self, directory: &Path) -> Result<History> {
+        let part = part_of_log(&self.vfs, directory)?;
+        if let Some(part) = part.filter(|part| part.generation == self.newest().next() && has_records(part)) {
+            self.logs.insert(part.generation, part.path);
+        }
+        Ok(self)
     }
 
     /// The newest generation.
@@ -132,7 +143,7 @@ impl History {
         // The next generation of the longer side says what it continues.
         let (shorter, longer) = if ours <= theirs { (self, other) } else { (other, self) };
         if let (Some(end), Some(next)) = (shorter.end_of(newest)?, longer.header(newest.next())?)
-            && !continues(&end, &next)
+            && !follows(&end, &next)
         {
             return Ok(Relation::ForeignPast(newest.next()));
         }
@@ -148,7 +159,7 @@ impl History {
         let (shorter, longer) = if self.newest() < other.newest() { (self, other) } else { (other, self) };
         let newest = shorter.newest();
         match (shorter.end_of(newest)?, longer.header(newest.next())?) {
-            (Some(end), Some(next)) if continues(&end, &next) => {
+            (Some(end), Some(next)) if follows(&end, &next) => {
                 let distance = longer.newest().0 - newest.0;
                 let is_behind = self.newest() < other.newest();
                 Ok(if is_behind { Relation::Behind(distance) } else { Relation::Ahead(distance) })
@@ -221,8 +232,4 @@ fn compare_content(ours: &LogCopy, theirs: &LogCopy) -> Same {
         true if our_end < their_end => Same::Shorter,
         _ => Same::No,
     }
-}
-
-fn continues(end: &LogEnd, next: &LogHeader) -> bool {
-    (end.created, end.checksum) == (u64::from_be_bytes(next.previous_created.0), next.previous_checksum)
 }

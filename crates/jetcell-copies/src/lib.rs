@@ -28,6 +28,7 @@ mod seed;
 mod source;
 mod status;
 mod stream_directory;
+mod streamed_log;
 
 pub use crate::activation::{Activated, LossLimit, LossPolicy, activate};
 pub use crate::copy_scan::{CopyScan, CopyScanOptions, ScannedDatabase, scan_copy};

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{Error, LogCopy};
 use ese_format::Generation;
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoReason, OpenMode, Vfs};
 
 use crate::copy_state::{CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
-use crate::log_end::{LogEnd, LogFlaw, inspect};
+use crate::log_end::{LogEnd, LogFlaw, follows, header_of, inspect, records_end};
 use crate::source::{Offer, Source};
+use crate::streamed_log::{StreamedLog, good_bytes};
 
 /// Where logs and seeds are until they were inspected.
 pub(crate) const INCOMING: &str = "incoming";
@@ -24,24 +26,46 @@ const PART: &str = "part.log";
 /// How often a log is fetched before the copy gives up.
 const TRIES: u32 = 3;
 
+/// Whether an active side has the history of the copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confirmed {
+    /// It has the same last log.
+    Yes,
+    /// It has neither the last log nor the header of the next one. If that can be fetched, it says what it continues.
+    ByNextLog,
+    /// That cannot be said yet, or it has another history.
+    NotYet,
+}
+
 /// Brings logs into the directory of a copy.
 pub(crate) struct LogCopier<'c> {
     pub vfs: &'c Arc<dyn Vfs>,
     pub directory: &'c Path,
     pub source: &'c dyn Source,
+    /// The log that is being written, as far as it has arrived.
+    pub streamed: &'c mut Option<StreamedLog>,
 }
 
 impl LogCopier<'_> {
     /// Brings the next logs, at most `most`, and names them in the state. Returns how many came. A log that is bad or gone
     /// leaves the copy unfit after three tries.
-    pub fn copy(&self, state: &mut CopyState, closed: Generation, most: u32) -> Result<u32> {
+    pub fn copy(&mut self, state: &mut CopyState, closed: Generation, most: u32) -> Result<u32> {
         let before = state.clone();
+        let copied = self.bring(state, closed, most);
+        if *state != before {
+            state.store(&**self.vfs, self.directory)?;
+        }
+        copied
+    }
+
+    /// The same, without storing the state.
+    pub fn bring(&mut self, state: &mut CopyState, closed: Generation, most: u32) -> Result<u32> {
         let mut copied = 0;
         let result = loop {
             if copied == most || state.next > closed.0 || state.phase != Phase::Following {
                 break Ok(());
             }
-            match self.fetch(state, Generation(state.next), state.end) {
+            match self.fetch(state, Generation(state.next), state.end, None) {
                 Ok(Some(end)) => {
                     (state.next, state.end, state.tries) = (end.next().0, Some(end), 0);
                     copied += 1;
@@ -54,25 +78,25 @@ impl LogCopier<'_> {
             // The logs have their names durably before the state names them.
             self.sync()?;
         }
-        if *state != before {
-            state.store(&**self.vfs, self.directory)?;
-        }
         result.map(|()| copied)
     }
 
-    /// Compares the last log of the copy with that of an active side that it did not follow before. `false`: that is not possible
-    /// yet. If it is another one, the copy is unfit.
-    pub fn confirm(&self, state: &mut CopyState, offer: Offer) -> Result<bool> {
-        let Some(end) = state.end else { return Ok(true) };
+    /// Compares the last log of the copy with that of an active side that it did not follow before. If it is another one, the copy
+    /// is unfit.
+    pub fn confirm(&self, state: &mut CopyState, offer: Offer) -> Result<Confirmed> {
+        let Some(end) = state.end else { return self.confirm_part(state) };
         let generation = Generation(end.generation);
         if generation < offer.oldest {
-            // The next log says what it continues.
-            return Ok(true);
+            return self.confirm_by_next(state, end);
         }
         let is_open = generation == offer.closed.next();
         let other_log = offer.open_created.is_some_and(|created| created != end.created);
         if generation > offer.closed && (!is_open || other_log) {
-            // The active side will never have this log, unless the answer is an old one.
+            if self.source.log(generation, 0)?.is_some() {
+                // The offer is an old one.
+                return Ok(Confirmed::NotYet);
+            }
+            // The active side will never have this log.
             let what = format!(
                 "the copy has logs up to generation {:X} (hexadecimal), which {} does not have: it is of a history that was left; \
                  reseed it",
@@ -81,19 +105,22 @@ impl LogCopier<'_> {
             );
             self.failed(state, UnfitReason::Diverged, what);
             state.store(&**self.vfs, self.directory)?;
-            return Ok(false);
+            return Ok(Confirmed::NotYet);
         }
         if generation > offer.closed {
-            return Ok(false);
+            let path = state.logs(self.vfs, self.directory).archived(generation);
+            let ours = LogCopy::read(self.vfs, &path, true)?;
+            // If it begins as ours, it may still become the same.
+            return self.compare_with_open(state, &ours).map(|_| Confirmed::NotYet);
         }
-        let Some(bytes) = self.source.log(generation)? else { return Ok(false) };
+        let Some(bytes) = self.source.log(generation, 0)? else { return Ok(Confirmed::NotYet) };
         let incoming = self.incoming(&state.logs(self.vfs, self.directory).archived(generation));
         self.write(&incoming, &bytes)?;
         let theirs = inspect(self.vfs, &incoming, generation, state.stream(), None, None)?;
         self.vfs.remove(&incoming).map_err(|error| CopyError::io(&incoming, &error))?;
         match theirs {
-            Err(LogFlaw::Damaged(_)) => Ok(false),
-            Ok(theirs) if theirs == end => Ok(true),
+            Err(LogFlaw::Damaged(_)) => Ok(Confirmed::NotYet),
+            Ok(theirs) if LogEnd::of(&theirs) == end => self.confirm_part(state),
             _ => {
                 let number =
                     format!("log generation {:X} (hexadecimal) of {}", end.generation, self.source.place());
@@ -103,14 +130,84 @@ impl LogCopier<'_> {
                 );
                 state.phase = Phase::Unfit { reason: UnfitReason::Diverged, what };
                 state.store(&**self.vfs, self.directory)?;
-                Ok(false)
+                Ok(Confirmed::NotYet)
             }
         }
     }
 
-    /// Brings a log again that the copy had, and that is damaged now.
-    pub fn replace(&self, state: &mut CopyState, generation: Generation) -> Result<bool> {
-        let fetched = self.fetch(state, generation, None)?;
+    /// The active side has the last log of the copy no more. The header of the next one says what it continues.
+    fn confirm_by_next(&self, state: &mut CopyState, end: LogEnd) -> Result<Confirmed> {
+        let next = self.source.log(end.next(), 0)?;
+        let header = next.and_then(|bytes| LogHeader::decode(&bytes).ok());
+        let of_next =
+            header.filter(|header| (header.generation, header.signature) == (end.next(), state.stream()));
+        match of_next.is_some_and(|header| follows(&end, &header)) {
+            true => self.confirm_part(state),
+            // Fetching the log tells why.
+            false => Ok(Confirmed::ByNextLog),
+        }
+    }
+
+    /// Compares the part of the next log that the databases have changes of with that log, if it is being written. A closed one is
+    /// compared when it is fetched.
+    fn confirm_part(&self, state: &mut CopyState) -> Result<Confirmed> {
+        match part_of_log(self.vfs, self.directory)?.filter(|part| part.generation.0 == state.next) {
+            Some(part) => self.compare_with_open(state, &part),
+            None => Ok(Confirmed::Yes),
+        }
+    }
+
+    /// Compares the segments of a log with those of the log that the active side is writing, as far as both have them.
+    fn compare_with_open(&self, state: &mut CopyState, part: &LogCopy) -> Result<Confirmed> {
+        let (len, generation) = (records_end(part), part.generation);
+        let mut at = 0;
+        while at < len {
+            let Some(mut bytes) = self.source.open_log(generation, at as u64)? else {
+                return Ok(Confirmed::Yes);
+            };
+            let header = if at == 0 { SEGMENT_BYTES.min(bytes.len()) } else { 0 };
+            let same_log = match (at, LogHeader::decode(&bytes)) {
+                (0, Ok(header)) => is_header_of(&header, part),
+                (0, Err(_)) => return Ok(Confirmed::NotYet),
+                _ => true,
+            };
+            let first = at.max(SEGMENT_BYTES) / SEGMENT_BYTES;
+            let good = good_bytes(&mut bytes[header..], generation, first as u64);
+            let known = part.bytes.get(at + header..len).unwrap_or_default();
+            let compared = good.min(known.len());
+            if !same_log || bytes.get(header..header + compared) != known.get(..compared) {
+                let what = format!(
+                    "log generation {:X} (hexadecimal) of {} is another one than that of the copy: the two have \
+                     different histories (-590); reseed the copy",
+                    generation.0,
+                    self.source.place()
+                );
+                self.failed(state, UnfitReason::Diverged, what);
+                state.store(&**self.vfs, self.directory)?;
+                return Ok(Confirmed::NotYet);
+            }
+            if compared == 0 && !known.is_empty() {
+                // It does not have that yet.
+                return Ok(Confirmed::NotYet);
+            }
+            at += (header + compared).max(1);
+        }
+        Ok(Confirmed::Yes)
+    }
+
+    /// Brings a log again that the copy had, and that is damaged now. Its content may be in the databases, so it must be the same
+    /// again.
+    pub fn replace(&mut self, state: &mut CopyState, generation: Generation) -> Result<bool> {
+        let behind = state.logs(self.vfs, self.directory).archived(generation.next());
+        let known = match header_of(&**self.vfs, &behind) {
+            Ok(header) if header.generation.0 < state.next => Some(LogEnd {
+                generation: generation.0,
+                created: u64::from_be_bytes(header.previous_created.0),
+                checksum: header.previous_checksum,
+            }),
+            _ => state.end.filter(|end| end.generation == generation.0),
+        };
+        let fetched = self.fetch(state, generation, None, known)?;
         self.sync()?;
         if fetched.is_some() {
             state.tries = 0;
@@ -119,14 +216,20 @@ impl LogCopier<'_> {
         Ok(fetched.is_some())
     }
 
-    /// Fetches one log and inspects it. `None`: this try has failed.
+    /// Fetches one log and inspects it: it must continue `after`, and be the `known` one. `None`: this try has failed.
     fn fetch(
-        &self,
+        &mut self,
         state: &mut CopyState,
         generation: Generation,
         after: Option<LogEnd>,
+        known: Option<LogEnd>,
     ) -> Result<Option<LogEnd>> {
-        let Some(bytes) = self.source.log(generation)? else {
+        let logs = state.logs(self.vfs, self.directory);
+        let place = logs.archived(generation);
+        if let Some(end) = self.complete_streamed(state, generation, after.as_ref(), &place)? {
+            return Ok(Some(end));
+        }
+        let Some(bytes) = self.source.log(generation, 0)? else {
             let what = format!(
                 "log generation {:X} (hexadecimal), which the copy needs next, is gone on the active side ({}); reseed the copy",
                 generation.0,
@@ -134,15 +237,19 @@ impl LogCopier<'_> {
             );
             return Ok(self.failed(state, UnfitReason::LogsGone, what));
         };
-        let logs = state.logs(self.vfs, self.directory);
-        let place = logs.archived(generation);
         let incoming = self.incoming(&place);
         self.write(&incoming, &bytes)?;
         let part = part_of_log(self.vfs, self.directory)?;
         let inspected =
             inspect(self.vfs, &incoming, generation, state.stream(), after.as_ref(), part.as_ref())?;
         let what = match inspected {
-            Ok(end) => {
+            Ok(log) if known.is_some_and(|known| known != LogEnd::of(&log)) => LogFlaw::OtherContent,
+            Ok(log) => {
+                let end = LogEnd::of(&log);
+                if *log.bytes != *bytes {
+                    // A damaged segment had a copy. It must not stay in the file, which may be used again.
+                    self.write(&incoming, &log.bytes)?;
+                }
                 let moved = self.vfs.rename(&incoming, &place);
                 moved.map_err(|error| CopyError::io(&place, &error))?;
                 return Ok(Some(end));
@@ -182,8 +289,8 @@ impl LogCopier<'_> {
                 self.vfs.remove(path)?;
             }
             let file = self.vfs.open(path, OpenMode::CreateNew)?;
-            file.write_at(0, bytes, IoReason::LogFormat)?;
-            file.sync(IoReason::LogFormat)
+            file.write_at(0, bytes, IoReason::LogWrite)?;
+            file.sync(IoReason::LogWrite)
         };
         put().map_err(|error| {
             let _ = self.vfs.remove(path);
@@ -212,6 +319,11 @@ pub(crate) fn part_of_log(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option
 /// Where [`part_of_log`] is stored.
 pub(crate) fn part_path(directory: &Path) -> PathBuf {
     directory.join(INCOMING).join(PART)
+}
+
+fn is_header_of(header: &LogHeader, log: &LogCopy) -> bool {
+    (header.generation, header.created, header.previous_created, header.previous_checksum)
+        == (log.generation, log.created, log.previous_created, log.previous_checksum)
 }
 
 fn diverged(number: &str, how: &str, code: i32) -> String {

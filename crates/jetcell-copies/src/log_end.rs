@@ -69,7 +69,7 @@ pub fn inspect(
     stream: Signature,
     after: Option<&LogEnd>,
     part: Option<&LogCopy>,
-) -> Result<std::result::Result<LogEnd, LogFlaw>> {
+) -> Result<std::result::Result<LogCopy, LogFlaw>> {
     let log = match LogCopy::read(vfs, path, true) {
         Ok(log) => log,
         Err(error @ (Error::Log { .. } | Error::Corrupt { .. })) => {
@@ -99,18 +99,33 @@ pub fn inspect(
     if part.is_some_and(|part| part.generation == generation && !begins_with(&log, part)) {
         return Ok(Err(LogFlaw::OtherContent));
     }
-    Ok(Ok(LogEnd::of(&log)))
+    Ok(Ok(log))
 }
 
 /// Whether a log begins with the header and the segments of a part of it that was read earlier.
 pub fn begins_with(log: &LogCopy, part: &LogCopy) -> bool {
-    let end = match part.end.generation == part.generation {
-        true => usize::from(part.end.segment) * SEGMENT_BYTES,
-        false => part.bytes.len().saturating_sub(SEGMENT_BYTES),
-    };
+    let end = records_end(part);
     (log.generation, log.created, log.previous_created, log.previous_checksum)
         == (part.generation, part.created, part.previous_created, part.previous_checksum)
         && log.bytes.get(SEGMENT_BYTES..end) == part.bytes.get(SEGMENT_BYTES..end)
+}
+
+/// Whether a log has anything behind its header.
+pub fn has_records(log: &LogCopy) -> bool {
+    log.end.generation != log.generation || log.end.segment > 1
+}
+
+/// Whether a log with this header continues the one that ends so.
+pub fn follows(end: &LogEnd, next: &LogHeader) -> bool {
+    (end.created, end.checksum) == (u64::from_be_bytes(next.previous_created.0), next.previous_checksum)
+}
+
+/// Where the segments with records of a log end, in bytes.
+pub fn records_end(log: &LogCopy) -> usize {
+    match log.end.generation == log.generation {
+        true => usize::from(log.end.segment) * SEGMENT_BYTES,
+        false => log.bytes.len().saturating_sub(SEGMENT_BYTES),
+    }
 }
 
 /// Removes the newest log from a list if it has no records: its generation was begun, and nothing was said in it. Another
@@ -119,10 +134,8 @@ pub fn take_empty_tail(
     vfs: &Arc<dyn Vfs>,
     logs: &mut BTreeMap<Generation, PathBuf>,
 ) -> Option<(Generation, PathBuf)> {
-    let (generation, path) = logs.last_key_value()?;
-    let log = LogCopy::read(vfs, path, false).ok()?;
-    let is_empty = log.end.generation == *generation && log.end.segment <= 1;
-    if is_empty && logs.len() > 1 { logs.pop_last() } else { None }
+    let log = LogCopy::read(vfs, logs.last_key_value()?.1, false).ok()?;
+    if !has_records(&log) && logs.len() > 1 { logs.pop_last() } else { None }
 }
 
 /// The header of a log.

@@ -21,6 +21,9 @@ use crate::log_end::header_of;
 pub struct ReplayOptions {
     /// Keep the replayer, and with it the cache, between two batches. Exchange 2007 did not; its SP1 did.
     pub keep_instance: bool,
+    /// Fetch the log that is being written, too, so that a failover loses less. ESE: block mode.
+    #[doc(alias = "granular replication")]
+    pub stream_log: bool,
     /// How long replay waits behind the end of a generation.
     pub delay: Duration,
     /// Memory for pages, in bytes.
@@ -36,10 +39,11 @@ pub struct ReplayOptions {
 }
 
 impl Default for ReplayOptions {
-    /// The instance is kept; no delay; 64 MiB of cache; a depth of 100 MiB, as for copies of Exchange 2013.
+    /// The instance is kept; only closed logs; no delay; 64 MiB of cache; a depth of 100 MiB, as for copies of Exchange 2013.
     fn default() -> ReplayOptions {
         ReplayOptions {
             keep_instance: true,
+            stream_log: false,
             delay: Duration::ZERO,
             cache_bytes: 64 << 20,
             checkpoint_depth: 100 << 20,

@@ -15,11 +15,12 @@ use jetcell_vfs::{DirectoryLock, Vfs};
 
 use crate::copy_state::{ActiveSeen, CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
-use crate::log_copier::{LogCopier, part_of_log};
-use crate::log_end::inspect;
+use crate::log_copier::{Confirmed, LogCopier, part_of_log};
+use crate::log_end::{LogEnd, inspect};
 use crate::log_replayer::{LogReplayer, Replay, ReplayOptions, redo_start};
 use crate::pause::is_paused;
 use crate::source::{Offer, Source};
+use crate::streamed_log::{StreamedLog, remove_streamed};
 
 /// Generations that are copied, and replayed, before the other is done again.
 const BATCH: u32 = 8;
@@ -35,14 +36,18 @@ const LOCK_FILE: &str = "copy.lock";
 pub struct StepReport {
     /// Generations copied and inspected.
     pub copied: u32,
+    /// Bytes that came of the log that is being written.
+    pub streamed_bytes: u64,
     /// Generations replayed.
     pub replayed: u32,
+    /// A log was bad or gone, and the next step tries again.
+    pub retrying: bool,
     /// Why the active side could not be asked, or a log could not be stored or replayed. The next step tries again.
     pub waiting: Option<CopyError>,
 }
 
 impl StepReport {
-    /// Nothing was done, so the next step can wait.
+    /// No log was copied or replayed, so the next step can wait.
     pub fn is_idle(&self) -> bool {
         self.copied == 0 && self.replayed == 0
     }
@@ -55,6 +60,9 @@ pub struct Replication {
     source: Box<dyn Source>,
     state: CopyState,
     replayer: LogReplayer,
+    /// The log that is being written is fetched, too.
+    streams: bool,
+    streamed: Option<StreamedLog>,
     /// The history of the active side was found to be that of the copy.
     confirmed: bool,
     /// What the copy said last that it needs, and when.
@@ -77,10 +85,20 @@ impl Replication {
             return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
         };
         state.delay_seconds = options.delay.as_secs();
+        let streams = options.stream_log;
         let replayer = LogReplayer::new(vfs.clone(), directory.to_path_buf(), options);
-        let (vfs, directory) = (vfs.clone(), directory.to_path_buf());
-        let mut replication =
-            Replication { vfs, directory, source, state, replayer, said: None, confirmed: false, lock };
+        let mut replication = Replication {
+            vfs: vfs.clone(),
+            directory: directory.to_path_buf(),
+            source,
+            state,
+            replayer,
+            streams,
+            streamed: None,
+            said: None,
+            confirmed: false,
+            lock,
+        };
         replication.take_in()?;
         Ok(replication)
     }
@@ -95,9 +113,10 @@ impl Replication {
             while let Some(path) = closed.get(&Generation(self.state.next)) {
                 let (next, end) = (Generation(self.state.next), self.state.end);
                 let (vfs, stream) = (&self.vfs, self.state.stream());
-                let Ok(end) = inspect(vfs, path, next, stream, end.as_ref(), part.as_ref())? else {
+                let Ok(log) = inspect(vfs, path, next, stream, end.as_ref(), part.as_ref())? else {
                     break;
                 };
+                let end = LogEnd::of(&log);
                 logs.sync()?;
                 (self.state.next, self.state.end) = (end.next().0, Some(end));
             }
@@ -147,7 +166,7 @@ impl Replication {
     /// [`StepReport::waiting`].
     pub fn step(&mut self) -> Result<StepReport> {
         self.check_fit()?;
-        let mut report = StepReport::default();
+        let (mut report, tries) = (StepReport::default(), self.state.tries);
         let offer = match self.copy(&mut report) {
             Ok(offer) => Some(offer),
             Err(error) if error.is_passing() => {
@@ -170,6 +189,7 @@ impl Replication {
             replayed => replayed?,
         }
         self.check_fit()?;
+        report.retrying = self.state.tries > tries;
         if let Some(offer) = offer
             && let Err(error) = self.truncate(offer)
         {
@@ -185,21 +205,39 @@ impl Replication {
             Some(ActiveSeen { oldest: offer.oldest.0, closed: offer.closed.0, at_unix_ms: now });
         // What is needed is said before logs are fetched, so that a new copy is asked from the beginning.
         self.say(now)?;
-        let copier = LogCopier { vfs: &self.vfs, directory: &self.directory, source: &*self.source };
+        let mut copier = LogCopier {
+            vfs: &self.vfs,
+            directory: &self.directory,
+            source: &*self.source,
+            streamed: &mut self.streamed,
+        };
         let place = Some(self.source.place());
         // The side at this place may have been reseeded since, and active again.
         let is_ahead = self.state.next > offer.closed.0 + 1;
         if !self.confirmed || is_ahead || self.state.confirmed_with != place {
             self.confirmed = false;
-            if !copier.confirm(&mut self.state, offer)? {
+            let confirmed = copier.confirm(&mut self.state, offer)?;
+            if confirmed == Confirmed::NotYet {
                 return Ok(offer);
+            }
+            // It may be of a history that was left since.
+            *copier.streamed = None;
+            remove_streamed(&*self.vfs, &self.directory)?;
+            if confirmed == Confirmed::ByNextLog {
+                report.copied = copier.copy(&mut self.state, offer.closed, BATCH)?;
+                if report.copied == 0 {
+                    return Ok(offer);
+                }
             }
             self.confirmed = true;
             self.state.confirmed_with = place;
             self.state.source = self.source.place();
             self.state.store(&*self.vfs, &self.directory)?;
         }
-        report.copied = copier.copy(&mut self.state, offer.closed, BATCH)?;
+        report.copied += copier.copy(&mut self.state, offer.closed, BATCH)?;
+        if self.streams && self.state.next > offer.closed.0 && self.state.phase == Phase::Following {
+            report.streamed_bytes = copier.stream(&self.state)?;
+        }
         self.say(now)?;
         Ok(offer)
     }
@@ -234,8 +272,12 @@ impl Replication {
                     self.replayed(generation);
                 }
                 Replay::BadLog(generation) => {
-                    let copier =
-                        LogCopier { vfs: &self.vfs, directory: &self.directory, source: &*self.source };
+                    let mut copier = LogCopier {
+                        vfs: &self.vfs,
+                        directory: &self.directory,
+                        source: &*self.source,
+                        streamed: &mut self.streamed,
+                    };
                     if !copier.replace(&mut self.state, generation)? {
                         break;
                     }
@@ -309,7 +351,7 @@ impl Replication {
     pub(crate) fn complete(&mut self) -> Result<()> {
         loop {
             let step = self.step()?;
-            if step.is_idle() && self.state.tries == 0 || step.is_idle() && step.waiting.is_some() {
+            if step.is_idle() && (!step.retrying || step.waiting.is_some()) {
                 break;
             }
         }

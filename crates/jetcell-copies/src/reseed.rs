@@ -26,11 +26,13 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
-use crate::copy_state::{CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed, hex};
+use crate::copy_state::{CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed};
+use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result};
 use crate::history::{History, Relation};
-use crate::log_copier::{INCOMING, part_path};
+use crate::log_copier::{INCOMING, LogCopier, part_path};
 use crate::stream_directory::StreamDirectory;
+use crate::streamed_log::remove_streamed;
 
 /// The file that says which pages an interrupted reseed has to patch.
 pub(crate) const RESEED_FILE: &str = "reseed.json";
@@ -88,6 +90,19 @@ struct StoredDatabase {
     pages: BTreeSet<u32>,
 }
 
+impl Stored {
+    /// `None`: no reseed was interrupted.
+    fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Stored>> {
+        let Some(text) = text_file::read(vfs, &directory.join(RESEED_FILE))? else { return Ok(None) };
+        let is_inside = |database: &StoredDatabase| database.path.parent() == Some(directory);
+        let stored = serde_json::from_str(&text).ok();
+        match stored.filter(|stored: &Stored| stored.databases.iter().all(is_inside)) {
+            Some(stored) => Ok(Some(stored)),
+            None => Err(only_full(&format!("{RESEED_FILE} of an interrupted reseed is damaged"))),
+        }
+    }
+}
+
 impl Reseed {
     /// Finds out what has to be patched in the side in `directory`, so that it follows the side with the files `source`. Changes
     /// nothing. The side in `directory` must be stopped; the other one may be running.
@@ -105,8 +120,7 @@ impl Reseed {
             )));
         }
         let files = list(directory)?;
-        let stored = text_file::read(&**vfs, &directory.join(RESEED_FILE))?;
-        let stored: Option<Stored> = stored.and_then(|text| serde_json::from_str(&text).ok());
+        let stored = Stored::read(&**vfs, directory)?;
         let target = RecoverySet::find(vfs, &files);
         let target = match (target, &stored) {
             (Ok(target), _) => target,
@@ -158,7 +172,7 @@ impl Reseed {
     fn touched_here(&self, files: &[PathBuf], known: Option<&CopyState>) -> Result<Stored> {
         let (vfs, target) = (&self.vfs, &self.target);
         let theirs = History::of_set(vfs, &self.source);
-        let ours = History::of_files(vfs, files)?;
+        let ours = History::of_files(vfs, files)?.with_part(&self.directory)?;
         let relation = ours.compare(&theirs)?;
         let first = match relation {
             Relation::Equal | Relation::Behind(_) => None,
@@ -192,7 +206,7 @@ impl Reseed {
             stored.redo_from = stored.redo_from.min(first_needed(&header).0);
             stored.databases.push(StoredDatabase {
                 path,
-                signature: hex(header.signature),
+                signature: header.signature.to_hex(),
                 page_bytes: header.page_size.bytes() as u32,
                 pages: pages.unwrap_or_default(),
             });
@@ -225,7 +239,7 @@ impl Reseed {
     }
 
     fn source_database(&self, signature: &str) -> Result<&FoundDatabase> {
-        let is = |database: &&FoundDatabase| hex(database.header.signature) == *signature;
+        let is = |database: &&FoundDatabase| database.header.signature.to_hex() == *signature;
         let found = self.source.databases.iter().find(is);
         found.ok_or_else(|| {
             only_full(
@@ -276,7 +290,8 @@ impl Reseed {
             return Err(only_full("the logs of the other side change a database that they do not name"));
         }
         for database in &mut self.stored.databases {
-            let changed = changes.pages.iter().find(|(signature, _)| hex(*signature) == database.signature);
+            let changed =
+                changes.pages.iter().find(|(signature, _)| signature.to_hex() == database.signature);
             let pages = changed.map(|(_, pages)| pages.iter().map(|page| page.get()));
             database.pages.extend(pages.into_iter().flatten());
         }
@@ -299,20 +314,16 @@ impl Reseed {
         let vfs = &*self.vfs;
         let text = serde_json::to_string(&self.stored).unwrap_or_default();
         text_file::write(vfs, &self.directory.join(RESEED_FILE), &text)?;
+        remove_streamed(vfs, &self.directory)?;
         let mut state = self.state()?;
         state.store(vfs, &self.directory)?;
         let (mut done, mut headers) = (0, Vec::new());
         for database in &self.stored.databases {
             headers.push(self.patch(database, &mut done, progress)?);
         }
-        self.keep_part_of_log(&headers)?;
+        let newest = self.keep_part_of_log(&headers)?;
         self.put_logs_aside()?;
-        let mut first = u32::MAX;
-        for (database, header) in self.stored.databases.iter().zip(&headers) {
-            first = first.min(first_needed(header).0);
-            let file = self.open(&database.path, OpenMode::Write)?;
-            write_header(&*file, header)?;
-        }
+        let first = headers.iter().map(|header| first_needed(header).0).min().unwrap_or(u32::MAX);
         state.next = first;
         state.end = History::of_set(&self.vfs, &self.source)
             .end_of(Generation(first.saturating_sub(1)))
@@ -320,6 +331,11 @@ impl Reseed {
             .flatten();
         state.replayed = first.saturating_sub(1);
         state.phase = Phase::Following;
+        self.fetch_logs(&mut state, newest)?;
+        for (database, header) in self.stored.databases.iter().zip(&headers) {
+            let file = self.open(&database.path, OpenMode::Write)?;
+            write_header(&*file, header)?;
+        }
         state.store(vfs, &self.directory)?;
         text_file::remove(vfs, &self.directory.join(RESEED_FILE))?;
         Ok(state)
@@ -402,8 +418,8 @@ impl Reseed {
     }
 
     /// Keeps the part of the newest log of which the pages have changes. If another side takes over that does not have it, the copy
-    /// notices that.
-    fn keep_part_of_log(&self, headers: &[DatabaseHeader]) -> Result<()> {
+    /// notices that. Returns its generation.
+    fn keep_part_of_log(&self, headers: &[DatabaseHeader]) -> Result<Generation> {
         let newest = headers.iter().map(|header| match header.state {
             DatabaseState::CleanShutdown => header.consistent_position.generation,
             _ => header.gen_max_required,
@@ -415,6 +431,10 @@ impl Reseed {
         for path in [&archived, &current] {
             if self.vfs.exists(path).map_err(|error| CopyError::io(path, &error))? {
                 let log = LogCopy::read(&self.vfs, path, false)?;
+                // What the other side may still lose in a power cut must not be here.
+                self.open(path, OpenMode::Read)?
+                    .sync(IoReason::LogRead)
+                    .map_err(|error| CopyError::io(path, &error))?;
                 found = found.or((log.generation == newest).then_some(log));
             }
         }
@@ -434,11 +454,29 @@ impl Reseed {
                 self.vfs.remove(&path)?;
             }
             let file = self.vfs.open(&path, OpenMode::CreateNew)?;
-            file.write_at(0, &log.bytes, IoReason::LogFormat)?;
-            file.sync(IoReason::LogFormat)?;
+            file.write_at(0, &log.bytes, IoReason::LogWrite)?;
+            file.sync(IoReason::LogWrite)?;
             self.vfs.sync_directory(&incoming)
         };
-        put().map_err(|error| CopyError::io(&path, &error))
+        put().map_err(|error| CopyError::io(&path, &error))?;
+        Ok(newest)
+    }
+
+    /// Fetches the closed logs in front of the newest one of which the pages have changes. If these logs are lost with the other side,
+    /// they say here which pages have changes of a history that was left.
+    fn fetch_logs(&self, state: &mut CopyState, newest: Generation) -> Result<()> {
+        let source = DirectorySource::new(self.source_logs.clone());
+        let (vfs, directory) = (&self.vfs, &*self.directory);
+        let mut copier = LogCopier { vfs, directory, source: &source, streamed: &mut None };
+        copier.bring(state, Generation(newest.0.saturating_sub(1)), u32::MAX)?;
+        if state.next >= newest.0 {
+            return Ok(());
+        }
+        Err(CopyError::Refused(format!(
+            "{}: log generation {:X} (hexadecimal) cannot be used at the moment; repeat the reseed",
+            self.source_logs.path().display(),
+            state.next
+        )))
     }
 
     /// Moves the logs of the diverged history away, and removes what belongs to it.
@@ -450,7 +488,7 @@ impl Reseed {
         vfs.create_directory(&aside).map_err(failed)?;
         let form = self.target.log_names;
         for (generation, path) in &self.target.logs {
-            if *generation >= first {
+            if *generation >= first && !self.is_fetched(*generation, path) {
                 let name = form.archived(&self.source.base_name, *generation);
                 vfs.rename(path, &aside.join(name)).map_err(failed)?;
             } else {
@@ -470,6 +508,13 @@ impl Reseed {
             }
         }
         vfs.sync_directory(&self.directory).map_err(failed)
+    }
+
+    /// Whether a log here is one that an interrupted call has fetched.
+    fn is_fetched(&self, generation: Generation, path: &Path) -> bool {
+        let read = |path: &Path| LogCopy::read(&self.vfs, path, true).ok();
+        let fetched = read(path).zip(read(&self.source_logs.archived(generation)));
+        self.plan.continued && fetched.is_some_and(|(ours, theirs)| *ours.bytes == *theirs.bytes)
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {

@@ -30,6 +30,7 @@ use crate::replication::lock;
 use crate::reseed::{DIVERGED, RESEED_FILE};
 use crate::source::Source;
 use crate::stream_directory::StreamDirectory;
+use crate::streamed_log::streamed_path;
 
 /// How a copy is seeded.
 #[derive(Clone, Default)]
@@ -228,7 +229,7 @@ impl Seed<'_> {
     fn remove_old(&self, databases: &[PathBuf], diverged: bool) -> Result<()> {
         let failed = |error: std::io::Error| CopyError::io(self.to, &error);
         // They belong to the databases that were there.
-        for path in [self.to.join(RESEED_FILE), part_path(self.to)] {
+        for path in [self.to.join(RESEED_FILE), part_path(self.to), streamed_path(self.to)] {
             text_file::remove(&**self.vfs, &path)?;
         }
         let aside = self.to.join(DIVERGED);

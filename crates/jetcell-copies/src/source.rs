@@ -29,8 +29,12 @@ pub trait Source: Send {
     /// What it has.
     fn offer(&self) -> Result<Offer>;
 
-    /// The file of a closed generation. `None`: it is not there, or not closed.
-    fn log(&self, generation: Generation) -> Result<Option<IoBuffer>>;
+    /// The file of a closed generation, from an offset on. `None`: it is not there, or not closed.
+    fn log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>>;
+
+    /// What the log that is being written has from the offset of a segment on: that segment, and some of those behind it that are
+    /// durable. `None`: another generation is being written.
+    fn open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>>;
 
     /// Says what the copy needs from now on. Logs below that may go.
     fn register(&self, registration: &CopyRegistration) -> Result<()>;

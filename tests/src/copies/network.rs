@@ -25,6 +25,7 @@ pub struct Network {
     /// What was answered before.
     offers: Vec<(usize, Offer)>,
     logs: Vec<Vec<u8>>,
+    open_logs: Vec<Vec<u8>>,
     registrations: Vec<CopyRegistration>,
 }
 
@@ -40,8 +41,14 @@ impl Network {
             cut: Default::default(),
             offers: Vec::new(),
             logs: Vec::new(),
+            open_logs: Vec::new(),
             registrations: Vec::new(),
         }))
+    }
+
+    /// Another host is active now. An answer about its open log is none of an earlier active side.
+    pub fn forget_open_logs(&mut self) {
+        self.open_logs.clear();
     }
 
     /// Heals everything.
@@ -51,6 +58,31 @@ impl Network {
 
     fn happens(&mut self, chance: f64) -> bool {
         self.bad && self.rng.random_bool(chance)
+    }
+
+    /// Bytes of a log on their way: they can be damaged, cut off, or those of an earlier answer.
+    fn carry(
+        &mut self,
+        mut bytes: IoBuffer,
+        earlier: impl Fn(&mut Network) -> &mut Vec<Vec<u8>>,
+    ) -> IoBuffer {
+        let old = earlier(self);
+        if old.len() < 8 {
+            old.push(bytes.to_vec());
+        }
+        let old = old.clone();
+        if self.happens(0.06) {
+            if let Some(old) = Network::any(&mut self.rng, &old) {
+                bytes = buffer(&old);
+            }
+        } else if self.happens(0.06) && !bytes.is_empty() {
+            let at = self.rng.random_range(0..bytes.len());
+            bytes[at] ^= 0x5a;
+        } else if self.happens(0.03) && bytes.len() >= 4096 {
+            let keep = self.rng.random_range(0..bytes.len() / 4096) * 4096;
+            bytes = buffer(&bytes[..keep]);
+        }
+        bytes
     }
 
     fn any<T: Clone>(rng: &mut ChaCha8Rng, old: &[T]) -> Option<T> {
@@ -118,28 +150,21 @@ impl Source for RemoteSource {
         self.answers(Ok(old.map_or(offer, |(_, old)| old)))
     }
 
-    fn log(&self, generation: Generation) -> Result<Option<IoBuffer>> {
+    fn log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
         self.asks()?;
-        let Some(mut bytes) = self.directory().log(generation)? else { return self.answers(Ok(None)) };
-        let mut network = self.network.lock().expect("no panic");
-        if network.logs.len() < 8 {
-            network.logs.push(bytes.to_vec());
-        }
-        if network.happens(0.06) {
-            let Network { rng, logs, .. } = &mut *network;
-            // An answer to an earlier request.
-            if let Some(old) = Network::any(rng, logs) {
-                bytes = buffer(&old);
-            }
-        } else if network.happens(0.06) {
-            let at = network.rng.random_range(0..bytes.len());
-            bytes[at] ^= 0x5a;
-        } else if network.happens(0.03) {
-            let keep = network.rng.random_range(0..bytes.len() / 4096) * 4096;
-            bytes = buffer(&bytes[..keep]);
-        }
-        drop(network);
-        self.answers(Ok(Some(bytes)))
+        let bytes = self.directory().log(generation, from)?;
+        let bytes = bytes
+            .map(|bytes| self.network.lock().expect("no panic").carry(bytes, |network| &mut network.logs));
+        self.answers(Ok(bytes))
+    }
+
+    fn open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>> {
+        self.asks()?;
+        let bytes = self.directory().open_log(generation, from)?;
+        let bytes = bytes.map(|bytes| {
+            self.network.lock().expect("no panic").carry(bytes, |network| &mut network.open_logs)
+        });
+        self.answers(Ok(bytes))
     }
 
     fn register(&self, registration: &CopyRegistration) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ese_engine::RecoverySet;
+use ese_engine::{LogCopy, RecoverySet};
 use jetcell_backup::BackupOptions;
 use jetcell_copies::{
     Activated, CopyError, CopyState, DirectorySource, LossLimit, Phase, ReplayOptions, Replication, Reseed,
@@ -80,6 +80,13 @@ impl Story {
     }
 
     fn fail(&self, what: &str, error: impl std::fmt::Display) -> ! {
+        for path in (0..HOSTS).flat_map(|host| self.files(host)) {
+            if let Ok(log) = LogCopy::read(&self.vfs, &path, false) {
+                self.tell(|| {
+                    format!("{}: generation {:X}, end {:?}", path.display(), log.generation.0, log.end)
+                });
+            }
+        }
         panic!("{}: {what}: {error}", self.context)
     }
 
@@ -94,6 +101,7 @@ impl Story {
     fn replay_options(&mut self) -> ReplayOptions {
         ReplayOptions {
             keep_instance: self.rng.random_bool(0.6),
+            stream_log: self.rng.random_bool(0.6),
             cache_bytes: 1 << 20,
             checkpoint_depth: 96 << 10,
             threads: false,
@@ -220,6 +228,16 @@ impl Story {
         }
     }
 
+    /// All hosts have power, and keep it until the next round.
+    fn power_all(&mut self) {
+        for host in 0..HOSTS {
+            self.hosts.disk(host).stop_after(u64::MAX);
+            if !self.hosts.has_power(host) {
+                self.restart(host, false);
+            }
+        }
+    }
+
     fn restart(&mut self, host: usize, kill: bool) {
         self.tally.cuts += 1;
         self.tell(|| format!("host {host} restarts, kill {kill}"));
@@ -255,6 +273,7 @@ impl Story {
                     eprintln!("{}: {told}", self.context);
                 }
                 self.tally.replayed += u64::from(report.replayed);
+                self.tally.streamed += report.streamed_bytes;
                 self.tally.waited += u64::from(report.waiting.is_some());
             }
             Err(_) if !self.hosts.has_power(host) => self.copies[host] = None,
@@ -322,7 +341,11 @@ impl Story {
     fn activate(&mut self, host: usize, limit: LossLimit) -> Result<Activated> {
         self.copies[host] = None;
         let (source, options) = (Box::new(self.source()), self.replay_options());
-        activate(&self.vfs, &Hosts::store(host), source, limit, &options)
+        let activated = activate(&self.vfs, &Hosts::store(host), source, limit, &options);
+        if let Err(error) = &activated {
+            self.tell(|| format!("host {host} is not activated ({limit:?}): {error}"));
+        }
+        activated
     }
 
     /// The active side is stopped, or killed, and a copy takes over without loss.
@@ -375,12 +398,7 @@ impl Story {
             return;
         }
         self.network.lock().expect("no panic").heal();
-        for host in 0..HOSTS {
-            self.hosts.disk(host).stop_after(u64::MAX);
-            if !self.hosts.has_power(host) {
-                self.restart(host, false);
-            }
-        }
+        self.power_all();
         match self.activate(host, LossLimit::Nothing) {
             Ok(result) => {
                 assert!(result.lost.is_none(), "{}: {result:?}", self.context);
@@ -438,16 +456,15 @@ impl Story {
             self.tally.in_change += 1;
             self.restart(host, false);
         }
-        let begun = match CopyState::read(&*self.vfs, &Hosts::store(host)) {
-            Ok(state) => state.is_none_or(|state| matches!(state.phase, Phase::Activating { .. })),
-            Err(_) => false,
-        };
-        if !begun {
-            return self.end_activation(host);
-        }
-        self.hosts.disk(host).stop_after(u64::MAX);
         let old = self.active;
+        match CopyState::read(&*self.vfs, &Hosts::store(host)) {
+            // It ended with the power cut, which took the answer: what was lost is not known.
+            Ok(None) => return self.changed_sides(old, host, 0),
+            Ok(Some(state)) if matches!(state.phase, Phase::Activating { .. }) => {}
+            _ => return self.end_activation(host),
+        }
         self.network.lock().expect("no panic").heal();
+        self.power_all();
         match self.activate(host, LossLimit::Any) {
             Ok(result) => self.failed_over(old, host, &result, LossLimit::Any),
             Err(error) => self.fail("a failover does not end", error),
@@ -463,11 +480,17 @@ impl Story {
             assert!(lost.last_known - lost.first <= most, "{}: {lost:?}, limit {most}", self.context);
         }
         self.tally.failed_over += 1;
+        self.tally.kept_parts += u64::from(lost.first_in_part);
         self.tell(|| format!("host {host} took over from {old} with loss: {result:?}"));
+        self.changed_sides(old, host, self.model.last_before(lost.first));
+    }
+
+    /// Another host is active now, and has at least the transactions up to `must`.
+    fn changed_sides(&mut self, old: usize, host: usize, must: usize) {
+        self.network.lock().expect("no panic").forget_open_logs();
         self.active = host;
         self.copies = [None, None, None];
         self.confirmed = [false; HOSTS];
-        let must = self.model.last_before(lost.first);
         let before = self.model.durable;
         self.model.durable = must.min(before);
         if self.hosts.has_power(host) {
@@ -477,7 +500,8 @@ impl Story {
             self.tally.lost_commits += before.saturating_sub(self.model.commits()) as u64;
         }
         // The old side is not started before it was reseeded.
-        if self.hosts.has_power(old) && !result.stepped_down {
+        let stepped_down = CopyState::read(&*self.vfs, &Hosts::store(old)).is_ok_and(|state| state.is_some());
+        if self.hosts.has_power(old) && !stepped_down {
             self.reseed(old);
         }
     }
@@ -487,12 +511,7 @@ impl Story {
         if self.faults == Faults::Bounded {
             self.network.lock().expect("no panic").heal();
         }
-        for host in 0..HOSTS {
-            self.hosts.disk(host).stop_after(u64::MAX);
-            if !self.hosts.has_power(host) {
-                self.restart(host, false);
-            }
-        }
+        self.power_all();
         if self.start().is_none() {
             self.fail("starting", "the power is on");
         }

@@ -38,6 +38,10 @@ pub struct Tally {
     pub compared: u64,
     /// Steps of a copy that failed for a while.
     pub waited: u64,
+    /// Bytes of logs that came while they were being written.
+    pub streamed: u64,
+    /// Failovers with loss that kept the beginning of such a log.
+    pub kept_parts: u64,
 }
 
 impl AddAssign for Tally {
@@ -55,5 +59,7 @@ impl AddAssign for Tally {
         self.seeded += other.seeded;
         self.compared += other.compared;
         self.waited += other.waited;
+        self.streamed += other.streamed;
+        self.kept_parts += other.kept_parts;
     }
 }

@@ -1,6 +1,7 @@
 //! Copies on a simulated disk: seeded, followed, cut off, and with logs that are damaged, gone or of another history.
 
 mod activate;
+mod block_mode;
 mod follow;
 mod passive_work;
 mod reseed;

@@ -163,8 +163,9 @@ fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
     match &activated.lost {
         None => lines.push("  nothing was lost".to_string()),
         Some(lost) => {
+            let what = if lost.first_in_part { "the end of log generation" } else { "log generations" };
             lines.push(format!(
-                "  LOST: log generations {:X} to at least {:X} (hexadecimal)",
+                "  LOST: {what} {:X} to at least {:X} (hexadecimal)",
                 lost.first, lost.last_known
             ));
             lines.push(match lost.commits {

@@ -88,7 +88,7 @@ impl Copies {
     fn compare(&self, vfs: &Arc<dyn Vfs>, other: &Path) -> Result<Outcome, Failure> {
         let history = |directory: &Path| {
             let files = files(&[directory.to_path_buf()])?;
-            History::of_files(vfs, &files).map_err(explained)
+            History::of_files(vfs, &files).and_then(|history| history.with_part(directory)).map_err(explained)
         };
         let (ours, theirs) = (history(&self.directory)?, history(other)?);
         let relation = ours.compare(&theirs).map_err(explained)?;

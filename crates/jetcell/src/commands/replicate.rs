@@ -32,6 +32,8 @@ Examples:
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy      seeds the copy and follows the instance
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --once
                                                                       only what is there now, then stops
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --mode block
+                                                                      also the log that is being written
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --delay 8h
                                                                       replays each log when it is eight hours old
   jetcell replicate --from /logs/app --from /data/app --to copy       logs and databases in two directories
@@ -41,8 +43,19 @@ Exit code: 0 stopped (with --once: everything that was there is replayed, or wai
 
 /// Pause between two looks at the instance.
 const POLL: Duration = Duration::from_millis(500);
+/// The same if the log that is being written is copied.
+const STREAM_POLL: Duration = Duration::from_millis(100);
 /// Time between two lines of progress.
 const LINE: Duration = Duration::from_secs(2);
+
+/// What is copied of the log.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// Closed logs
+    File,
+    /// Closed logs, and what is durable of the one that is being written
+    Block,
+}
 
 /// Makes a passive copy of an instance, and keeps it up by the logs
 #[derive(Args)]
@@ -57,6 +70,9 @@ pub struct Replicate {
     /// Stop when everything that is there was replayed
     #[arg(long)]
     once: bool,
+    /// Copy closed logs only, or also the one that is being written, so that a failover loses less
+    #[arg(long, value_enum, default_value_t = Mode::File)]
+    mode: Mode,
     /// Replay a log only when it is so old
     #[arg(long, default_value = "0s", value_name = "TIME")]
     delay: TimeSpan,
@@ -105,6 +121,7 @@ impl Replicate {
             .map_err(|error| format!("{}: {error}", self.to.join("events.jsonl").display()))?;
         let options = ReplayOptions {
             keep_instance: self.keep_instance,
+            stream_log: self.mode == Mode::Block,
             delay: self.delay.0,
             cache_bytes: usize::try_from(self.cache.0).unwrap_or(usize::MAX),
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
@@ -180,10 +197,10 @@ impl Replicate {
                 console::note(&copies::line(copy.state()));
             }
             if step.is_idle() {
-                if self.once && copy.state().tries == 0 {
+                if self.once && !step.retrying {
                     return Ok(());
                 }
-                std::thread::sleep(POLL);
+                std::thread::sleep(if self.mode == Mode::Block { STREAM_POLL } else { POLL });
             }
         }
         Ok(())

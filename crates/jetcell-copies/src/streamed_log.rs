@@ -1,0 +1,211 @@
+//! The log that the active side is writing, as far as it has arrived. ESE: block mode, or granular replication.
+//!
+//! ```text
+//!  active side                         copy
+//!  E00.log: 1 2 3 4 .. durable ──> incoming/streamed.log: 1 2 3 ──> closed: the rest is fetched, inspected, named
+//! ```
+//!
+//! Only segments that are durable on the active side come, in their order, so the file is the beginning of that log while the
+//! active side keeps its history. Each fetch repeats the last segment, and the closed log is inspected as a whole: if the
+//! beginning was that of another history, it is dropped, and the log is fetched as a file. Nothing of it is replayed before the log
+//! is closed. A failover loses only what is behind it.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::LogCopy;
+use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use ese_format::log::segment::{SegmentKind, classify};
+use ese_format::{Generation, LogPosition};
+use jetcell_sync::Arc;
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+
+use crate::copy_state::CopyState;
+use crate::error::{CopyError, Result};
+use crate::log_copier::{INCOMING, LogCopier, part_of_log};
+use crate::log_end::{LogEnd, begins_with, follows, inspect};
+
+const FILE: &str = "streamed.log";
+/// Fetches in one step, so that other work goes on beside a fast log.
+const FETCHES: u32 = 64;
+
+/// How far the log that is being written has arrived.
+pub(crate) struct StreamedLog {
+    generation: Generation,
+    file: Arc<dyn File>,
+    /// Bytes of whole segments.
+    len: u64,
+    /// The last of them.
+    last: Vec<u8>,
+}
+
+impl LogCopier<'_> {
+    /// Fetches what the log behind the closed ones has. Returns the bytes that came.
+    pub fn stream(&mut self, state: &CopyState) -> Result<u64> {
+        let generation = Generation(state.next);
+        if self.streamed.as_ref().is_some_and(|known| known.generation != generation) {
+            *self.streamed = None;
+        }
+        let mut came = 0;
+        for _ in 0..FETCHES {
+            let bytes = match &mut *self.streamed {
+                Some(known) => match known.fetch(self.source)? {
+                    Some(bytes) => bytes,
+                    None => {
+                        *self.streamed = None;
+                        break;
+                    }
+                },
+                None => self.begin(state, generation)?,
+            };
+            came += bytes;
+            if bytes == 0 {
+                break;
+            }
+        }
+        Ok(came)
+    }
+
+    /// Begins with the header of the log, if it continues the copy.
+    fn begin(&mut self, state: &CopyState, generation: Generation) -> Result<u64> {
+        let Some(bytes) = self.source.open_log(generation, 0)? else { return Ok(0) };
+        let Some(first) = bytes.get(..SEGMENT_BYTES) else { return Ok(0) };
+        let continues = |header: &LogHeader| {
+            (header.generation, header.signature) == (generation, state.stream())
+                && state.end.is_none_or(|end| follows(&end, header))
+        };
+        if !LogHeader::decode(first).is_ok_and(|header| continues(&header)) || state.log_bytes == 0 {
+            return Ok(0);
+        }
+        let path = streamed_path(self.directory);
+        remove_streamed(&**self.vfs, self.directory)?;
+        let put = || {
+            let incoming = self.directory.join(INCOMING);
+            self.vfs.create_directory(&incoming)?;
+            let file = self.vfs.open(&path, OpenMode::CreateNew)?;
+            file.grow(state.log_bytes)?;
+            file.write_at(0, first, IoReason::LogWrite)?;
+            file.sync(IoReason::LogWrite)?;
+            self.vfs.sync_directory(&incoming)?;
+            Ok(file)
+        };
+        let file = put().map_err(|error: std::io::Error| CopyError::io(&path, &error))?;
+        let (len, last) = (SEGMENT_BYTES as u64, first.to_vec());
+        *self.streamed = Some(StreamedLog { generation, file, len, last });
+        Ok(len)
+    }
+
+    /// The closed log of a generation whose beginning has arrived: the rest is fetched. `None`: the whole log has to be fetched.
+    pub fn complete_streamed(
+        &mut self,
+        state: &CopyState,
+        generation: Generation,
+        after: Option<&LogEnd>,
+        place: &Path,
+    ) -> Result<Option<LogEnd>> {
+        let known = self.streamed.as_ref().filter(|known| known.generation == generation);
+        let Some(known) = known else { return Ok(None) };
+        let overlap = known.overlap();
+        let Some(rest) = self.source.log(generation, overlap)? else { return Ok(None) };
+        let path = streamed_path(self.directory);
+        // Segments of an earlier log in place of the rest would pass for the unused end of a log that was closed early.
+        let is_rest = rest.starts_with(&known.last) && overlap + rest.len() as u64 == state.log_bytes;
+        let inspected = if is_rest {
+            let write = || {
+                known.file.write_at(overlap, &rest, IoReason::LogWrite)?;
+                known.file.sync(IoReason::LogWrite)
+            };
+            write().map_err(|error| CopyError::io(&path, &error))?;
+            let part = part_of_log(self.vfs, self.directory)?;
+            let log = inspect(self.vfs, &path, generation, state.stream(), after, part.as_ref())?.ok();
+            // Another fetch may bring a whole segment in place of one that only has a copy.
+            log.filter(|log| log.bytes.get(overlap as usize..) == Some(&rest[..]))
+        } else {
+            None
+        };
+        *self.streamed = None;
+        match &inspected {
+            Some(_) => self.vfs.rename(&path, place).map_err(|error| CopyError::io(place, &error))?,
+            None => remove_streamed(&**self.vfs, self.directory)?,
+        }
+        Ok(inspected.as_ref().map(LogEnd::of))
+    }
+}
+
+impl StreamedLog {
+    /// Where the last segment begins.
+    fn overlap(&self) -> u64 {
+        self.len - SEGMENT_BYTES as u64
+    }
+
+    /// Fetches what is behind the last segment. `None`: that segment is another one now.
+    fn fetch(&mut self, source: &dyn crate::Source) -> Result<Option<u64>> {
+        let Some(mut bytes) = source.open_log(self.generation, self.overlap())? else { return Ok(Some(0)) };
+        if !bytes.starts_with(&self.last) {
+            return Ok(None);
+        }
+        let first = self.len / SEGMENT_BYTES as u64;
+        let new = bytes.get_mut(SEGMENT_BYTES..).unwrap_or_default();
+        let good = good_bytes(new, self.generation, first);
+        let new = &new[..good];
+        let Some(last) = new.last_chunk::<SEGMENT_BYTES>() else { return Ok(Some(0)) };
+        let write = || {
+            self.file.write_at(self.len, new, IoReason::LogWrite)?;
+            self.file.sync(IoReason::LogWrite)
+        };
+        write().map_err(|error| CopyError::io(self.file.path(), &error))?;
+        (self.last, self.len) = (last.to_vec(), self.len + good as u64);
+        Ok(Some(good as u64))
+    }
+}
+
+/// The length of the valid segments at the start of `bytes`, which begin with segment `first` of a log.
+pub(crate) fn good_bytes(bytes: &mut [u8], generation: Generation, first: u64) -> usize {
+    let is_good = |(at, segment): (usize, &mut [u8])| {
+        let index = u16::try_from(first + at as u64).ok();
+        let expected = index.map(|index| LogPosition { generation, segment: index, offset: 0 });
+        expected.is_some_and(|expected| matches!(classify(segment, expected), SegmentKind::Valid { .. }))
+    };
+    bytes.chunks_exact_mut(SEGMENT_BYTES).enumerate().map(is_good).take_while(|good| *good).count()
+        * SEGMENT_BYTES
+}
+
+/// The part of the log behind the copy that has arrived, if it goes further than `other`, with which it must begin.
+pub(crate) fn streamed_part(
+    vfs: &Arc<dyn Vfs>,
+    directory: &Path,
+    other: Option<&LogCopy>,
+) -> Option<LogCopy> {
+    let log = LogCopy::read(vfs, &streamed_path(directory), false).ok()?;
+    other.is_none_or(|other| begins_with(&log, other)).then_some(log)
+}
+
+/// Where the log is that is being streamed.
+pub(crate) fn streamed_path(directory: &Path) -> PathBuf {
+    directory.join(INCOMING).join(FILE)
+}
+
+/// Forgets what was streamed. It must not outlive the history that it belongs to.
+pub(crate) fn remove_streamed(vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+    let path = streamed_path(directory);
+    let removed = match vfs.remove(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        removed => removed.and_then(|()| vfs.sync_directory(&directory.join(INCOMING))),
+    };
+    removed.map_err(|error| CopyError::io(&path, &error))
+}
+
+/// The valid segments of an open log from an offset on, durable. The first one is not judged: it is the header, or one that is known.
+pub(crate) fn read_durable(file: &dyn File, generation: Generation, from: u64) -> std::io::Result<IoBuffer> {
+    const MOST: u64 = 256 << 10;
+    let len = file.len()?.saturating_sub(from).min(MOST) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
+    let mut bytes = IoBuffer::zeroed(len);
+    file.read_at(from, &mut bytes, IoReason::LogRead)?;
+    let known = len.min(SEGMENT_BYTES);
+    let good = good_bytes(&mut bytes[known..], generation, from / SEGMENT_BYTES as u64 + 1);
+    if good > 0 {
+        // What the active side may still lose in a power cut must not be in a copy.
+        file.sync(IoReason::LogRead)?;
+    }
+    bytes.resize(known + good);
+    Ok(bytes)
+}

@@ -1,0 +1,89 @@
+//! Block mode: the log that is being written is copied, too, and a failover keeps what has arrived of it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use jetcell_copies::{LossLimit, ReplayOptions, Replication, activate};
+use jetcell_vfs::{SimVfs, Vfs};
+
+use super::site::{ACTIVE, COPY, KEEP, Site, logs, pages, replay_options, seeded, source, vfs};
+
+fn follow(disk: &SimVfs, stream_log: bool) -> Replication {
+    let options = ReplayOptions { stream_log, ..replay_options() };
+    Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
+}
+
+/// Steps until no log and no part of one comes any more. Returns the bytes that came of open logs.
+fn step_all(copy: &mut Replication) -> u64 {
+    let mut streamed = 0;
+    loop {
+        let step = copy.step().unwrap();
+        assert!(step.waiting.is_none(), "{:?}", step.waiting);
+        streamed += step.streamed_bytes;
+        if step.is_idle() && step.streamed_bytes == 0 {
+            return streamed;
+        }
+    }
+}
+
+#[test]
+fn a_failover_keeps_what_was_streamed_and_says_so() {
+    for stream_log in [false, true] {
+        let disk = seeded(20);
+        let site = Site::open(&disk, ACTIVE, KEEP);
+        let mut copy = follow(&disk, stream_log);
+        step_all(&mut copy);
+        let mut streamed = 0;
+        let mut next = 20;
+        // The generation is closed several times on the way.
+        for _ in 0..30 {
+            site.insert(next..next + 7);
+            next += 7;
+            streamed += step_all(&mut copy);
+        }
+        site.roll();
+        site.insert(next..next + 5);
+        streamed += step_all(&mut copy);
+        copy.stop().unwrap();
+        assert_eq!(streamed > 0, stream_log);
+        drop(site);
+        let disk = disk.process_kill();
+        // The active side is away.
+        for path in disk.list(Path::new(ACTIVE)).unwrap() {
+            disk.remove(&path).unwrap();
+        }
+        let source = Box::new(source(&disk));
+        let result =
+            activate(&vfs(&disk), Path::new(COPY), source, LossLimit::Generations(0), &replay_options())
+                .unwrap();
+        let lost = result.lost.unwrap();
+        assert_eq!((lost.first_in_part, lost.first), (stream_log, lost.last_known), "{lost:?}");
+        let site = Site::open(&disk, COPY, KEEP);
+        let kept: BTreeSet<i32> = (0..if stream_log { next + 5 } else { next }).collect();
+        assert_eq!(site.keys(), kept, "streamed: {stream_log}");
+        site.close();
+    }
+}
+
+#[test]
+fn a_streamed_log_ends_as_the_closed_one() {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, KEEP);
+    let mut copy = follow(&disk, true);
+    for start in (20..220).step_by(4) {
+        site.insert(start..start + 4);
+        step_all(&mut copy);
+    }
+    site.close();
+    let site = Site::open(&disk, ACTIVE, KEEP);
+    site.roll();
+    site.close();
+    step_all(&mut copy);
+    copy.stop().unwrap();
+    let (theirs, ours) = (logs(&disk, ACTIVE).closed().unwrap(), logs(&disk, COPY).closed().unwrap());
+    assert!(ours.len() > 4, "{ours:?}");
+    for (generation, path) in &ours {
+        assert!(disk.contents(path) == disk.contents(&theirs[generation]), "{}", path.display());
+    }
+    assert!(pages(&disk, "/active/data.edb") == pages(&disk, "/copy/data.edb"));
+}
