@@ -20,7 +20,7 @@ use jetcell_vfs::{DirectoryLock, IoReason, OpenMode, Vfs};
 use crate::copy_state::{COPY_FILE, CopyState, Lost, Phase, UnfitReason, database_header};
 use crate::error::{CopyError, Result};
 use crate::handover::Handover;
-use crate::log_copier::{INCOMING, part_of_log};
+use crate::incoming::{INCOMING, part_of_log};
 use crate::log_end::{LogEnd, begins_with, has_records, header_of};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
 use crate::pause::is_paused;

@@ -10,7 +10,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use crate::error::Result;
-use crate::log_copier::part_of_log;
+use crate::incoming::part_of_log;
 use crate::log_end::{LogEnd, follows, has_records, header_of, take_empty_tail};
 
 /// The logs of one side: an instance, a copy or a backup.

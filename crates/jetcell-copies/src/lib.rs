@@ -18,6 +18,7 @@ mod directory_source;
 mod error;
 mod handover;
 mod history;
+mod incoming;
 mod log_copier;
 mod log_end;
 mod log_replayer;

@@ -14,17 +14,15 @@ use jetcell_vfs::{IoReason, OpenMode, Vfs};
 
 use crate::copy_state::{CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
+use crate::incoming::{INCOMING, part_of_log};
 use crate::log_end::{LogEnd, LogFlaw, follows, header_of, inspect, records_end};
 use crate::source::{Offer, Source};
 use crate::streamed_log::{StreamedLog, good_bytes};
 
-/// Where logs and seeds are until they were inspected.
-pub(crate) const INCOMING: &str = "incoming";
-/// In [`INCOMING`]: a part of the log that was being written when the databases were seeded. They have changes of it, so the whole
-/// log has to begin with it.
-const PART: &str = "part.log";
 /// How often a log is fetched before the copy gives up.
 const TRIES: u32 = 3;
+/// Fetches of an open log in one step, so that other work goes on beside a fast one.
+const FETCHES: u32 = 64;
 
 /// Whether an active side has the history of the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +45,46 @@ pub(crate) struct LogCopier<'c> {
 }
 
 impl LogCopier<'_> {
+    /// Fetches what the log behind the closed ones has. Returns the bytes that came.
+    pub fn stream(&mut self, state: &CopyState) -> Result<u64> {
+        if self.streamed.as_ref().is_some_and(|known| known.generation().0 != state.next) {
+            *self.streamed = None;
+        }
+        let mut came = 0;
+        for _ in 0..FETCHES {
+            let Some(known) = &mut *self.streamed else {
+                *self.streamed = StreamedLog::begin(self.vfs, self.directory, self.source, state)?;
+                if self.streamed.is_none() {
+                    break;
+                }
+                continue;
+            };
+            match known.fetch(self.source)? {
+                Some(0) => break,
+                Some(bytes) => came += bytes,
+                None => {
+                    *self.streamed = None;
+                    break;
+                }
+            }
+        }
+        Ok(came)
+    }
+
+    /// The closed log of a generation whose beginning has arrived: the rest is fetched. `None`: the whole log has to be fetched.
+    fn complete_streamed(
+        &mut self,
+        state: &CopyState,
+        generation: Generation,
+        after: Option<&LogEnd>,
+    ) -> Result<Option<LogEnd>> {
+        let known = self.streamed.as_ref().filter(|known| known.generation() == generation);
+        let Some(known) = known else { return Ok(None) };
+        let Some(rest) = self.source.log(generation, known.overlap())? else { return Ok(None) };
+        let Some(known) = self.streamed.take() else { return Ok(None) };
+        known.complete(self.vfs, self.directory, state, after, &rest)
+    }
+
     /// Brings the next logs, at most `most`, and names them in the state. Returns how many came. A log that is bad or gone
     /// leaves the copy unfit after three tries.
     pub fn copy(&mut self, state: &mut CopyState, closed: Generation, most: u32) -> Result<u32> {
@@ -226,7 +264,7 @@ impl LogCopier<'_> {
     ) -> Result<Option<LogEnd>> {
         let logs = state.logs(self.vfs, self.directory);
         let place = logs.archived(generation);
-        if let Some(end) = self.complete_streamed(state, generation, after.as_ref(), &place)? {
+        if let Some(end) = self.complete_streamed(state, generation, after.as_ref())? {
             return Ok(Some(end));
         }
         let Some(bytes) = self.source.log(generation, 0)? else {
@@ -304,21 +342,6 @@ impl LogCopier<'_> {
         }
         Ok(())
     }
-}
-
-/// The part of a log that the databases have changes of, if the copy does not have the whole one.
-pub(crate) fn part_of_log(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<LogCopy>> {
-    let path = part_path(directory);
-    match vfs.exists(&path) {
-        Ok(false) => Ok(None),
-        Ok(true) => Ok(Some(LogCopy::read(vfs, &path, false)?)),
-        Err(error) => Err(CopyError::io(&path, &error)),
-    }
-}
-
-/// Where [`part_of_log`] is stored.
-pub(crate) fn part_path(directory: &Path) -> PathBuf {
-    directory.join(INCOMING).join(PART)
 }
 
 fn is_header_of(header: &LogHeader, log: &LogCopy) -> bool {

@@ -15,7 +15,8 @@ use jetcell_vfs::{DirectoryLock, Vfs};
 
 use crate::copy_state::{ActiveSeen, CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
-use crate::log_copier::{Confirmed, LogCopier, part_of_log};
+use crate::incoming::part_of_log;
+use crate::log_copier::{Confirmed, LogCopier};
 use crate::log_end::{LogEnd, inspect};
 use crate::log_replayer::{LogReplayer, Replay, ReplayOptions, redo_start};
 use crate::pause::is_paused;

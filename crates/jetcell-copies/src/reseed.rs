@@ -30,7 +30,8 @@ use crate::copy_state::{CopiedDatabase, CopyState, Phase, UnfitReason, database_
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result};
 use crate::history::{History, Relation};
-use crate::log_copier::{INCOMING, LogCopier, part_path};
+use crate::incoming::{INCOMING, part_path};
+use crate::log_copier::LogCopier;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 

@@ -23,7 +23,7 @@ use crate::copy_state::{
     COPY_FILE, CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed,
 };
 use crate::error::{CopyError, Result};
-use crate::log_copier::{INCOMING, part_path};
+use crate::incoming::{INCOMING, part_path};
 use crate::log_end::LogEnd;
 use crate::pause::PAUSE_FILE;
 use crate::replication::lock;

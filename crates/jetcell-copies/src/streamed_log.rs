@@ -21,12 +21,11 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::copy_state::CopyState;
 use crate::error::{CopyError, Result};
-use crate::log_copier::{INCOMING, LogCopier, part_of_log};
+use crate::incoming::{INCOMING, part_of_log};
 use crate::log_end::{LogEnd, begins_with, follows, inspect};
+use crate::source::Source;
 
 const FILE: &str = "streamed.log";
-/// Fetches in one step, so that other work goes on beside a fast log.
-const FETCHES: u32 = 64;
 
 /// How far the log that is being written has arrived.
 pub(crate) struct StreamedLog {
@@ -38,107 +37,85 @@ pub(crate) struct StreamedLog {
     last: Vec<u8>,
 }
 
-impl LogCopier<'_> {
-    /// Fetches what the log behind the closed ones has. Returns the bytes that came.
-    pub fn stream(&mut self, state: &CopyState) -> Result<u64> {
+impl StreamedLog {
+    /// Begins with the header of the log behind the closed ones, if it continues the copy.
+    pub fn begin(
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        source: &dyn Source,
+        state: &CopyState,
+    ) -> Result<Option<StreamedLog>> {
         let generation = Generation(state.next);
-        if self.streamed.as_ref().is_some_and(|known| known.generation != generation) {
-            *self.streamed = None;
-        }
-        let mut came = 0;
-        for _ in 0..FETCHES {
-            let bytes = match &mut *self.streamed {
-                Some(known) => match known.fetch(self.source)? {
-                    Some(bytes) => bytes,
-                    None => {
-                        *self.streamed = None;
-                        break;
-                    }
-                },
-                None => self.begin(state, generation)?,
-            };
-            came += bytes;
-            if bytes == 0 {
-                break;
-            }
-        }
-        Ok(came)
-    }
-
-    /// Begins with the header of the log, if it continues the copy.
-    fn begin(&mut self, state: &CopyState, generation: Generation) -> Result<u64> {
-        let Some(bytes) = self.source.open_log(generation, 0)? else { return Ok(0) };
-        let Some(first) = bytes.get(..SEGMENT_BYTES) else { return Ok(0) };
+        let Some(bytes) = source.open_log(generation, 0)? else { return Ok(None) };
+        let Some(first) = bytes.get(..SEGMENT_BYTES) else { return Ok(None) };
         let continues = |header: &LogHeader| {
             (header.generation, header.signature) == (generation, state.stream())
                 && state.end.is_none_or(|end| follows(&end, header))
         };
         if !LogHeader::decode(first).is_ok_and(|header| continues(&header)) || state.log_bytes == 0 {
-            return Ok(0);
+            return Ok(None);
         }
-        let path = streamed_path(self.directory);
-        remove_streamed(&**self.vfs, self.directory)?;
+        let path = streamed_path(directory);
+        remove_streamed(&**vfs, directory)?;
         let put = || {
-            let incoming = self.directory.join(INCOMING);
-            self.vfs.create_directory(&incoming)?;
-            let file = self.vfs.open(&path, OpenMode::CreateNew)?;
+            let incoming = directory.join(INCOMING);
+            vfs.create_directory(&incoming)?;
+            let file = vfs.open(&path, OpenMode::CreateNew)?;
             file.grow(state.log_bytes)?;
             file.write_at(0, first, IoReason::LogWrite)?;
             file.sync(IoReason::LogWrite)?;
-            self.vfs.sync_directory(&incoming)?;
+            vfs.sync_directory(&incoming)?;
             Ok(file)
         };
         let file = put().map_err(|error: std::io::Error| CopyError::io(&path, &error))?;
-        let (len, last) = (SEGMENT_BYTES as u64, first.to_vec());
-        *self.streamed = Some(StreamedLog { generation, file, len, last });
-        Ok(len)
+        Ok(Some(StreamedLog { generation, file, len: SEGMENT_BYTES as u64, last: first.to_vec() }))
     }
 
-    /// The closed log of a generation whose beginning has arrived: the rest is fetched. `None`: the whole log has to be fetched.
-    pub fn complete_streamed(
-        &mut self,
+    /// Its generation.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Fetches the rest of the log, which is closed now, and gives it its place. `None`: the whole log has to be fetched as a file.
+    pub fn complete(
+        self,
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
         state: &CopyState,
-        generation: Generation,
         after: Option<&LogEnd>,
-        place: &Path,
+        rest: &[u8],
     ) -> Result<Option<LogEnd>> {
-        let known = self.streamed.as_ref().filter(|known| known.generation == generation);
-        let Some(known) = known else { return Ok(None) };
-        let overlap = known.overlap();
-        let Some(rest) = self.source.log(generation, overlap)? else { return Ok(None) };
-        let path = streamed_path(self.directory);
+        let (path, overlap) = (streamed_path(directory), self.overlap());
         // Segments of an earlier log in place of the rest would pass for the unused end of a log that was closed early.
-        let is_rest = rest.starts_with(&known.last) && overlap + rest.len() as u64 == state.log_bytes;
+        let is_rest = rest.starts_with(&self.last) && overlap + rest.len() as u64 == state.log_bytes;
         let inspected = if is_rest {
             let write = || {
-                known.file.write_at(overlap, &rest, IoReason::LogWrite)?;
-                known.file.sync(IoReason::LogWrite)
+                self.file.write_at(overlap, rest, IoReason::LogWrite)?;
+                self.file.sync(IoReason::LogWrite)
             };
             write().map_err(|error| CopyError::io(&path, &error))?;
-            let part = part_of_log(self.vfs, self.directory)?;
-            let log = inspect(self.vfs, &path, generation, state.stream(), after, part.as_ref())?.ok();
+            let part = part_of_log(vfs, directory)?;
+            let log = inspect(vfs, &path, self.generation, state.stream(), after, part.as_ref())?.ok();
             // Another fetch may bring a whole segment in place of one that only has a copy.
-            log.filter(|log| log.bytes.get(overlap as usize..) == Some(&rest[..]))
+            log.filter(|log| log.bytes.get(overlap as usize..) == Some(rest))
         } else {
             None
         };
-        *self.streamed = None;
+        let place = state.logs(vfs, directory).archived(self.generation);
         match &inspected {
-            Some(_) => self.vfs.rename(&path, place).map_err(|error| CopyError::io(place, &error))?,
-            None => remove_streamed(&**self.vfs, self.directory)?,
+            Some(_) => vfs.rename(&path, &place).map_err(|error| CopyError::io(&place, &error))?,
+            None => remove_streamed(&**vfs, directory)?,
         }
         Ok(inspected.as_ref().map(LogEnd::of))
     }
-}
 
-impl StreamedLog {
     /// Where the last segment begins.
-    fn overlap(&self) -> u64 {
+    pub fn overlap(&self) -> u64 {
         self.len - SEGMENT_BYTES as u64
     }
 
     /// Fetches what is behind the last segment. `None`: that segment is another one now.
-    fn fetch(&mut self, source: &dyn crate::Source) -> Result<Option<u64>> {
+    pub fn fetch(&mut self, source: &dyn Source) -> Result<Option<u64>> {
         let Some(mut bytes) = source.open_log(self.generation, self.overlap())? else { return Ok(Some(0)) };
         if !bytes.starts_with(&self.last) {
             return Ok(None);
