@@ -19,13 +19,24 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
             for row in rows {
                 let Some((name, values)) = row.split_first() else { continue };
                 for (cell, column) in values.iter().zip(columns.iter().skip(1)) {
-                    let _ = add([run, title, &name.text, &column.name, &cell.text]);
+                    let _ = add([run, title, &name.text, &column.name, cell.for_programs()]);
                 }
             }
         }
     }
     let bytes = writer.into_inner().unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// One table, a row on each line, for programs.
+pub fn table_csv(table: &Table) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    // A write to memory cannot fail, and rows are as long as the heading.
+    let _ = writer.write_record(table.columns.iter().map(|column| column.name.as_str()));
+    for row in &table.rows {
+        let _ = writer.write_record(row.iter().map(crate::table::Cell::for_programs));
+    }
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]

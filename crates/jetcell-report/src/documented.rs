@@ -2,8 +2,8 @@
 
 use jetcell_workload::Phase;
 use jetcell_workload::measurement::{
-    DefragSummary, DiskUse, FileVerification, HostUse, LatencySummary, Limit, Limiter, OpenLoop, Repetition,
-    Repetitions, ScanSummary, SteadyState, Trend, Verification,
+    DefragSummary, DiskUse, FileVerification, HostUse, Latencies, LatencySummary, Limit, Limiter, OpenLoop,
+    Repetition, Repetitions, ScanSummary, SteadyState, Trend, Verification,
 };
 use jetcell_workload::result::{
     Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase,
@@ -11,7 +11,7 @@ use jetcell_workload::result::{
 };
 
 use crate::example::{result, samples, saturation};
-use crate::series::{charts, latency_by_percentile, latency_over_rate, test_charts};
+use crate::series::{charts, distributions, latency_over_rate, test_charts};
 use crate::tables;
 
 const DOCS: [&str; 2] = [
@@ -83,6 +83,9 @@ fn everything() -> RunResult {
         "backup_read",
     ] {
         result.latency.insert(kind.into(), some);
+        let mut latencies = Latencies::default();
+        latencies.record(1);
+        result.histograms.insert(kind.into(), latencies);
     }
     for kind in ["insert", "delete", "replace", "read", "durable_commit"] {
         result.operation_latency.insert(kind.into(), some);
@@ -178,7 +181,7 @@ fn every_name_in_a_report_is_in_its_documentation() {
         names.push(heading.to_string());
         of_tests.extend(charts);
     }
-    let all = charts(&result, &samples).into_iter().chain(of_tests).chain(latency_by_percentile(&result));
+    let all = charts(&result, &samples).into_iter().chain(of_tests).chain(distributions(&result));
     for chart in all.chain([latency_over_rate(&saturation())]) {
         names.push(chart.title);
     }

@@ -6,24 +6,22 @@ use jetcell_workload::units::human_bytes;
 
 use crate::markdown as md;
 use crate::number::{significant, span};
-use crate::printable::printable;
 use crate::table::{Cell, Table};
-use crate::text::write_table;
+use crate::text_table::{table_text, wrapped};
 
 /// The meaning of the marks, in two sentences.
 const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % confidence interval. A target is \
      named as better only where its intervals against all others exclude zero; of twenty steps that do not differ, one may still be marked by chance.";
 
-/// Targets, figures and remarks for a terminal.
-pub fn drive_test_text(test: &DriveTest) -> String {
+/// Targets, figures and remarks for a terminal, in lines of at most `width` characters.
+pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
     let mut out = String::new();
     for table in tables(test) {
         out += &format!("{}\n", table.title);
-        // A write to a String cannot fail.
-        let _ = write_table(&mut out, &Table { notes: Vec::new(), ..table }, usize::MAX);
+        out += &table_text(&Table { notes: Vec::new(), ..table }, width);
         out.push('\n');
     }
-    notes(test).iter().for_each(|line| out += &format!("  {}\n", printable(line)));
+    notes(test).iter().for_each(|line| out += &wrapped("  ", line, width));
     out
 }
 
@@ -272,7 +270,7 @@ pub(crate) mod tests {
 
     #[test]
     fn figures_have_intervals_and_only_significant_winners_are_named() {
-        let text = drive_test_text(&example());
+        let text = drive_test_text(&example(), usize::MAX);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let has = |words: &str| rows.contains(&words.split(' ').collect());
         assert!(has("Transfer, read (MiB/s) 100 ± 2 118 ± 2.36"), "{text}");
@@ -297,7 +295,7 @@ pub(crate) mod tests {
         alone.targets.pop();
         alone.steps.iter_mut().for_each(|step| step.figures.truncate(1));
         alone.steps[0].winner = None;
-        let text = drive_test_text(&alone);
+        let text = drive_test_text(&alone, usize::MAX);
         assert!(!text.contains("Differences") && !text.contains("confidence"), "{text}");
     }
 }

@@ -4,25 +4,23 @@ use jetcell_lab::fragmentation::Fragmentation;
 use jetcell_workload::units::human_bytes;
 
 use crate::number::significant;
-use crate::printable::printable;
 use crate::table::{Cell, Table};
-use crate::text::write_table;
+use crate::text_table::{table_text, wrapped};
 
-/// Two tables, and remarks on what a read of the files would not find on the device.
-pub fn fragmentation_text(files: &[Fragmentation]) -> String {
+/// Two tables, and remarks on what a read of the files would not find on the device, in lines of at most `width` characters.
+pub fn fragmentation_text(files: &[Fragmentation], width: usize) -> String {
     let mut out = String::new();
     for (number, table) in [extents(files), reads(files)].iter().enumerate() {
         if number > 0 {
             out.push('\n');
         }
-        // A write to a String cannot fail.
-        let _ = write_table(&mut out, table, usize::MAX);
+        out += &table_text(table, width);
     }
     let remarks: Vec<String> = files.iter().flat_map(remarks).collect();
     if !remarks.is_empty() {
         out.push('\n');
     }
-    remarks.iter().for_each(|line| out += &format!("  {}\n", printable(line)));
+    remarks.iter().for_each(|line| out += &wrapped("  ", line, width));
     out
 }
 
@@ -102,7 +100,7 @@ mod tests {
             bytes: 128 << 10,
             extents: vec![extent(0, 1 << 30), extent(48 << 10, 1 << 20)],
         };
-        let text = fragmentation_text(&[Fragmentation::of(&map, &[32 << 10, 256 << 10])]);
+        let text = fragmentation_text(&[Fragmentation::of(&map, &[32 << 10, 256 << 10])], usize::MAX);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(
             rows.iter().any(|row| row[..]
@@ -129,6 +127,6 @@ mod tests {
     #[test]
     fn files_without_extents_have_unknown_distances() {
         let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
-        assert!(fragmentation_text(&[Fragmentation::of(&map, &[4096])]).contains("unknown"));
+        assert!(fragmentation_text(&[Fragmentation::of(&map, &[4096])], usize::MAX).contains("unknown"));
     }
 }

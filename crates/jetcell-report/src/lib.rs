@@ -1,12 +1,14 @@
 //! Renders the results of storage tests: [`html`], [`markdown`], [`csv`] and [`text`] show one run, [`comparison`] shows
 //! several runs beside each other, [`esrp`] makes the document that vendors publish, and [`Stored`] reads a run from its
-//! directory. This crate measures and judges no storage.
+//! directory. Commands that render no run make a [`Page`] of [`Table`]s, [`chart::Chart`]s and [`Bars`] in the same design. This crate
+//! measures and judges no storage.
 //!
 //! The contents are in the private modules `tables`, `advice` and `series`; every format shows the same tables.
 
 #![forbid(unsafe_code)]
 
 mod advice;
+mod bars;
 pub mod chart;
 pub mod comparison;
 mod csv;
@@ -20,6 +22,7 @@ mod fragmentation;
 mod html;
 mod markdown;
 mod number;
+mod page;
 mod printable;
 #[cfg(test)]
 mod published;
@@ -29,14 +32,20 @@ mod stored;
 mod table;
 mod tables;
 mod text;
+mod text_table;
 
-pub use crate::csv::csv;
+pub use crate::csv::{csv, table_csv};
+pub use bars::{Bar, Bars};
 pub use comparison::Comparison;
 pub use drive_test::{drive_test_markdown, drive_test_text};
 pub use fragmentation::fragmentation_text;
 pub use html::html;
 pub use markdown::markdown;
+pub use number::{grouped, significant};
+pub use page::Page;
 pub use printable::{printable, printable_lines};
 pub use run_lines::run_lines;
 pub use stored::{Stored, Unreadable};
+pub use table::{Cell, Column, Table};
 pub use text::text;
+pub use text_table::{table_text, wrapped};

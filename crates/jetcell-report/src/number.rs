@@ -23,7 +23,7 @@ pub(crate) fn plain(value: f64) -> String {
 }
 
 /// Three digits, or all of a larger number with thousands separated: `0.123`, `1.23`, `12.3`, `123`, `12,345`.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => return grouped(value),
         size if size >= 9.995 => 1,
@@ -35,21 +35,57 @@ pub(crate) fn significant(value: f64) -> String {
 }
 
 /// A whole number with thousands separated: `12,345`.
-pub(crate) fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", rounded(value, 0).abs());
-    let sign = if rounded(value, 0) < 0.0 { "-" } else { "" };
-    let first = (digits.len() - 1) % 3 + 1;
-    let mut text = format!("{sign}{}", digits.get(..first).unwrap_or_default());
-    for at in (first..digits.len()).step_by(3) {
-        text.push(',');
-        text.push_str(digits.get(at..at + 3).unwrap_or_default());
-    }
-    text
+pub fn grouped(value: f64) -> String {
+    decimal(value, 0)
 }
 
-/// Microseconds in milliseconds, with three decimals.
-pub(crate) fn latency_ms(us: f64) -> String {
-    three(us / 1_000.0)
+/// So many decimals, with thousands separated: `12,345.6`.
+pub fn decimal(value: f64, decimals: usize) -> String {
+    let value = rounded(value, decimals);
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let first = whole.len() - whole.len().saturating_sub(1) / 3 * 3;
+    let mut out = format!("{}{}", if value < 0.0 { "-" } else { "" }, whole.get(..first).unwrap_or_default());
+    for at in (first..whole.len()).step_by(3) {
+        out.push(',');
+        out.push_str(whole.get(at..at + 3).unwrap_or_default());
+    }
+    out + rest
+}
+
+/// A figure in the precision that all figures of its unit have, which `name` contains. Programs get three decimals.
+pub(crate) fn figure(name: &str, value: f64) -> Cell {
+    Cell::number(figure_text(name, value), three(value))
+}
+
+/// The same for people only.
+pub(crate) fn figure_text(name: &str, value: f64) -> String {
+    let has = |unit: &str| name.contains(unit);
+    match () {
+        () if !value.is_finite() => plain(value),
+        () if has("(msec)") => decimal(value, 3),
+        () if has("MBytes") || has("MiB") => decimal(value, 1),
+        () if has("Bytes") || has("bytes") => decimal(value, 0),
+        () if has("/sec") || has("per second") || has("per Second") || has('%'.to_string().as_str()) => {
+            decimal(value, 1)
+        }
+        () => {
+            let text = plain(value);
+            let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            decimal(value, decimals)
+        }
+    }
+}
+
+/// A count with thousands separated.
+pub(crate) fn count(value: impl Into<u64>) -> Cell {
+    let value = value.into();
+    Cell::number(grouped(value as f64), value.to_string())
+}
+
+/// Microseconds in milliseconds.
+pub(crate) fn latency_ms(us: f64) -> Cell {
+    figure("(msec)", us / 1_000.0)
 }
 
 /// Seconds as `1:02:03` or `12.3 s`.
@@ -64,7 +100,7 @@ pub(crate) fn span(seconds: f64) -> String {
 /// An exact number of bytes, with a rounded one as remark.
 pub(crate) fn bytes(bytes: u64) -> Cell {
     let remark = if bytes < 1024 { String::new() } else { human_bytes(bytes) };
-    Cell::with_remark(bytes.to_string(), remark)
+    count(bytes).remarked(remark)
 }
 
 #[cfg(test)]
@@ -73,14 +109,33 @@ mod tests {
 
     #[test]
     fn numbers_have_their_forms() {
-        let texts = [three(1.0), three(2.0755), plain(1.0), plain(20.0), plain(0.5), latency_ms(1_234.4)];
+        let texts =
+            [three(1.0), three(2.0755), plain(1.0), plain(20.0), plain(0.5), latency_ms(1_234.4).text];
         assert_eq!(texts, ["1.000", "2.076", "1", "20", "0.5", "1.234"]);
         assert_eq!([rounded(83.68125, 2), rounded(334.725, 2), rounded(2.9, 0)], [83.68, 334.73, 3.0]);
         assert_eq!((span(59.94), span(3_725.2)), ("59.9 s".into(), "1:02:05".into()));
-        assert_eq!(bytes(1 << 30).line(), "1073741824 (1.00 GiB)");
-        assert_eq!(bytes(7).line(), "7");
+        assert_eq!(bytes(1 << 30).line(), "1,073,741,824 (1.00 GiB)");
+        assert_eq!((bytes(1 << 30).for_programs(), bytes(7).line().as_str()), ("1073741824", "7"));
         let values = [0.0, 0.012_34, 0.999_6, 1.234, 9.999, 12.34, 99.96, 999.5, 1_234.5, -1_234_567.0];
         let texts = ["0", "0.012", "1", "1.23", "10", "12.3", "100", "1,000", "1,235", "-1,234,567"];
         assert_eq!(values.map(significant), texts);
+    }
+
+    #[test]
+    fn a_figure_has_the_precision_of_its_unit_and_programs_get_three_decimals() {
+        let text = |name, value| figure(name, value).text;
+        assert_eq!(text("I/O Database Reads Average Bytes", 262_144.0), "262,144");
+        assert_eq!(text("I/O Database Reads/sec", 12_345.678), "12,345.7");
+        assert_eq!(text("Achieved transactional I/O per second", 285.979), "286.0");
+        assert_eq!(text("Average log write latency (msec)", 1_234.5), "1,234.500");
+        assert_eq!(text("MBytes Transferred/sec", 1_234.56), "1,234.6");
+        assert_eq!(text("% Processor Time", 33.333), "33.3");
+        assert_eq!([text("I/O errors", 12_000.0), text("", 0.1), text("", -0.0)], ["12,000", "0.1", "0"]);
+        assert_eq!(figure("/sec", 12_345.678_9).for_programs(), "12345.679");
+        assert_eq!(
+            [decimal(999.95, 1), decimal(-1_000.0, 2), decimal(0.0, 0)],
+            ["1,000.0", "-1,000.00", "0"]
+        );
+        assert_eq!(count(1_234_567_u64).text, "1,234,567");
     }
 }

@@ -4,13 +4,13 @@ use jetcell_workload::TestKind;
 use jetcell_workload::result::{RunResult, SideIo};
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{plain, span};
+use crate::number::{figure_text, plain, span};
 use crate::table::{Cell, Column, Table};
 use crate::tables::verdict_word;
-use crate::text::write_table;
+use crate::text_table::table_text;
 
-/// A table of runs, given with their names.
-pub fn run_lines(runs: &[(String, RunResult)]) -> String {
+/// A table of runs, given with their names, in lines of at most `width` characters.
+pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
     let column = |(name, number): (&str, bool)| Column { name: name.into(), number };
     let columns = [
         ("Run", false),
@@ -27,7 +27,7 @@ pub fn run_lines(runs: &[(String, RunResult)]) -> String {
     let mut table = Table { columns: columns.map(column).into(), ..Table::default() };
     for (name, run) in runs {
         let worst = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
-            plain(run.instances.iter().map(value).fold(0.0, f64::max))
+            figure_text("(msec)", run.instances.iter().map(value).fold(0.0, f64::max))
         };
         table = table.row(vec![
             name.as_str().into(),
@@ -42,17 +42,14 @@ pub fn run_lines(runs: &[(String, RunResult)]) -> String {
             run.configuration.description.as_deref().unwrap_or_default().into(),
         ]);
     }
-    let mut out = String::new();
-    // A write to a String cannot fail.
-    let _ = write_table(&mut out, &table, usize::MAX);
-    out
+    table_text(&table, width)
 }
 
 /// The one figure that a test is for.
 fn headline(run: &RunResult) -> String {
     match run.test {
         TestKind::Performance | TestKind::Stress => {
-            format!("{} IOPS", plain(run.achieved_transactional_iops))
+            format!("{} IOPS", figure_text("/sec", run.achieved_transactional_iops))
         }
         TestKind::Backup => match &run.backup {
             Some(backup) => format!("{:.1} MiB/s", backup.rate() / 1_048_576.0),
@@ -83,13 +80,13 @@ mod tests {
     fn each_run_is_one_line_with_its_figures() {
         let mut second = result();
         second.configuration.description = Some("two\nlines".into());
-        let text = run_lines(&[("a/one".into(), result()), ("b".into(), second)]);
+        let text = run_lines(&[("a/one".into(), result()), ("b".into(), second)], usize::MAX);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(
             lines[0].contains("Result") && lines[1].contains("a/one  2026-01-02T03:04:05  performance  FAIL"),
             "{text}"
         );
-        assert!(lines[1].contains("285.979 IOPS") && lines[2].ends_with("two\\nlines"), "{text}");
+        assert!(lines[1].contains("286.0 IOPS") && lines[2].ends_with("two\\nlines"), "{text}");
     }
 }

@@ -1,14 +1,14 @@
 //! The time series of a run, and the curve of a search, as charts.
 
-use jetcell_workload::TestKind;
-use jetcell_workload::measurement::{InstanceSample, Sample, Saturation, Step};
+use jetcell_workload::measurement::{InstanceSample, Latencies, Sample, SamplePercentiles, Saturation, Step};
 use jetcell_workload::result::{
     Backup, BackupSample, CopySample, DatabaseBackup, Recovery, ReplaySample, ReplayedDatabase, Replication,
     ReplicationSample, RunResult, SideIo,
 };
+use jetcell_workload::{Bound, TestKind};
 
-use crate::chart::{Along, Chart, Scale, Series};
-use crate::number::plain;
+use crate::chart::{Along, Chart, Series};
+use crate::number::significant;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -34,7 +34,12 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         ],
     );
     let transfers = match profile.target_iops {
-        Some(target) => transfers.limited(target * (1.0 - profile.margin), "reads and writes, at least"),
+        Some(target) => transfers.limited(
+            Bound::AtLeast,
+            target * (1.0 - profile.margin),
+            "reads and writes, at least",
+            0,
+        ),
         None => transfers,
     };
     let latency = Chart::over_time(
@@ -49,13 +54,15 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let limits = &profile.thresholds;
     let latency = match result.test.judges_speed() {
         true => latency
-            .limited(limits.average_database_read_ms, "average database reads")
-            .limited(limits.average_log_write_ms, "average log writes"),
+            .limited(Bound::AtMost, limits.average_database_read_ms, "average database reads", 0)
+            .limited(Bound::AtMost, limits.average_log_write_ms, "average log writes", 2),
         false => latency,
     };
-    let mut charts = vec![
+    let charts = vec![
         transfers,
         latency,
+        percentiles("Database reads by percentile over time", samples, |sample| sample.database_reads),
+        percentiles("Log writes by percentile over time", samples, |sample| sample.log_writes),
         Chart::over_time(
             "Log writes",
             "MiB per second, all instances",
@@ -72,6 +79,9 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
             vec![over("cache", &|sample| sample.cache_used_bytes as f64 / MIB)],
         ),
     ];
+    // Samples of older builds have no percentiles.
+    let some = |chart: &Chart| chart.along != Along::Time || chart.series.iter().any(has_values);
+    let mut charts: Vec<Chart> = charts.into_iter().filter(some).collect();
     if samples.iter().any(|sample| sample.page_fault_stalls > 0) {
         let stalls = over("stalls", &|sample| sample.page_fault_stalls as f64);
         charts.push(Chart::over_time("Database page fault stalls", "in an interval", vec![stalls]));
@@ -91,6 +101,21 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         ));
     }
     charts
+}
+
+fn has_values(series: &Series) -> bool {
+    series.points.is_empty() || series.points.iter().any(|(_, value)| value.is_finite())
+}
+
+/// The percentiles of one kind of transfers in each interval. An interval without transfers is a gap.
+fn percentiles(title: &str, samples: &[Sample], kind: fn(&Sample) -> SamplePercentiles) -> Chart {
+    let line = |name: &str, value: fn(SamplePercentiles) -> f64| {
+        let of = |sample: &Sample| Some(value(kind(sample))).filter(|ms| *ms > 0.0).unwrap_or(f64::NAN);
+        Series::new(name, samples.iter().map(|sample| (sample.at_seconds, of(sample))))
+    };
+    // The line that tells most comes first, because the caption speaks of it.
+    let lines = vec![line("p99", |all| all.p99), line("p95", |all| all.p95), line("p50", |all| all.p50)];
+    Chart::over_time(title, "milliseconds, all instances", lines).logarithmic()
 }
 
 /// The charts of the part of a run that only one kind of test has, with their heading.
@@ -224,13 +249,63 @@ fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     totals.windows(2).map(rate).collect()
 }
 
-/// The distribution of latencies: how long all but the slowest transfers took.
-pub(crate) fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
-    let kinds = [
-        ("database reads", "database_read"),
-        ("database writes", "database_write"),
-        ("log writes", "log_write"),
-    ];
+/// Kinds of I/O whose distribution is drawn: name of the line, and name in a result.
+const KINDS: [(&str, &str); 3] =
+    [("database reads", "database_read"), ("database writes", "database_write"), ("log writes", "log_write")];
+
+/// Steps of the histogram in a factor of ten, and of the cumulative curve.
+const PER_DECADE: u32 = 10;
+
+/// The distribution of latencies: histogram, cumulative curve, and how long all but the slowest transfers took.
+pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
+    let shares = |kind: &str| result.histograms.get(kind).map(|all: &Latencies| all.shares(PER_DECADE));
+    let known: Vec<(&str, Vec<(f64, f64)>)> =
+        KINDS.iter().filter_map(|(name, kind)| Some((*name, shares(kind)?))).collect();
+    let logarithm_of_ms = |us: f64| (us / 1_000.0).log10();
+    let chart = |title: &str, unit: &str, points: fn(&[(f64, f64)]) -> Vec<(f64, f64)>| {
+        let line = |(name, shares): &(&str, Vec<(f64, f64)>)| {
+            let points = points(shares).into_iter().map(|(us, share)| (logarithm_of_ms(us), share * 100.0));
+            Series::new(*name, points)
+        };
+        let lines: Vec<Series> = known.iter().filter(|(_, shares)| !shares.is_empty()).map(line).collect();
+        Chart::new(title, unit, Along::Logarithm("milliseconds".into()), lines)
+    };
+    let mut histogram =
+        chart("Latency histogram", "percent of the transfers, in tenths of a decade", <[_]>::to_vec);
+    histogram.steps = true;
+    let commonest = |(name, shares): &(&str, Vec<(f64, f64)>)| {
+        let (us, share) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let from = us / 1_000.0;
+        let to = from * 10_f64.powf(1.0 / f64::from(PER_DECADE));
+        Some(format!(
+            "most {name} took {} to {} ms ({:.0} %)",
+            significant(from),
+            significant(to),
+            share * 100.0
+        ))
+    };
+    histogram.finding = known.first().and_then(commonest);
+    let mut cumulative =
+        chart("Cumulative latency", "percent of the transfers that took at most so long", |shares| {
+            let mut sum = 0.0;
+            let up = |(us, share): &(f64, f64)| {
+                sum += share;
+                (us * 10_f64.powf(1.0 / f64::from(PER_DECADE)), sum)
+            };
+            let start = shares.first().map(|(us, _)| (*us, 0.0));
+            start.into_iter().chain(shares.iter().map(up).collect::<Vec<_>>()).collect()
+        });
+    let reads = result.latency.get("database_read").filter(|all| all.count > 0);
+    let ms = |us: u64| significant(us as f64 / 1_000.0);
+    cumulative.finding = reads.map(|all| {
+        format!("half of the database reads took at most {} ms, 99 % at most {} ms", ms(all.p50), ms(all.p99))
+    });
+    let all = [histogram, cumulative].into_iter().chain(latency_by_percentile(result));
+    all.filter(|chart| !chart.series.is_empty()).collect()
+}
+
+/// How long all but the slowest transfers took.
+fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
     let line = |(name, kind): (&str, &str)| {
         let all = result.latency.get(kind).filter(|all| all.count > 0)?;
         // A percentile needs transfers above it.
@@ -245,16 +320,10 @@ pub(crate) fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
         let known = shares.into_iter().filter(|(one_of, _)| all.count >= *one_of);
         Some(Series::new(name, known.map(|(one_of, us)| ((one_of as f64).log10(), us as f64 / 1_000.0))))
     };
-    let series: Vec<Series> = kinds.into_iter().filter_map(line).collect();
-    (!series.is_empty()).then(|| Chart {
-        title: "Latency by percentile".into(),
-        unit: "milliseconds that they took at most, all instances".into(),
-        along: Along::Percentile,
-        scale: Scale::Logarithmic,
-        series,
-        mark: None,
-        limits: Vec::new(),
-    })
+    let series: Vec<Series> = KINDS.into_iter().filter_map(line).collect();
+    let unit = "milliseconds, that they took at most, all instances";
+    (!series.is_empty())
+        .then(|| Chart::new("Latency by percentile", unit, Along::Percentile, series).logarithmic())
 }
 
 /// An interval without transfers has no latency.
@@ -270,23 +339,25 @@ pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
     steps.reverse();
     let line =
         |name: &str, ms: fn(&Step) -> f64| Series::new(name, steps.iter().map(|step| (step.rate, ms(step))));
-    Chart {
-        title: "Latency over rate".into(),
-        unit: "milliseconds".into(),
-        along: Along::Quantity("target rate in operations per second".into()),
-        scale: Scale::Logarithmic,
-        series: vec![
-            line("operations p50", |step| step.operation_latency.p50 as f64 / 1_000.0),
-            line("operations p99", |step| step.operation_latency.p99 as f64 / 1_000.0),
-            line("operations p99.9", |step| step.operation_latency.p99_9 as f64 / 1_000.0),
-            line("database reads, mean", |step| step.figures.database_read_ms),
-            line("log writes, mean", |step| step.figures.log_write_ms),
-        ],
-        mark: saturation
-            .sustained_rate
-            .map(|rate| (rate, format!("highest sustained rate: {}", plain(rate)))),
-        limits: Vec::new(),
-    }
+    let lines = vec![
+        line("operations p99", |step| step.operation_latency.p99 as f64 / 1_000.0),
+        line("operations p99.9", |step| step.operation_latency.p99_9 as f64 / 1_000.0),
+        line("operations p50", |step| step.operation_latency.p50 as f64 / 1_000.0),
+        line("database reads, mean", |step| step.figures.database_read_ms),
+        line("log writes, mean", |step| step.figures.log_write_ms),
+    ];
+    let along = Along::Quantity("target rate in operations per second".into());
+    let p99 = lines.first().and_then(|line: &Series| Some((line.points.first()?.1, line.points.last()?.1)));
+    let mut chart = Chart::new("Latency over rate", "milliseconds", along, lines).logarithmic();
+    chart.finding = p99.map(|(low, high)| {
+        let held = saturation.sustained_rate.map_or("no rate was held".to_string(), |rate| {
+            format!("the rate held up to {}", significant(rate))
+        });
+        format!("{held}; p99 of operations {} to {}", significant(low), significant(high))
+    });
+    let marked = |rate| (rate, format!("highest sustained rate: {}", significant(rate)));
+    chart.marks = saturation.sustained_rate.map(marked).into_iter().collect();
+    chart
 }
 
 #[cfg(test)]
@@ -306,10 +377,10 @@ mod tests {
         let lines = |page: &str| page.matches("style=\"stroke:var(--bad);stroke-dasharray").count();
         // The samples have 100 reads and writes per second, and latencies of 2 ms.
         let transfers = page("Database I/O");
-        assert!(transfers.contains("limit of reads and writes, at least: 256.5</li>"), "{transfers}");
+        assert!(transfers.contains("limit of reads and writes, at least: 257</li>"), "{transfers}");
         assert_eq!(lines(&transfers), 1);
         let latency = page("Latency");
-        assert!(latency.contains("limit of average log writes: 1000 (outside the chart)"), "{latency}");
+        assert!(latency.contains("limit of average log writes: 1,000 (outside the chart)"), "{latency}");
         assert_eq!(lines(&latency), 0);
         run.configuration.thresholds.average_database_read_ms = 10.0;
         let near = charts(&run, &samples(3))[1].figure().into_string();
@@ -339,7 +410,42 @@ mod tests {
             assert!(svg.contains(&format!(">\n{label}\n<")), "{label}: {svg}");
         }
         let none = RunResult { latency: std::collections::BTreeMap::new(), ..result() };
-        assert_eq!(latency_by_percentile(&none), None);
+        assert_eq!(distributions(&none), []);
+    }
+
+    #[test]
+    fn a_distribution_is_a_histogram_and_its_sum() {
+        let mut run = result();
+        let mut reads = Latencies::default();
+        reads.record_many(1_000, 3);
+        reads.record_many(20_000, 1);
+        run.histograms.insert("database_read".into(), reads);
+        let charts = distributions(&run);
+        let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
+        assert_eq!(titles, ["Latency histogram", "Cumulative latency", "Latency by percentile"]);
+        let page = charts[0].figure().into_string();
+        assert!(page.contains("most database reads took 1 to 1.26 ms (75 %)"), "{page}");
+        assert!(page.contains("from 1 milliseconds") && page.contains(">\nmilliseconds\n<"), "{page}");
+        let [(_, first), .., (last, all)] = charts[1].series[0].points[..] else {
+            panic!("there are points")
+        };
+        assert_eq!((first, all.round()), (0.0, 100.0));
+        assert!((last - 1.3).abs() < 0.11, "20 ms is below the end: {last}");
+    }
+
+    #[test]
+    fn percentiles_over_time_are_drawn_where_samples_have_them() {
+        let title = "Database reads by percentile over time";
+        let has = |samples: &[Sample]| charts(&result(), samples).iter().any(|chart| chart.title == title);
+        let mut samples = samples(3);
+        assert!(!has(&samples), "of an older build");
+        samples[1].database_reads = SamplePercentiles { p50: 1.0, p95: 2.0, p99: 30.0 };
+        assert!(has(&samples));
+        let chart = charts(&result(), &samples).into_iter().find(|chart| chart.title == title).unwrap();
+        let lines: Vec<(&str, f64)> =
+            chart.series.iter().map(|line| (line.name.as_str(), line.points[1].1)).collect();
+        assert_eq!(lines, [("p99", 30.0), ("p95", 2.0), ("p50", 1.0)]);
+        assert!(chart.series[0].points[0].1.is_nan(), "a gap");
     }
 
     #[test]
@@ -351,12 +457,12 @@ mod tests {
         assert_eq!(*line("operations p99"), [(600.0, 5.0), (1200.0, 2000.0)]);
         assert_eq!(*line("operations p99.9"), [(600.0, 12.34), (1200.0, 12.34)]);
         assert_eq!(*line("database reads, mean"), [(600.0, 0.5), (1200.0, 0.5)]);
-        assert_eq!(chart.mark, Some((600.0, "highest sustained rate: 600".into())));
+        assert_eq!(chart.marks, [(600.0, "highest sustained rate: 600".into())]);
         // Two points of each of the lines above, none of those without latencies.
         assert_eq!(chart.svg().matches("<circle").count(), 6);
 
         let none = latency_over_rate(&Saturation::default());
-        assert_eq!(none.mark, None);
+        assert_eq!(none.marks, []);
         assert!(none.figure().into_string().contains("Nothing was recorded"));
     }
 }

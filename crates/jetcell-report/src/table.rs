@@ -2,7 +2,7 @@
 
 /// Judgement of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     /// No judgement.
     #[default]
     Neutral,
@@ -14,28 +14,52 @@ pub(crate) enum Tone {
 
 /// One value, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cell {
-    /// The value, for people and for programs.
-    pub(crate) text: String,
+pub struct Cell {
+    /// The value, for people.
+    pub text: String,
+    /// The value for programs, if it is another text: a number without separators, with three decimals.
+    pub exact: String,
     /// The value in another form, such as `1.00 GiB` for bytes; CSV omits it.
-    pub(crate) remark: String,
+    pub remark: String,
     /// Judgement of the value.
     pub(crate) tone: Tone,
 }
 
 impl Cell {
     /// A value with a remark.
-    pub(crate) fn with_remark(text: impl Into<String>, remark: impl Into<String>) -> Cell {
-        Cell { text: text.into(), remark: remark.into(), tone: Tone::Neutral }
+    pub fn with_remark(text: impl Into<String>, remark: impl Into<String>) -> Cell {
+        Cell { text: text.into(), remark: remark.into(), ..Cell::default() }
     }
 
     /// A value with a judgement.
-    pub(crate) fn judged(text: impl Into<String>, good: bool) -> Cell {
+    pub fn judged(text: impl Into<String>, good: bool) -> Cell {
         Cell { text: text.into(), tone: if good { Tone::Good } else { Tone::Bad }, ..Cell::default() }
     }
 
+    /// A number: as people read it, and as programs do.
+    pub fn number(text: impl Into<String>, exact: impl Into<String>) -> Cell {
+        Cell { text: text.into(), exact: exact.into(), ..Cell::default() }
+    }
+
+    /// The cell with a remark.
+    #[must_use]
+    pub fn remarked(self, remark: impl Into<String>) -> Cell {
+        Cell { remark: remark.into(), ..self }
+    }
+
+    /// The cell marked as bad if it is.
+    #[must_use]
+    pub fn bad_if(self, bad: bool) -> Cell {
+        Cell { tone: if bad { Tone::Bad } else { self.tone }, ..self }
+    }
+
+    /// The value for programs.
+    pub fn for_programs(&self) -> &str {
+        if self.exact.is_empty() { &self.text } else { &self.exact }
+    }
+
     /// Value and remark on one line.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let line = match self.remark.as_str() {
             "" => self.text.clone(),
             remark => format!("{} ({remark})", self.text),
@@ -52,31 +76,31 @@ impl<T: Into<String>> From<T> for Cell {
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Column {
+pub struct Column {
     /// Its heading, with the unit.
-    pub(crate) name: String,
+    pub name: String,
     /// Whether the column has numbers, which are aligned right.
-    pub(crate) number: bool,
+    pub number: bool,
 }
 
 /// A table. The first cell of a row names the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Table {
+pub struct Table {
     /// Heading.
-    pub(crate) title: String,
+    pub title: String,
     /// Columns.
-    pub(crate) columns: Vec<Column>,
+    pub columns: Vec<Column>,
     /// Rows, each with as many cells as there are columns.
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub rows: Vec<Vec<Cell>>,
     /// Notes on the table, or the reason why it has no rows.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// Whether the table has names and values only, without headings of columns.
-    pub(crate) facts: bool,
+    pub facts: bool,
 }
 
 impl Table {
     /// A table whose first column is text and whose other columns are numbers.
-    pub(crate) fn numbers<'a>(title: &str, first: &str, others: impl IntoIterator<Item = &'a str>) -> Table {
+    pub fn numbers<'a>(title: &str, first: &str, others: impl IntoIterator<Item = &'a str>) -> Table {
         let column = |name: &str, number| Column { name: name.into(), number };
         let columns =
             std::iter::once(column(first, false)).chain(others.into_iter().map(|name| column(name, true)));
@@ -84,30 +108,30 @@ impl Table {
     }
 
     /// A table of text.
-    pub(crate) fn words(title: &str, columns: &[&str]) -> Table {
+    pub fn words(title: &str, columns: &[&str]) -> Table {
         let columns = columns.iter().map(|name| Column { name: (*name).into(), number: false }).collect();
         Table { title: title.into(), columns, ..Table::default() }
     }
 
     /// Names and values.
-    pub(crate) fn facts(title: &str) -> Table {
+    pub fn facts(title: &str) -> Table {
         Table { facts: true, ..Table::words(title, &["Name", "Value"]) }
     }
 
     /// Adds a row.
-    pub(crate) fn row(mut self, cells: Vec<Cell>) -> Table {
+    pub fn row(mut self, cells: Vec<Cell>) -> Table {
         debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
         self.rows.push(cells);
         self
     }
 
     /// Adds a name with its value.
-    pub(crate) fn fact(self, name: &str, value: impl Into<Cell>) -> Table {
+    pub fn fact(self, name: &str, value: impl Into<Cell>) -> Table {
         self.row(vec![name.into(), value.into()])
     }
 
     /// Adds a name with its value, if there is one.
-    pub(crate) fn fact_if(self, name: &str, value: Option<impl Into<Cell>>) -> Table {
+    pub fn fact_if(self, name: &str, value: Option<impl Into<Cell>>) -> Table {
         match value {
             Some(value) => self.fact(name, value),
             None => self,
@@ -115,18 +139,18 @@ impl Table {
     }
 
     /// Adds rows.
-    pub(crate) fn rows(self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
+    pub fn rows(self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
         rows.into_iter().fold(self, Table::row)
     }
 
     /// Adds a note.
-    pub(crate) fn note(mut self, note: impl Into<String>) -> Table {
+    pub fn note(mut self, note: impl Into<String>) -> Table {
         self.notes.push(note.into());
         self
     }
 
     /// Replaces the notes by `why`, if the table has no rows.
-    pub(crate) fn or_say(mut self, why: &str) -> Table {
+    pub fn or_say(mut self, why: &str) -> Table {
         if self.rows.is_empty() {
             self.notes = vec![why.into()];
         }

@@ -6,65 +6,71 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{RunResult, SideIo};
 
 use crate::advice::advice;
-use crate::number::{plain, span};
-use crate::printable::printable;
-use crate::table::{Cell, Table, Tone};
+use crate::number::{figure_text, plain, span};
 use crate::tables;
+use crate::text_table::{table_text, wrapped};
 
-/// Verdict, rules, advice, throughput and latencies on one screen.
-pub fn text(result: &RunResult, samples: &[Sample]) -> String {
+/// Verdict, rules, advice, throughput and latencies on one screen, in lines of at most `width` characters.
+pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> String {
     let mut out = String::new();
     // A write to a String cannot fail.
-    let _ = write_summary(&mut out, result, samples);
+    let _ = write_summary(&mut out, result, samples, width);
     out
 }
 
-fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample]) -> std::fmt::Result {
-    writeln!(out, "{}: {}", tables::verdict_word(result.verdict), printable(&result.reason))?;
+fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample], width: usize) -> std::fmt::Result {
+    *out += &wrapped("", &format!("{}: {}", tables::verdict_word(result.verdict), result.reason), width);
     for line in advice(result, samples) {
-        writeln!(out, "  → {}", printable(&line))?;
+        *out += &wrapped("  → ", &line, width);
     }
     writeln!(out)?;
-    write_table(out, &tables::rules(result), 4)?;
+    let mut rules = tables::rules(result);
+    // Remarks have no room.
+    rules.columns.truncate(4);
+    rules.rows.iter_mut().for_each(|row| row.truncate(4));
+    *out += &table_text(&rules, width);
     if result.analysis.saturation.is_some() {
         let curve = tables::curve(result);
         writeln!(out)?;
-        curve.notes.iter().try_for_each(|note| writeln!(out, "  {}", printable(note)))?;
-        write_table(out, &curve, usize::MAX)?;
+        curve.notes.iter().for_each(|note| *out += &wrapped("  ", note, width));
+        *out += &table_text(&curve, width);
     }
     for line in result_lines(result) {
-        writeln!(out, "\n  {line}")?;
+        out.push('\n');
+        *out += &wrapped("  ", &line, width);
     }
     if result.measured_seconds == 0.0 {
         return Ok(());
     }
     let (mut of_iops, mut of_operations) = (String::new(), String::new());
     if let Some(repetitions) = &result.analysis.repetitions {
-        of_iops = format!(" {}", tables::within(&repetitions.transactional_iops));
-        of_operations = format!(" ± {:.0}", repetitions.operations_per_second.half_width);
+        of_iops = format!(" {}", tables::within("/sec", &repetitions.transactional_iops));
+        of_operations = format!(" {}", tables::within("/sec", &repetitions.operations_per_second));
     }
-    writeln!(
-        out,
-        "\n  {}{of_iops} transactional I/O per second, {:.0}{of_operations} operations per second, measured for {}",
-        plain(result.achieved_transactional_iops),
-        result.operations.per_second,
+    let rates = format!(
+        "{}{of_iops} transactional I/O per second, {}{of_operations} operations per second, measured for {}",
+        figure_text("/sec", result.achieved_transactional_iops),
+        figure_text("/sec", result.operations.per_second),
         span(result.measured_seconds)
-    )?;
+    );
+    out.push('\n');
+    *out += &wrapped("  ", &rates, width);
     if let Some(all) = &result.configuration.mailboxes {
         let carried = all.carried_by(result.achieved_transactional_iops);
-        writeln!(
-            out,
-            "  Carries {carried} mailboxes of {} with {} I/O per second each; {} were wanted",
+        let line = format!(
+            "Carries {carried} mailboxes of {} with {} I/O per second each; {} were wanted",
             all.quota,
             plain(all.iops_each),
             all.count
-        )?;
+        );
+        *out += &wrapped("  ", &line, width);
     }
     if let Some(limit) = &result.analysis.limit {
-        writeln!(out, "  Limited by {}: {}", limit.limiter.title(), printable(&limit.reason))?;
+        *out += &wrapped("  ", &format!("Limited by {}: {}", limit.limiter.title(), limit.reason), width);
     }
     writeln!(out)?;
-    write_table(out, &tables::io_latency(result), usize::MAX)
+    *out += &table_text(&tables::io_latency(result), width);
+    Ok(())
 }
 
 /// What the test found, apart from the load.
@@ -106,42 +112,6 @@ fn result_lines(result: &RunResult) -> Vec<String> {
     recovery.into_iter().chain(replication).chain(backup).chain(continued).chain(drifts).collect()
 }
 
-/// The first columns of a table, aligned.
-pub(crate) fn write_table(out: &mut String, table: &Table, columns: usize) -> std::fmt::Result {
-    let columns = columns.min(table.columns.len());
-    let width = |at: usize| {
-        let cells = table.rows.iter().filter_map(|row| row.get(at));
-        let cells = cells.map(|cell| printable(&shown(cell)).chars().count());
-        cells.chain(table.columns.get(at).map(|column| column.name.chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut line = |cells: &mut dyn Iterator<Item = (&str, Tone)>| {
-        let mut text = String::from("  ");
-        for ((cell, tone), (column, width)) in cells.zip(table.columns.iter().zip(&widths)) {
-            let cell = printable(cell);
-            let cell = if tone == Tone::Bad { cell.to_uppercase() } else { cell.into_owned() };
-            text += &if column.number { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
-        }
-        writeln!(out, "{}", text.trim_end())
-    };
-    if table.rows.is_empty() {
-        return table.notes.iter().try_for_each(|note| writeln!(out, "  {}", printable(note)));
-    }
-    line(&mut table.columns.iter().map(|column| (column.name.as_str(), Tone::Neutral)))?;
-    table.rows.iter().try_for_each(|row| {
-        let texts: Vec<(String, Tone)> = row.iter().map(|cell| (shown(cell), cell.tone)).collect();
-        line(&mut texts.iter().map(|(text, tone)| (text.as_str(), *tone)))
-    })
-}
-
-/// The text of a cell, with its confidence interval. Other remarks have no room.
-fn shown(cell: &Cell) -> String {
-    match cell.remark.starts_with('±') {
-        true => format!("{} {}", cell.text, cell.remark),
-        false => cell.text.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,14 +119,14 @@ mod tests {
 
     #[test]
     fn the_summary_has_verdict_rules_and_figures() {
-        let text = text(&result(), &samples(3));
+        let text = text(&result(), &samples(3), usize::MAX);
         assert!(text.starts_with("FAIL: Average database read latency: 25 where"), "{text}");
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let has = |words: &str| lines.contains(&words.split(' ').collect());
         assert!(has("Average database read latency 25 ≤ 20 BROKEN"), "{text}");
-        assert!(has("Achieved transactional I/O per second 285.979 ≥ 256.5 held"), "{text}");
-        assert!(text.contains("285.979 transactional I/O per second"), "{text}");
-        assert!(has("database read 1000 5.001 4.000 9.000 10.000 20.000 30.000 40.000 50.000"), "{text}");
+        assert!(has("Achieved transactional I/O per second 286.0 ≥ 256.5 held"), "{text}");
+        assert!(text.contains("286.0 transactional I/O per second, 12.5 operations per second"), "{text}");
+        assert!(has("database read 1,000 5.001 4.000 9.000 10.000 20.000 30.000 40.000 50.000"), "{text}");
     }
 
     #[test]
@@ -165,7 +135,7 @@ mod tests {
         hostile.reason = "\x1b[2J\nPASS".into();
         hostile.rules[0].name = "rule \x1b]0;title\x07".into();
         hostile.rules[0].note = "\u{9b}31m".into();
-        let text = text(&hostile, &samples(3));
+        let text = text(&hostile, &samples(3), usize::MAX);
         assert!(text.starts_with("FAIL: \\u{1b}[2J\\nPASS\n"), "{text}");
         assert!(text.contains("rule \\u{1b}]0;title\\u{7}"), "{text}");
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
@@ -182,9 +152,9 @@ mod tests {
         let (transactional_iops, database_read_ms) = (of(4.5), of(0.25));
         run.analysis.repetitions =
             Some(Repetitions { transactional_iops, database_read_ms, ..Repetitions::default() });
-        let text = text(&run, &samples(3));
+        let text = text(&run, &samples(3), usize::MAX);
         assert!(text.contains("→ Measured enough: the measured time was 2 s."), "{text}");
-        assert!(text.contains("25 ± 0.25") && text.contains("285.979 ± 4.5 transactional I/O"), "{text}");
+        assert!(text.contains("25.000 ± 0.250") && text.contains("286.0 ± 4.5 transactional I/O"), "{text}");
         assert!(text.contains("not judged"), "{text}");
     }
 
@@ -194,15 +164,32 @@ mod tests {
         let quota = jetcell_workload::units::ByteSize::mib(1000);
         let mailboxes = jetcell_workload::profile::Mailboxes { count: 2250, iops_each: 0.12, quota };
         run.configuration.mailboxes = Some(mailboxes);
-        let text = text(&run, &samples(3));
+        let text = text(&run, &samples(3), usize::MAX);
         let line = "Carries 2383 mailboxes of 1000MiB with 0.12 I/O per second each; 2250 were wanted";
         assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn every_line_fits_the_width() {
+        let mut run = result();
+        run.reason = "a reason of many words ".repeat(10);
+        run.rules[0].name =
+            "Operations that were due in the measured time and were not completed before its end".into();
+        run.analysis.saturation = Some(crate::example::saturation());
+        for width in [60, 80, 120] {
+            let text = text(&run, &samples(3), width);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(width), "{width}: {text}");
+            for figure in ["30.000", "40.000", "50.000", "256.5", "BROKEN", "before its end"] {
+                assert!(text.contains(figure), "{figure} at {width}: {text}");
+            }
+        }
     }
 
     #[test]
     fn a_run_without_figures_says_so() {
         let mut empty = result();
         (empty.measured_seconds, empty.rules) = (0.0, Vec::new());
-        assert!(text(&empty, &[]).contains("not judged"));
+        assert!(text(&empty, &[], usize::MAX).contains("not judged"));
     }
 }

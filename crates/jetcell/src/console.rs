@@ -1,6 +1,6 @@
 //! Writes to standard output and standard error that end the command quietly if their reader has gone.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use crate::outcome::{Outcome, print_error};
 
@@ -24,6 +24,14 @@ pub fn failed(error: &io::Error) -> i32 {
     }
     print_error(format!("standard output cannot be written: {error}; free space, or write to another place"));
     Outcome::CouldNotRun as i32
+}
+
+/// Characters in a line of standard output: as the terminal has, or without a limit if it is no terminal.
+pub fn width() -> usize {
+    match io::stdout().is_terminal() {
+        true => ratatui::crossterm::terminal::size().map_or(80, |(columns, _)| columns.max(40).into()),
+        false => usize::MAX,
+    }
 }
 
 /// Prints a line to standard error, as far as that is possible.

@@ -1,3 +1,5 @@
+use super::axis::short;
+use super::drawing::{INTERVALS, thinned};
 use super::*;
 
 fn chart(series: Vec<Series>) -> Chart {
@@ -12,7 +14,7 @@ fn line(name: &str, points: &[(f64, f64)]) -> Series {
 fn a_chart_follows_the_page() {
     let page = chart(vec![line("a", &[(0.0, 1.0), (1.0, 3.0)]), line("b", &[(0.0, 2.0), (1.0, 2.5)])]);
     let page = page.figure().into_string();
-    assert!(page.contains("viewBox=\"0 0 480 220\"") && !page.contains("width=\"480\""), "{page}");
+    assert!(page.contains("viewBox=\"0 0 480 230\"") && !page.contains("width=\"480\""), "{page}");
     for property in
         ["stroke:var(--series-0)", "stroke:var(--series-1)", "fill:currentColor", "stroke:var(--line)"]
     {
@@ -29,7 +31,7 @@ fn unusual_values_can_be_drawn() {
     for a in odd {
         for b in odd {
             let mut odd = chart(vec![line("a", &[(a, b)]), line("b", &[(b, a), (a, a), (b, b)])]);
-            odd.mark = Some((a, String::new()));
+            odd.marks = vec![(a, String::new())];
             for scale in [Scale::Linear, Scale::Logarithmic] {
                 odd.scale = scale;
                 let svg = odd.svg();
@@ -57,18 +59,75 @@ fn measured_quantities_are_points_on_powers_of_ten() {
         texts.map(String::from).collect()
     };
     let labelled = labels(&svg);
-    for decade in ["0.1", "1", "10", "100", "1000", "10k"] {
+    for decade in ["0.1", "1", "10", "100", "1,000", "10k"] {
         assert!(labelled.iter().any(|label| label == decade), "{decade}: {labelled:?}");
     }
     assert_eq!(svg.matches("<circle").count(), 3, "zero has no place");
     let lines = |svg: &str| svg.matches("<polyline").count();
     assert_eq!(svg.matches("style=\"stroke:var(--series-0)\" stroke-width=\"2\"").count(), 1);
 
-    curve.mark = Some((350.0, String::new()));
+    curve.marks = vec![(350.0, String::new())];
     assert_eq!(lines(&curve.svg()), lines(&svg) + 1);
-    curve.mark = Some((900.0, "the limit <".into()));
+    curve.marks = vec![(900.0, "the limit <".into())];
     assert!(labels(&curve.svg()).contains(&"800".to_string()), "the mark is inside");
     assert!(curve.figure().into_string().contains("</span>the limit &lt;</li>"));
+}
+
+/// The values of a figure as the script reads them.
+fn places(chart: &Chart) -> Vec<serde_json::Value> {
+    let values: serde_json::Value = serde_json::from_str(&chart.readout()).unwrap();
+    values["places"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_value_can_be_read_beside_the_drawing() {
+    let nan = f64::NAN;
+    let two = chart(vec![line("a", &[(10.0, 1.0), (20.0, 2345.6)]), line("b", &[(10.0, nan), (20.0, 0.5)])]);
+    let shown = places(&two);
+    assert_eq!(shown[0][1], "10 seconds");
+    assert_eq!(shown[0][2], serde_json::json!(["1", null]));
+    assert_eq!(shown[1][2], serde_json::json!(["2,346", "0.5"]));
+    // The axis starts where the data start, and the cursor is drawn there.
+    let [left, right] = [0, 1].map(|at| shown[at][0].as_f64().unwrap());
+    assert!((left * 480.0 - 70.0).abs() < 0.1 && (right * 480.0 - 456.0).abs() < 0.1, "{left} {right}");
+    let svg = two.svg();
+    assert!(svg.contains(">\n10\n<") && !svg.contains(">\n5\n<"), "{svg}");
+    // A long series is bounded, and its peak is in a range.
+    let mut points: Vec<(f64, f64)> = (0..50_000).map(|n| (f64::from(n), 1.0)).collect();
+    points[25_000].1 = 900.0;
+    let long = places(&chart(vec![Series::new("a", points)]));
+    assert!(long.len() <= 200, "{}", long.len());
+    assert_eq!(long.iter().filter(|place| place[2][0] == "1 to 900").count(), 1);
+}
+
+#[test]
+fn a_caption_says_what_there_is_to_see() {
+    let points = [(1.0, 12.0), (2.0, 30.0), (3.0, 8.0)];
+    let caption = |chart: &Chart| {
+        let page = chart.figure().into_string();
+        page.split_once("<strong>").unwrap().1.split_once("</strong>").unwrap().0.to_string()
+    };
+    let plain = chart(vec![line("reads", &points)]);
+    assert_eq!(caption(&plain), "IOPS: reads 8 to 30");
+    let limited = |bound, value| caption(&plain.clone().limited(bound, value, "reads", 0));
+    assert_eq!(limited(Bound::AtMost, 20.0), "IOPS: reads 8 to 30, above 20 in 1 of 3 intervals");
+    assert_eq!(limited(Bound::AtMost, 30.0), "IOPS: reads 8 to 30, never above 30");
+    assert_eq!(limited(Bound::AtLeast, 10.0), "IOPS: reads 8 to 30, below 10 in 1 of 3 intervals");
+    assert_eq!(caption(&plain.clone().limited(Bound::AtMost, 9.0, "others", 1)), "IOPS: reads 8 to 30");
+    assert_eq!(
+        caption(&chart(vec![line("flat", &[(0.0, 2.0), (1.0, 2.0)])]).showing("it is flat")),
+        "IOPS: it is flat"
+    );
+}
+
+#[test]
+fn a_histogram_is_drawn_in_steps() {
+    let mut steps = chart(vec![line("a", &[(0.0, 10.0), (0.1, 30.0)])]);
+    (steps.steps, steps.along) = (true, Along::Logarithm("milliseconds".into()));
+    // Each value is a horizontal line; the last one is as wide as the others.
+    assert_eq!(steps.line(&steps.series[0]), [[(0.0, 10.0), (0.1, 10.0), (0.1, 30.0), (0.2, 30.0)]]);
+    assert!(!steps.svg().contains("<circle"));
+    assert_eq!(places(&steps)[0][1], "from 1 milliseconds");
 }
 
 #[test]
@@ -109,5 +168,5 @@ fn time_has_a_suitable_unit() {
         (unit(60.0), unit(7200.0), unit(86_400.0)),
         ("seconds".into(), "minutes".into(), "hours".into())
     );
-    assert_eq!([1.5, 2000.0, 12_000.0, 3e6].map(short), ["1.5", "2000", "12k", "3M"]);
+    assert_eq!([1.5, 2000.0, 12_000.0, 3e6].map(short), ["1.5", "2,000", "12k", "3M"]);
 }

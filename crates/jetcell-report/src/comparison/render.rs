@@ -6,30 +6,27 @@ use maud::html as markup;
 use serde_json::{Value as Json, json};
 
 use super::{Better, Comparison, Finding, Metric, SIGNS, Setting, label};
-use crate::printable::printable;
 use crate::table::{Cell, Column, Table};
 use crate::tables::verdict_word;
-use crate::{html as page, markdown as md, text as plain_text};
+use crate::text_table::{table_text, wrapped};
+use crate::{markdown as md, page};
 
 /// Version of the JSON layout; raised when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
-/// Width of the text in characters.
+/// Highest width of the text in characters.
 const WIDTH: usize = 100;
 /// With more runs than this, the text has a separate table of differences.
 const ONE_TABLE: usize = 4;
 const TITLE: &str = "Jetcell comparison";
 
-/// Text for a terminal of 100 columns, for up to eight runs.
-pub fn text(comparison: &Comparison) -> String {
-    let shown = |table: &Table| {
-        let mut out = String::new();
-        // A write to a String cannot fail.
-        let _ = plain_text::write_table(&mut out, table, usize::MAX);
-        out + "\n"
-    };
+/// Text for up to eight runs, in lines of at most `width` characters.
+pub fn text(comparison: &Comparison, width: usize) -> String {
+    let width = width.min(WIDTH);
+    let shown = |table: &Table| table_text(table, width) + "\n";
+    let wrapped = |mark: &str, text: &str| wrapped(&format!("  {mark}"), text, width);
     let mut runs = runs(comparison);
     for cell in runs.rows.iter_mut().filter_map(|row| row.get_mut(1)) {
-        cell.text = end_of(&cell.text, WIDTH - 40);
+        cell.text = end_of(&cell.text, width.saturating_sub(40));
     }
     let mut out = shown(&runs);
     comparison.warnings.iter().for_each(|line| out += &wrapped("! ", line));
@@ -49,7 +46,7 @@ pub fn text(comparison: &Comparison) -> String {
     out + &wrapped("", &notes(comparison).join(" "))
 }
 
-/// One page without scripts and external resources.
+/// One page without external resources.
 pub fn html(comparison: &Comparison) -> String {
     page::page(
         TITLE,
@@ -343,23 +340,4 @@ fn end_of(name: &str, width: usize) -> String {
         return name.into();
     }
     std::iter::once('…').chain(name.chars().skip(length + 1 - width)).collect()
-}
-
-fn wrapped(mark: &str, text: &str) -> String {
-    let indent = " ".repeat(mark.chars().count());
-    let (mut out, mut line) = (String::new(), format!("  {mark}"));
-    let mut empty = true;
-    for word in printable(text.split_whitespace().collect::<Vec<_>>().join(" ").as_str()).split(' ') {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out += &line;
-            out.push('\n');
-            (line, empty) = (format!("  {indent}"), true);
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line += word;
-        empty = false;
-    }
-    out + &line + "\n"
 }

@@ -9,7 +9,7 @@ use jetcell_workload::{Phase, TestKind};
 
 use crate::chart::Chart;
 use crate::esrp::server_test::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, Window};
-use crate::series::{charts, latency_by_percentile, test_charts};
+use crate::series::{charts, distributions, test_charts};
 use crate::stored::Stored;
 use crate::tables;
 
@@ -76,7 +76,7 @@ fn replay_row(database: &ReplayedDatabase) -> ReplayRow {
 
 fn of_load(stored: &Stored) -> Vec<Chart> {
     let over_time = charts(&stored.result, &stored.samples);
-    over_time.into_iter().chain(latency_by_percentile(&stored.result)).collect()
+    over_time.into_iter().chain(distributions(&stored.result)).collect()
 }
 
 fn total(row: &InstanceRow) -> InstanceRow {

@@ -84,7 +84,7 @@ impl Submission {
         Ok(Submission { configuration, servers, checks })
     }
 
-    /// One page for screen and print, without scripts and external resources.
+    /// One page for screen and print, without external resources.
     pub fn html(&self) -> String {
         page::html(&document::of(self))
     }

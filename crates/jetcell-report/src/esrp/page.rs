@@ -3,7 +3,7 @@
 use maud::{Markup, html as markup};
 
 use crate::esrp::document::{Block, Document};
-use crate::{html as page, markdown as md};
+use crate::{markdown as md, page};
 
 /// One paragraph of the vendor's text.
 enum Paragraph {
@@ -35,7 +35,7 @@ fn anchor(number: &str) -> String {
     format!("s-{}", number.replace('.', "-"))
 }
 
-/// One page for screen and print, without scripts and external resources.
+/// One page for screen and print, without external resources.
 pub(crate) fn html(document: &Document) -> String {
     page::page(
         &document.title,

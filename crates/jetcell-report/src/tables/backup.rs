@@ -3,8 +3,8 @@
 use jetcell_workload::result::{Backup, BackupCost, DatabaseBackup, LoadFigures, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::three;
-use crate::table::{Cell, Column, Table, Tone};
+use crate::number::{count, figure};
+use crate::table::{Cell, Column, Table};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -23,17 +23,16 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
 /// Jetstress's table of the backup, in its formats.
 fn statistics(backup: &Backup) -> Table {
     let columns = ["Database Size (MBytes)", "Elapsed Backup Time", "MBytes Transferred/sec"];
-    let two = |value: f64| format!("{value:.2}");
     let row = |database: &DatabaseBackup| {
         vec![
             database.instance.as_str().into(),
-            two(database.counters.bytes as f64 / MIB).into(),
+            figure("MBytes", database.counters.bytes as f64 / MIB),
             clock(database.seconds).into(),
-            two(database.rate() / MIB).into(),
+            figure("MBytes", database.rate() / MIB),
         ]
     };
     let last = |name: &str, value: f64| -> Vec<Cell> {
-        vec![name.into(), "".into(), "".into(), two(value / MIB).into()]
+        vec![name.into(), "".into(), "".into(), figure("MBytes", value / MIB)]
     };
     Table::numbers("Database Backup Statistics - All", "Database Instance", columns)
         .rows(backup.databases.iter().map(row))
@@ -60,13 +59,12 @@ fn pages(backup: &Backup) -> Table {
     table.columns.push(Column { name: "Findings".into(), number: false });
     table.rows(backup.databases.iter().map(|database| {
         let counters = &database.counters;
-        let tone = if counters.bad == 0 { Tone::Neutral } else { Tone::Bad };
         vec![
             database.database.display().to_string().into(),
-            counters.pages.to_string().into(),
-            counters.read_again.to_string().into(),
-            counters.corrected.to_string().into(),
-            Cell { text: counters.bad.to_string(), tone, ..Cell::default() },
+            count(counters.pages),
+            count(counters.read_again),
+            count(counters.corrected),
+            count(counters.bad).bad_if(counters.bad > 0),
             counters.findings.join("; ").into(),
         ]
     }))
@@ -78,7 +76,7 @@ fn cost(cost: &BackupCost) -> Table {
             true => format!("{:+.1}", (together / alone - 1.0) * 100.0),
             false => "–".into(),
         };
-        vec![name.into(), three(alone).into(), three(together).into(), change.into()]
+        vec![name.into(), figure(name, alone), figure(name, together), change.into()]
     };
     let (alone, together) = (&cost.load_alone, &cost.load_together);
     let load = |name: &str, value: fn(&LoadFigures) -> f64| row(name, value(alone), value(together));

@@ -4,8 +4,8 @@ use jetcell_workload::measurement::Interval;
 use jetcell_workload::result::RunResult;
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{significant, span};
-use crate::table::{Cell, Table};
+use crate::number::{figure, figure_text, significant, span};
+use crate::table::Table;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -86,29 +86,24 @@ pub(crate) fn headline(result: &RunResult) -> Table {
     let repetitions = result.analysis.repetitions.as_ref();
     let target = result.configuration.target_iops.map(|target| {
         let margin = (result.achieved_transactional_iops / target - 1.0) * 100.0;
-        format!("target {}, {margin:+.1} %", significant(target))
+        format!("target {}, {margin:+.1} %", figure_text("/sec", target))
     });
-    let interval =
-        |of: Option<Interval>| of.map(|interval| format!("± {}", significant(interval.half_width)));
+    let interval = |of: Option<Interval>| of.map(|interval| super::within("/sec", &interval));
     let iops = [interval(repetitions.map(|all| all.transactional_iops)), target];
     let latency = |kind: &str, value: fn(&jetcell_workload::measurement::LatencySummary) -> u64| {
         let summary = result.latency.get(kind).filter(|summary| summary.count > 0)?;
-        Some(format!("{} ms", significant(value(summary) as f64 / 1_000.0)))
+        Some(format!("{} ms", figure_text("(msec)", value(summary) as f64 / 1_000.0)))
     };
     table
         .fact(
             "Transactional IOPS",
-            Cell::with_remark(
-                significant(result.achieved_transactional_iops),
-                iops.into_iter().flatten().collect::<Vec<_>>().join("; "),
-            ),
+            figure("/sec", result.achieved_transactional_iops)
+                .remarked(iops.into_iter().flatten().collect::<Vec<_>>().join("; ")),
         )
         .fact(
             "Operations per second",
-            Cell::with_remark(
-                significant(result.operations.per_second),
-                interval(repetitions.map(|all| all.operations_per_second)).unwrap_or_default(),
-            ),
+            figure("/sec", result.operations.per_second)
+                .remarked(interval(repetitions.map(|all| all.operations_per_second)).unwrap_or_default()),
         )
         .fact_if("Database read, p50", latency("database_read", |summary| summary.p50))
         .fact_if("Database read, p95", latency("database_read", |summary| summary.p95))
@@ -132,12 +127,12 @@ mod tests {
         assert_eq!(
             lines(&result),
             [
-                "Transactional IOPS: 286 (target 270, +5.9 %)",
+                "Transactional IOPS: 286.0 (target 270.0, +5.9 %)",
                 "Operations per second: 12.5",
-                "Database read, p50: 4 ms",
-                "Database read, p95: 10 ms",
-                "Database read, p99: 20 ms",
-                "Log write, p99: 20 ms",
+                "Database read, p50: 4.000 ms",
+                "Database read, p95: 10.000 ms",
+                "Database read, p99: 20.000 ms",
+                "Log write, p99: 20.000 ms",
                 "Measured for: 0:01:00",
             ]
         );

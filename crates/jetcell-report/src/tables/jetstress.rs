@@ -4,7 +4,7 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 use jetcell_workload::{Profile, Verdict};
 
-use crate::number::{bytes, plain, span, three};
+use crate::number::{bytes, count, figure, plain, span};
 use crate::table::{Cell, Table};
 
 pub(crate) const INSTANCES: &str = "MSExchange Database ==> Instances";
@@ -43,14 +43,17 @@ pub(super) fn summary(result: &RunResult) -> Table {
 
 pub(super) fn sizing(result: &RunResult) -> Table {
     let mailboxes = result.configuration.mailboxes;
-    let carried = mailboxes.map(|all| all.carried_by(result.achieved_transactional_iops).to_string());
+    let carried = mailboxes.map(|all| count(all.carried_by(result.achieved_transactional_iops)));
     Table::facts("Database Sizing and Throughput")
-        .fact_if("Mailboxes", mailboxes.map(|all| all.count.to_string()))
+        .fact_if("Mailboxes", mailboxes.map(|all| count(all.count)))
         .fact_if("Mailboxes that the Achieved I/O Carries", carried)
         .fact_if("I/O per Second of Each Mailbox", mailboxes.map(|all| plain(all.iops_each)))
         .fact_if("Quota of Each Mailbox", mailboxes.map(|all| all.quota.to_string()))
-        .fact("Achieved Transactional I/O per Second", three(result.achieved_transactional_iops))
-        .fact_if("Target Transactional I/O per Second", result.configuration.target_iops.map(plain))
+        .fact("Achieved Transactional I/O per Second", figure("/sec", result.achieved_transactional_iops))
+        .fact_if(
+            "Target Transactional I/O per Second",
+            result.configuration.target_iops.map(|target| figure("/sec", target)),
+        )
         .fact("Initial Database Size (bytes)", bytes(result.initial_database_bytes))
         .fact("Final Database Size (bytes)", bytes(result.final_database_bytes))
         .fact("Database Files (Count)", result.database_files.to_string())
@@ -66,7 +69,7 @@ pub(super) fn parameters(result: &RunResult) -> Table {
     Table::facts("Jetstress System Parameters")
         .fact("Thread Count", threads.to_string())
         .fact("Maximum Database Cache", format!("{:.1} MB", result.plan.cache_bytes as f64 / MIB))
-        .fact("Database Page Size (bytes)", result.plan.page_bytes.to_string())
+        .fact("Database Page Size (bytes)", count(result.plan.page_bytes))
         .fact("Insert Operations", percent(mix.insert))
         .fact("Delete Operations", percent(mix.delete))
         .fact("Replace Operations", percent(mix.replace))
@@ -75,7 +78,7 @@ pub(super) fn parameters(result: &RunResult) -> Table {
         .fact("Run Background Database Maintenance", if result.configuration.scan { "True" } else { "False" })
         .fact("Number of Copies per Database", result.configuration.copies.to_string())
         .fact("Database page writes", page_writes)
-        .fact("Database Page Fault Stalls", result.page_fault_stalls.to_string())
+        .fact("Database Page Fault Stalls", count(result.page_fault_stalls))
         .fact("Cache in use at the end (bytes)", bytes(result.cache_used_bytes))
         .fact_if("Highest resident memory (bytes)", result.peak_resident_bytes.map(bytes))
 }
@@ -129,7 +132,9 @@ pub(super) fn io_table(title: &str, instances: impl Iterator<Item = InstanceRow>
     let table = Table::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));
     table.rows(instances.map(|instance| {
         let name = Cell::from(instance.instance.as_str());
-        std::iter::once(name).chain(instance.jetstress_rows().map(|(_, value)| three(value).into())).collect()
+        std::iter::once(name)
+            .chain(instance.jetstress_rows().map(|(name, value)| figure(name, value)))
+            .collect()
     }))
 }
 
@@ -137,7 +142,7 @@ pub(super) fn maintenance(result: &RunResult) -> Table {
     let names =
         InstanceRow::named(String::new(), "".into(), "".into()).maintenance_rows().map(|(name, _)| name);
     let row = |row: &InstanceRow| {
-        let values = row.maintenance_rows().map(|(_, value)| three(value).into());
+        let values = row.maintenance_rows().map(|(name, value)| figure(name, value));
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.maintenance_reads_per_second > 0.0);
@@ -154,7 +159,7 @@ pub(super) fn log_replication(result: &RunResult) -> Table {
     let empty = InstanceRow::named(String::new(), "".into(), "".into());
     let names = empty.replication_rows().map(|(name, _)| name);
     let row = |row: &InstanceRow| {
-        let values = row.replication_rows().map(|(_, value)| three(value).into());
+        let values = row.replication_rows().map(|(name, value)| figure(name, value));
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.replication_reads_per_second > 0.0);
@@ -176,7 +181,10 @@ pub(super) fn host(result: &RunResult, samples: &[Sample]) -> Table {
     let row = |name: &str, average: f64, values: &mut dyn Iterator<Item = f64>| {
         let (low, high) =
             values.fold((average, average), |(low, high), value| (low.min(value), high.max(value)));
-        vec![name.into(), three(average).into(), three(low).into(), three(high).into()]
+        [average, low, high].into_iter().fold(vec![name.into()], |mut cells, value| {
+            cells.push(figure(name, value));
+            cells
+        })
     };
     let mut rows = Vec::new();
     if used.seconds > 0.0 && !each.is_empty() {

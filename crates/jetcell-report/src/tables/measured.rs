@@ -3,8 +3,8 @@
 use jetcell_workload::measurement::{Interval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
 
-use crate::number::{bytes, latency_ms, plain, span, three};
-use crate::table::{Cell, Column, Table, Tone};
+use crate::number::{bytes, count, figure, figure_text, latency_ms, span};
+use crate::table::{Cell, Column, Table};
 
 /// Percentiles by kind of I/O.
 pub(crate) fn io_latency(result: &RunResult) -> Table {
@@ -25,10 +25,10 @@ pub(super) fn operation_latency(result: &RunResult) -> Table {
 fn latencies(title: &str, what: &str, table: &LatencyTable) -> Table {
     let columns = ["Count", "Mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "Maximum"];
     let row = |(name, summary): (&String, &LatencySummary)| {
-        let mut row: Vec<Cell> = vec![name.replace('_', " ").into(), summary.count.to_string().into()];
+        let mut row: Vec<Cell> = vec![name.replace('_', " ").into(), count(summary.count)];
         let LatencySummary { mean, p50, p90, p95, p99, p99_9, p99_99, max, .. } = *summary;
-        row.push(latency_ms(mean).into());
-        row.extend([p50, p90, p95, p99, p99_9, p99_99, max].map(|us| latency_ms(us as f64).into()));
+        row.push(latency_ms(mean));
+        row.extend([p50, p90, p95, p99, p99_9, p99_99, max].map(|us| latency_ms(us as f64)));
         row
     };
     let some = table.iter().filter(|(_, summary)| summary.count > 0).map(row);
@@ -40,16 +40,15 @@ fn latencies(title: &str, what: &str, table: &LatencyTable) -> Table {
 pub(super) fn operations(result: &RunResult) -> Table {
     let operations = &result.operations;
     let mut table = Table::facts("Operations");
-    for (kind, count) in &operations.counts {
-        table = table.fact(kind, count.to_string());
+    for (kind, number) in &operations.counts {
+        table = table.fact(kind, count(*number));
     }
     let wrong = operations.wrong_records;
-    let tone = if wrong == 0 { Tone::Neutral } else { Tone::Bad };
     let mut table = table
-        .fact("operations per second", plain(operations.per_second))
-        .fact("failed because another thread held the record", operations.conflicts.to_string())
-        .fact("found no record", operations.misses.to_string())
-        .fact("records with wrong content", Cell { text: wrong.to_string(), tone, ..Cell::default() });
+        .fact("operations per second", figure("per second", operations.per_second))
+        .fact("failed because another thread held the record", count(operations.conflicts))
+        .fact("found no record", count(operations.misses))
+        .fact("records with wrong content", count(wrong).bad_if(wrong > 0));
     for line in &operations.wrong {
         table = table.note(line.as_str());
     }
@@ -64,10 +63,10 @@ pub(super) fn limit(result: &RunResult) -> Table {
     table
         .fact("Limited by", limit.limiter.title())
         .fact("Reason", limit.reason.as_str())
-        .fact("Processors busy, whole machine (%)", plain(limit.cpu_percent))
-        .fact("Threads' time in durable commits (%)", plain(limit.commit_share * 100.0))
-        .fact("Database reads over threads' time (%)", plain(limit.database_read_share * 100.0))
-        .fact("Database Page Fault Stalls", limit.page_fault_stalls.to_string())
+        .fact("Processors busy, whole machine (%)", figure("%", limit.cpu_percent))
+        .fact("Threads' time in durable commits (%)", figure("%", limit.commit_share * 100.0))
+        .fact("Database reads over threads' time (%)", figure("%", limit.database_read_share * 100.0))
+        .fact("Database Page Fault Stalls", count(limit.page_fault_stalls))
         .note("Prereads overlap, so that database reads may take more than the threads' time.")
 }
 
@@ -80,12 +79,13 @@ pub(super) fn steady_state(result: &RunResult) -> Table {
     let longest = result.configuration.duration.0.as_secs_f64();
     let early =
         result.configuration.stop_when_steady && state.is_precise() && result.measured_seconds < longest;
-    let windows: Vec<String> = state.window_iops.iter().map(|iops| format!("{iops:.0}")).collect();
+    let windows: Vec<String> =
+        state.window_iops.iter().map(|iops| figure_text("per second", *iops)).collect();
     table
         .fact("Steady state", Cell::judged(verdict, state.steady))
-        .fact("Transactional I/O per second in 5 windows", windows.join(", "))
-        .fact("Spread (% of mean, at most 20)", plain(state.spread * 100.0))
-        .fact("Slope (% of mean, within ±10)", plain(state.slope * 100.0))
+        .fact("Transactional I/O per second in 5 windows", windows.join("; "))
+        .fact("Spread (% of mean, at most 20)", figure("%", state.spread * 100.0))
+        .fact("Slope (% of mean, within ±10)", figure("%", state.slope * 100.0))
         .fact_if(
             "Measurement ended",
             early.then(|| {
@@ -124,15 +124,17 @@ pub(super) fn repetitions(result: &RunResult) -> Table {
             one.maximum_log_write_ms,
         ];
         let mut row: Vec<Cell> = vec![(number + 1).to_string().into()];
-        row.extend(figures.map(|value| three(value).into()));
-        row.push(one.page_fault_stalls.to_string().into());
+        row.extend(columns.iter().zip(figures).map(|(name, value)| figure(name, value)));
+        row.push(count(one.page_fault_stalls));
         row
     };
     let intervals =
         [all.transactional_iops, all.operations_per_second, all.database_read_ms, all.log_write_ms];
     let summary = |name: &str, value: fn(&Interval) -> f64| {
         let mut row: Vec<Cell> = vec![name.into(), "".into()];
-        row.extend(intervals.iter().map(|interval| three(value(interval)).into()));
+        row.extend(
+            columns.iter().skip(1).zip(&intervals).map(|(name, interval)| figure(name, value(interval))),
+        );
         row.resize(columns.len() + 1, Cell::default());
         row
     };
@@ -155,12 +157,12 @@ pub(super) fn open_loop(result: &RunResult) -> Table {
         "not kept: latencies do not include operations that were not completed"
     };
     table
-        .fact("Target rate (operations per second)", plain(open.target_rate))
+        .fact("Target rate (operations per second)", figure("per second", open.target_rate))
         .fact("Target rate", Cell::judged(kept, open.kept_up()))
-        .fact("Operations due", open.due.to_string())
-        .fact("Due and not started at the end", open.waiting.to_string())
+        .fact("Operations due", count(open.due))
+        .fact("Due and not started at the end", count(open.waiting))
         .fact("Behind at the end", span(open.behind_seconds))
-        .fact("Due and not completed", open.not_completed.to_string())
+        .fact("Due and not completed", count(open.not_completed))
 }
 
 pub(super) fn disks(result: &RunResult) -> Table {
@@ -189,7 +191,8 @@ pub(super) fn disks(result: &RunResult) -> Table {
             highest,
         ];
         let name = std::iter::once(Cell::from(disk.device.as_str()));
-        table = table.row(name.chain(figures.map(|value| three(value).into())).collect());
+        table = table
+            .row(name.chain(columns.iter().zip(figures).map(|(name, value)| figure(name, value))).collect());
     }
     table
         .note("Counters of the kernel, which include all other users of the device. A device that processes many requests in parallel may be 100 % busy and still accept more.")
@@ -199,16 +202,15 @@ pub(super) fn disks(result: &RunResult) -> Table {
 pub(super) fn scan(result: &RunResult) -> Table {
     let columns = ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Zeroed", "Bad"];
     let rows = result.scan.iter().map(|scan| {
-        let tone = if scan.bad == 0 { Tone::Neutral } else { Tone::Bad };
         vec![
             scan.database.display().to_string().into(),
-            scan.passes.to_string().into(),
-            scan.pages.to_string().into(),
+            count(scan.passes),
+            count(scan.pages),
             bytes(scan.bytes),
-            scan.uninitialized.to_string().into(),
-            scan.examined_again.to_string().into(),
-            scan.zeroed.to_string().into(),
-            Cell { text: scan.bad.to_string(), tone, ..Cell::default() },
+            count(scan.uninitialized),
+            count(scan.examined_again),
+            count(scan.zeroed),
+            count(scan.bad).bad_if(scan.bad > 0),
         ]
     });
     let mut table = Table::numbers("Background Checksum Scan", "Database", columns).rows(rows);
@@ -229,12 +231,12 @@ pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
     let rows = result.defragmentation.iter().map(|defragmentation| {
         vec![
             defragmentation.database.display().to_string().into(),
-            three(defragmentation.read_per_second()).into(),
-            three(defragmentation.freed_per_second()).into(),
-            defragmentation.pages_read.to_string().into(),
-            defragmentation.pages_freed.to_string().into(),
-            defragmentation.passes.to_string().into(),
-            defragmentation.skipped.to_string().into(),
+            figure("/sec", defragmentation.read_per_second()),
+            figure("/sec", defragmentation.freed_per_second()),
+            count(defragmentation.pages_read),
+            count(defragmentation.pages_freed),
+            count(defragmentation.passes),
+            count(defragmentation.skipped),
         ]
     });
     let mut table = Table::numbers("Online Defragmentation", "Database", columns).rows(rows);
@@ -258,12 +260,11 @@ pub(super) fn verification(result: &RunResult) -> Table {
         return table.or_say("The run ended before pages and logs were verified.");
     };
     let rows = verification.files.iter().map(|file| {
-        let tone = if file.bad == 0 { Tone::Neutral } else { Tone::Bad };
         vec![
             file.path.display().to_string().into(),
-            file.blocks.to_string().into(),
-            Cell { text: file.bad.to_string(), tone, ..Cell::default() },
-            file.repaired.to_string().into(),
+            count(file.blocks),
+            count(file.bad).bad_if(file.bad > 0),
+            count(file.repaired),
             file.findings.join("; ").into(),
         ]
     });

@@ -14,7 +14,7 @@ use jetcell_workload::measurement::{Interval, Sample};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{Bound, Rule, RuleState, Verdict};
 
-use crate::number::plain;
+use crate::number::{figure, figure_text};
 use crate::table::{Cell, Column, Table};
 
 pub(crate) use headline::{headline, subject};
@@ -47,7 +47,7 @@ pub(crate) fn rules(result: &RunResult) -> Table {
         vec![
             rule.name.as_str().into(),
             measured(rule, result),
-            limit(rule.bound, rule.limit).into(),
+            limit(rule),
             match rule.state() {
                 RuleState::Held => Cell::judged("held", true),
                 RuleState::Broken => Cell::judged("broken", false),
@@ -77,18 +77,21 @@ fn measured(rule: &Rule, result: &RunResult) -> Cell {
         "Achieved transactional I/O per second" => Some(repetitions.transactional_iops),
         _ => None,
     });
-    Cell::with_remark(plain(rule.measured), interval.map(|found| within(&found)).unwrap_or_default())
+    figure(&rule.name, rule.measured)
+        .remarked(interval.map(|found| within(&rule.name, &found)).unwrap_or_default())
 }
 
 /// The half width of a confidence interval.
-pub(crate) fn within(interval: &Interval) -> String {
-    format!("± {}", plain(interval.half_width))
+pub(crate) fn within(name: &str, interval: &Interval) -> String {
+    format!("± {}", figure_text(name, interval.half_width))
 }
 
 /// `≤ 20` or `≥ 256.5`.
-fn limit(bound: Bound, limit: f64) -> String {
-    let sign = if bound == Bound::AtMost { '≤' } else { '≥' };
-    format!("{sign} {}", plain(limit))
+fn limit(rule: &Rule) -> Cell {
+    let sign = if rule.bound == Bound::AtMost { '≤' } else { '≥' };
+    let text = |value: &str| format!("{sign} {value}");
+    let limit = figure(&rule.name, rule.limit);
+    Cell::number(text(&limit.text), text(&crate::number::plain(rule.limit)))
 }
 
 /// Tables that say nothing about a backup without a load.

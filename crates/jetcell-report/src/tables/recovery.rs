@@ -4,7 +4,7 @@ use jetcell_workload::profile::RecoveryMode;
 use jetcell_workload::result::{Recovery, ReplayedDatabase, RunResult};
 
 use super::jetstress::io_table;
-use crate::number::{plain, three};
+use crate::number::{count, figure_text, plain, three};
 use crate::table::{Cell, Table};
 
 /// Figures of a published test for each log, which the table shows beside those of the run: Jetstress 2013 on 23 disks of
@@ -24,23 +24,15 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
 fn statistics(recovery: &Recovery) -> Table {
     let columns = ["Log files replayed", "Elapsed seconds"];
     let row = |database: &ReplayedDatabase| {
-        vec![
-            database.instance.as_str().into(),
-            database.logs.to_string().into(),
-            ticks(database.seconds).into(),
-        ]
+        vec![database.instance.as_str().into(), count(database.logs), ticks(database.seconds).into()]
     };
     let logs: u64 = recovery.databases.iter().map(|database| database.logs).sum();
     let seconds: f64 = recovery.databases.iter().map(|database| database.seconds).sum();
-    let count = recovery.databases.len().max(1);
+    let databases = recovery.databases.len().max(1);
     Table::numbers("Soft Recovery Statistics - All", "Database Instance", columns)
         .rows(recovery.databases.iter().map(row))
-        .row(vec![
-            "Avg".into(),
-            (logs / count as u64).to_string().into(),
-            three(seconds / count as f64).into(),
-        ])
-        .row(vec!["Sum".into(), logs.to_string().into(), ticks(seconds).into()])
+        .row(vec!["Avg".into(), count(logs / databases as u64), three(seconds / databases as f64).into()])
+        .row(vec!["Sum".into(), count(logs), ticks(seconds).into()])
 }
 
 /// Seconds in the unit of Jetstress, which is 100 ns.
@@ -50,7 +42,7 @@ fn ticks(seconds: f64) -> String {
 
 fn per_log(recovery: &Recovery) -> Table {
     let mean = |value: fn(&ReplayedDatabase) -> u64| {
-        three(recovery.mean(|database| database.per_log(value(database) as f64)))
+        figure_text("per log /sec", recovery.mean(|database| database.per_log(value(database) as f64)))
     };
     let row = |name: &str, measured: String, published: &str| {
         vec![Cell::from(name), measured.into(), published.into()]
@@ -58,7 +50,7 @@ fn per_log(recovery: &Recovery) -> Table {
     let seconds = recovery.seconds_per_log();
     let table = Table::numbers("Replay of a Log", "Figure", ["This run", "Published test"])
         .row(row("Seconds per log per database", ticks(seconds), &three(PUBLISHED_SECONDS)))
-        .row(row("Log records per second", plain(recovery.records_per_second()), "–"))
+        .row(row("Log records per second", figure_text("per second", recovery.records_per_second()), "–"))
         .row(row("Log records per log", mean(|database| database.records), "–"))
         .row(row("Page changes redone per log", mean(|database| database.changes), "next to none"))
         .row(row("Database reads per log", mean(|database| database.database_reads), PUBLISHED_READS))

@@ -3,7 +3,7 @@
 use jetcell_workload::result::{Replication, ReplicationPart, RunResult, SideFigure, SideIo};
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{plain, three};
+use crate::number::{count, figure_text, plain, three};
 use crate::table::{Cell, Table};
 
 /// I/O of a passive copy over that of the active side, as published for Exchange 2007: before and since its SP1.
@@ -60,7 +60,7 @@ fn ratios(replication: &Replication) -> Table {
 
 /// Both sides in a part of the test, per second.
 fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
-    let rate = |count: f64| plain((count / part.seconds.max(0.001) * 10.0).round() / 10.0);
+    let rate = |count: f64| figure_text("/sec", count / part.seconds.max(0.001));
     let of_kind = |kept: bool, figure: SideFigure| {
         let one = replication.of_one(part, kept, figure).map_or("–".to_string(), rate);
         let ratio = replication.ratio(part, kept, figure).map_or("–".to_string(), three);
@@ -101,9 +101,9 @@ fn copies(replication: &Replication) -> Table {
             Cell::from(copy.directory.display().to_string().as_str()),
             copy.instance.as_str().into(),
             if copy.keep_instance { "kept" } else { "thrown away" }.into(),
-            copy.logs.to_string().into(),
-            copy.most_behind.to_string().into(),
-            copy.longest_lag_seconds.to_string().into(),
+            count(copy.logs),
+            count(copy.most_behind),
+            count(copy.longest_lag_seconds),
             copy.failure.as_deref().unwrap_or("followed").into(),
         ]
     };

@@ -3,7 +3,7 @@
 use jetcell_workload::measurement::Step;
 use jetcell_workload::result::RunResult;
 
-use crate::number::{latency_ms, plain, three};
+use crate::number::{figure, figure_text, latency_ms};
 use crate::table::{Cell, Column, Table};
 
 /// Every step of the search in the order of the rate; empty without a search.
@@ -18,12 +18,15 @@ pub(crate) fn curve(result: &RunResult) -> Table {
         (Some(rate), Some(failed)) => {
             format!(
                 "Highest sustained rate: {} operations per second; {} broke a rule.",
-                plain(rate),
-                plain(failed)
+                rate_text(rate),
+                rate_text(failed)
             )
         }
         (Some(rate), None) => {
-            format!("Highest sustained rate: {} operations per second; no rate broke a rule.", plain(rate))
+            format!(
+                "Highest sustained rate: {} operations per second; no rate broke a rule.",
+                rate_text(rate)
+            )
         }
         (None, _) if saturation.ended => "No rate was sustained.".into(),
         (None, _) => "The search for the highest rate did not end.".into(),
@@ -31,12 +34,16 @@ pub(crate) fn curve(result: &RunResult) -> Table {
     table.rows(saturation.curve().into_iter().map(row)).note(found)
 }
 
+fn rate_text(rate: f64) -> String {
+    figure_text("/sec", rate)
+}
+
 fn row(step: &Step) -> Vec<Cell> {
     let (all, figures) = (&step.operation_latency, &step.figures);
-    let mut row: Vec<Cell> = vec![plain(step.rate).into(), three(figures.operations_per_second).into()];
+    let mut row: Vec<Cell> = vec![figure("/sec", step.rate), figure("/sec", figures.operations_per_second)];
     let latencies = [all.mean, all.p50 as f64, all.p99 as f64, all.p99_9 as f64];
-    row.extend(latencies.map(|us| latency_ms(us).into()));
-    row.extend([figures.database_read_ms, figures.log_write_ms].map(|ms| three(ms).into()));
+    row.extend(latencies.map(latency_ms));
+    row.extend([figures.database_read_ms, figures.log_write_ms].map(|ms| figure("(msec)", ms)));
     row.push(match &step.broken {
         Some(rule) => format!("broke: {}", rule.name).into(),
         None if step.confirming => "confirmed".into(),
@@ -58,12 +65,15 @@ mod tests {
         let table = curve(&result);
         let line = |at: usize| table.rows[at].iter().map(Cell::line).collect::<Vec<_>>().join(" ");
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
-        assert_eq!(line(0), "600 599.000 0.000 0.000 4.000 12.340 0.500 0.000 held");
+        assert_eq!(line(0), "600.0 599.0 0.000 0.000 4.000 12.340 0.500 0.000 held");
         assert!(line(1).ends_with("confirmed"));
         assert!(
-            line(2).starts_with("1200 1199.000")
+            line(2).starts_with("1,200.0 1,199.0 0.000 0.000 2,000.000")
                 && line(2).ends_with("broke: Average database read latency (msec)")
         );
-        assert_eq!(table.notes, ["Highest sustained rate: 600 operations per second; 1200 broke a rule."]);
+        assert_eq!(
+            table.notes,
+            ["Highest sustained rate: 600.0 operations per second; 1,200.0 broke a rule."]
+        );
     }
 }

@@ -4,7 +4,7 @@ use chrono::DateTime;
 use jetcell_workload::measurement::Trend;
 use jetcell_workload::result::{Part, RunResult};
 
-use crate::number::{plain, span};
+use crate::number::{figure, span};
 use crate::table::{Cell, Column, Table};
 
 /// The tables of a stress test; none for other tests.
@@ -76,7 +76,7 @@ fn trends(result: &RunResult) -> Table {
         let signed = |value: f64| -> Cell { format!("{value:+.4}").into() };
         vec![
             trend.figure.as_str().into(),
-            plain(trend.median).into(),
+            figure(&trend.figure, trend.median),
             signed(trend.per_hour),
             signed(trend.low_per_hour),
             signed(trend.high_per_hour),

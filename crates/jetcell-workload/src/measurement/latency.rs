@@ -105,6 +105,24 @@ impl Latencies {
         self.0.count_between(0, us)
     }
 
+    /// The shares of the operations in intervals of the logarithm of the latency, of which `per_decade` make a factor of ten: for
+    /// each, from the fastest to the slowest operation, its lower end in microseconds and its share.
+    pub fn shares(&self, per_decade: u32) -> Vec<(f64, f64)> {
+        let per_decade = f64::from(per_decade.max(1));
+        let number = |us: u64| ((us.max(1) as f64).log10() * per_decade + 1e-9).floor() as usize;
+        let Some(fastest) = self.0.iter_recorded().next() else { return Vec::new() };
+        let (first, all) = (number(fastest.value_iterated_to()), self.0.len() as f64);
+        let mut counts = vec![0_u64; number(self.0.max()).saturating_sub(first) + 1];
+        for bucket in self.0.iter_recorded() {
+            let at = number(bucket.value_iterated_to()).saturating_sub(first);
+            if let Some(count) = counts.get_mut(at) {
+                *count += bucket.count_at_value();
+            }
+        }
+        let lower = |at: usize| 10_f64.powf((first + at) as f64 / per_decade);
+        counts.iter().enumerate().map(|(at, count)| (lower(at), *count as f64 / all)).collect()
+    }
+
     /// Whether no operation was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -193,6 +211,22 @@ mod tests {
         ] {
             assert!(Latencies::try_from(wrong.to_string()).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn shares_cover_all_operations_once() {
+        let mut latencies = Latencies::default();
+        for (us, count) in [(10, 5), (14, 1), (100, 3), (9_999, 1)] {
+            latencies.record_many(us, count);
+        }
+        let shares = latencies.shares(10);
+        assert_eq!(shares.len(), 30, "from 10 us to below 10 ms");
+        assert_eq!((shares[0].1, shares[1].1, shares[10].1, shares[29].1), (0.5, 0.1, 0.3, 0.1));
+        assert!((shares[10].0 / 100.0 - 1.0).abs() < 1e-9);
+        assert!((shares.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!(Latencies::default().shares(10).is_empty());
+        latencies.record(u64::MAX);
+        assert!((latencies.shares(1).iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
     }
 
     #[test]

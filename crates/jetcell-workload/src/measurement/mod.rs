@@ -39,7 +39,7 @@ pub use open_loop::OpenLoop;
 pub(crate) use percentiles::Percentiles;
 pub use repetition::{Interval, Repetition, Repetitions};
 pub use replay_counters::ReplayCounters;
-pub use sample::{InstanceSample, Sample};
+pub use sample::{InstanceSample, Sample, SamplePercentiles};
 pub use sample_file::{SampleFile, read_samples};
 pub(crate) use saturation::{CONFIRMATIONS, LOWEST_RATE, broken};
 pub use saturation::{Saturation, Step};

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::counters::{InstanceIo, Snapshot};
-use crate::measurement::io::IoRates;
+use crate::measurement::io::{IoRates, IoTotals};
+use crate::measurement::latency::Latencies;
 
 /// I/O of one instance in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,30 @@ pub struct InstanceSample {
     pub log_read: IoRates,
     /// Log writes.
     pub log_write: IoRates,
+}
+
+/// Latencies of an interval in milliseconds, all instances together; zero if there was no transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SamplePercentiles {
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+}
+
+impl SamplePercentiles {
+    /// Of one kind of transfers between two states of the instances.
+    fn between(before: &[InstanceIo], after: &[InstanceIo], kind: fn(&InstanceIo) -> &IoTotals) -> Self {
+        let mut all = Latencies::default();
+        for (earlier, later) in before.iter().zip(after) {
+            all.add(&kind(later).latencies.since(&kind(earlier).latencies));
+        }
+        let summary = all.summary();
+        let [p50, p95, p99] = [summary.p50, summary.p95, summary.p99].map(|us| us as f64 / 1000.0);
+        SamplePercentiles { p50, p95, p99 }
+    }
 }
 
 /// One interval.
@@ -33,6 +58,12 @@ pub struct Sample {
     pub page_fault_stalls: u64,
     /// I/O per instance.
     pub instances: Vec<InstanceSample>,
+    /// Latencies of database reads.
+    #[serde(default)]
+    pub database_reads: SamplePercentiles,
+    /// Latencies of log writes.
+    #[serde(default)]
+    pub log_writes: SamplePercentiles,
 }
 
 impl Sample {
@@ -52,6 +83,8 @@ impl Sample {
             cache_used_bytes: after.cache.used_bytes,
             page_fault_stalls: after.cache.stalls.saturating_sub(before.cache.stalls),
             instances: before.io.iter().zip(&after.io).map(instance).collect(),
+            database_reads: SamplePercentiles::between(&before.io, &after.io, |io| &io.database_read),
+            log_writes: SamplePercentiles::between(&before.io, &after.io, |io| &io.log_write),
         }
     }
 
@@ -78,5 +111,21 @@ mod tests {
         let sample = Sample::between(&before, &after, 5.0);
         assert_eq!((sample.at_seconds, sample.operations_per_second, sample.iops()), (2.0, 15.0, 1.0));
         assert_eq!((sample.instances[0].database_read.average_ms, sample.page_fault_stalls), (4.0, 3));
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_interval_and_of_all_instances() {
+        let mut before = Snapshot { io: vec![InstanceIo::default(); 2], ..Snapshot::default() };
+        before.io[0].database_read.record(32768, 900_000);
+        let mut after = before.clone();
+        after.at = 1.0;
+        (1..=50).for_each(|ms| after.io[0].database_read.record(32768, ms * 1000));
+        (51..=100).for_each(|ms| after.io[1].database_read.record(32768, ms * 1000));
+        let sample = Sample::between(&before, &after, 0.0);
+        let SamplePercentiles { p50, p95, p99 } = sample.database_reads;
+        for (found, expected) in [(p50, 50.0), (p95, 95.0), (p99, 99.0)] {
+            assert!((found / expected - 1.0_f64).abs() < 0.002, "{found} {expected}");
+        }
+        assert_eq!(sample.log_writes, SamplePercentiles::default());
     }
 }

@@ -6,12 +6,26 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use crate::measurement::io::IoRates;
-use crate::measurement::sample::{InstanceSample, Sample};
+use crate::measurement::sample::{InstanceSample, Sample, SamplePercentiles};
 
 const HEADER: &str = "at_seconds,seconds,instance,operations_per_second,cache_used_bytes,page_fault_stalls,\
     database_reads_per_second,database_read_ms,database_read_bytes,\
     database_writes_per_second,database_write_ms,database_write_bytes,\
     log_reads_per_second,log_read_ms,log_read_bytes,log_writes_per_second,log_write_ms,log_write_bytes";
+
+/// Columns that files of older builds lack. They are of all instances, and the same on each line of an interval.
+const PERCENTILES: [&str; 6] = [
+    "database_read_p50_ms",
+    "database_read_p95_ms",
+    "database_read_p99_ms",
+    "log_write_p50_ms",
+    "log_write_p95_ms",
+    "log_write_p99_ms",
+];
+
+fn header() -> String {
+    format!("{HEADER},{}", PERCENTILES.join(","))
+}
 
 /// Writes `samples.csv`.
 pub struct SampleFile {
@@ -23,7 +37,7 @@ impl SampleFile {
     /// Starts the file.
     pub fn create(path: &Path) -> io::Result<SampleFile> {
         let mut file = BufWriter::new(File::create(path)?);
-        writeln!(file, "{HEADER}")?;
+        writeln!(file, "{}", header())?;
         file.flush()?;
         Ok(SampleFile { file, synced: false })
     }
@@ -49,7 +63,7 @@ impl SampleFile {
         self.file.flush()?;
         self.file.get_mut().set_len(0)?;
         self.file.seek(io::SeekFrom::Start(0))?;
-        writeln!(self.file, "{HEADER}")?;
+        writeln!(self.file, "{}", header())?;
         self.file.flush()
     }
 
@@ -74,6 +88,9 @@ impl SampleFile {
                     ",{:.3},{:.3},{:.0}",
                     rates.per_second, rates.average_ms, rates.average_bytes
                 )?;
+            }
+            for SamplePercentiles { p50, p95, p99 } in [sample.database_reads, sample.log_writes] {
+                write!(self.file, ",{p50:.3},{p95:.3},{p99:.3}")?;
             }
             writeln!(self.file)?;
         }
@@ -104,7 +121,9 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
     if let Some(missing) = HEADER.split(',').find(|name| column(name).is_none()) {
         return Err(wrong(1, &format!("column {missing} is missing")));
     }
-    let columns: Vec<usize> = HEADER.split(',').filter_map(column).collect();
+    let known: Vec<&str> = HEADER.split(',').chain(PERCENTILES).collect();
+    let columns: Vec<usize> = known.into_iter().filter_map(column).collect();
+    let with_percentiles = PERCENTILES.iter().all(|name| column(name).is_some());
     let mut samples: Vec<Sample> = Vec::new();
     for number in 2.. {
         line.clear();
@@ -128,6 +147,13 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
         };
         let instance_io =
             InstanceSample { database_read: io(0), database_write: io(1), log_read: io(2), log_write: io(3) };
+        let percentiles = |kind: usize| {
+            let value = |column: usize| rates.get(12 + kind * 3 + column).copied().unwrap_or(0.0);
+            match with_percentiles {
+                true => SamplePercentiles { p50: value(0), p95: value(1), p99: value(2) },
+                false => SamplePercentiles::default(),
+            }
+        };
         if *instance == 1.0 {
             samples.push(Sample {
                 at_seconds: *at_seconds,
@@ -136,6 +162,8 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
                 cache_used_bytes: *cache as u64,
                 page_fault_stalls: *stalls as u64,
                 instances: Vec::new(),
+                database_reads: percentiles(0),
+                log_writes: percentiles(1),
             });
         }
         match samples.last_mut() {
@@ -197,6 +225,8 @@ mod tests {
             cache_used_bytes: 1 << 20,
             page_fault_stalls: 2,
             instances: vec![instance; 2],
+            database_reads: SamplePercentiles { p50: 1.0, p95: 2.5, p99: 12.125 },
+            log_writes: SamplePercentiles { p50: 0.5, p95: 0.75, p99: 3.0 },
         };
         let mut file = SampleFile::create(&path).unwrap();
         file.add(&sample(1.0)).unwrap();
@@ -205,6 +235,15 @@ mod tests {
         file.add(&sample(1.0)).unwrap();
         file.add(&sample(2.0)).unwrap();
         assert_eq!(read_samples(&path).unwrap(), [sample(1.0), sample(2.0)]);
+
+        // A file of an older build has no percentiles.
+        let text = std::fs::read_to_string(&path).unwrap();
+        let older = |line: &str| line.split(',').take(18).collect::<Vec<_>>().join(",") + "\n";
+        std::fs::write(&path, text.lines().map(older).collect::<String>()).unwrap();
+        let none = SamplePercentiles::default();
+        let bare = |at| Sample { database_reads: none, log_writes: none, ..sample(at) };
+        assert_eq!(read_samples(&path).unwrap(), [bare(1.0), bare(2.0)]);
+        std::fs::write(&path, text).unwrap();
 
         let whole = std::fs::read(&path).unwrap();
         for cut in [whole.len() - 1, whole.len() - 60] {

@@ -8,7 +8,7 @@ use clap::Args;
 use jetcell_report::{Comparison, Stored, comparison};
 use jetcell_workload::Verdict;
 
-use crate::console::print;
+use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -53,7 +53,7 @@ pub struct Compare {
 enum Format {
     /// Text for a terminal of 100 columns
     Text,
-    /// One page with charts, without scripts and external resources
+    /// One page with charts, without external resources
     Html,
     /// Markdown with tables in GitHub's dialect
     Markdown,
@@ -87,7 +87,7 @@ impl Compare {
         same_kind(&runs)?;
         let comparison = Comparison::of(&runs, base);
         let text = match self.format {
-            Format::Text => comparison::text(&comparison),
+            Format::Text => comparison::text(&comparison, console::width()),
             Format::Html => comparison::html(&comparison),
             Format::Markdown => comparison::markdown(&comparison),
             Format::Csv => comparison::csv(&comparison),

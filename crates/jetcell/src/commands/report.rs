@@ -10,7 +10,7 @@ use jetcell_workload::Verdict;
 
 use crate::colour;
 use crate::commands::run_list;
-use crate::console::print;
+use crate::console::{self, print};
 use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -63,7 +63,7 @@ pub struct Report {
 enum Format {
     /// Verdict, rules, advice, throughput and latencies on one screen
     Text,
-    /// One page without scripts and external resources, for one run
+    /// One page without external resources, for one run
     Html,
     /// Markdown with all tables of the HTML page
     #[value(alias = "md")]
@@ -116,7 +116,7 @@ impl Report {
             Format::Text => {
                 let one = |(dir, run): (&PathBuf, &Stored)| {
                     let name = if stored.len() > 1 { format!("{}\n", dir.display()) } else { String::new() };
-                    name + &jetcell_report::text(&run.result, &run.samples)
+                    name + &jetcell_report::text(&run.result, &run.samples, console::width())
                 };
                 let texts: Vec<String> = self.directories.iter().zip(&stored).map(one).collect();
                 print(&colour::painted(&texts.join("\n")));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use jetcell_report::{Stored, run_lines};
 use jetcell_workload::Verdict;
 
+use crate::console;
 use crate::outcome::{Outcome, print_error};
 
 /// Runs lie in the directories of databases, so the search need not go deeper.
@@ -38,7 +39,7 @@ pub fn of(directory: &Path) -> Option<Listed> {
         outcome = Outcome::Findings;
     }
     runs.sort_by(|(one, a), (other, b)| a.started.cmp(&b.started).then(one.cmp(other)));
-    (!runs.is_empty()).then(|| Listed { text: run_lines(&runs), outcome })
+    (!runs.is_empty()).then(|| Listed { text: run_lines(&runs, console::width()), outcome })
 }
 
 fn search(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {

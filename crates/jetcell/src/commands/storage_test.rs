@@ -219,7 +219,7 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
         Shown::Json => console::print(&result.to_json()),
         Shown::Verdict => console::print(&verdict_line(result)),
         Shown::Summary => {
-            let text = jetcell_report::text(result, &finished.samples);
+            let text = jetcell_report::text(result, &finished.samples, console::width());
             let place = match stored {
                 Ok(()) => format!("\n  Report: {}\n", printable(&page.display().to_string())),
                 Err(_) => String::new(),
@@ -242,7 +242,7 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
 
 /// The verdict with its reason.
 fn verdict_line(result: &RunResult) -> String {
-    let text = jetcell_report::text(result, &[]);
+    let text = jetcell_report::text(result, &[], console::width());
     colour::painted(&format!("{}\n", text.lines().next().unwrap_or_default()))
 }
 

@@ -10,7 +10,7 @@ use jetcell_report::fragmentation_text;
 use jetcell_workload::units::ByteSize;
 use serde::Serialize;
 
-use crate::console::print;
+use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -70,7 +70,7 @@ impl ShowFragmentation {
                     let text = serde_json::to_string_pretty(&Listing { schema: 1, files });
                     text.expect("text and numbers can be written as JSON") + "\n"
                 } else {
-                    fragmentation_text(&files)
+                    fragmentation_text(&files, console::width())
                 });
                 Outcome::Good
             }

@@ -86,7 +86,7 @@ impl DiskTest {
     pub fn run(self) -> Outcome {
         match self.test() {
             Ok(result) => {
-                print(&if self.json { json(&result) } else { drive_test_text(&result) });
+                print(&if self.json { json(&result) } else { drive_test_text(&result, console::width()) });
                 let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
                 let mut all = figures.flat_map(|figure| &figure.repetitions);
                 if all.any(|one| one.mismatches > 0) { Outcome::Findings } else { Outcome::Good }

@@ -1,0 +1,179 @@
+//! Horizontal bars with their values at their ends.
+
+use maud::{Markup, html};
+
+use crate::chart::Scale;
+use crate::number::significant;
+
+const WIDTH: f64 = 480.0;
+const ROW: f64 = 26.0;
+/// The names are left of this, the bars right of it.
+const NAMES: f64 = 178.0;
+/// The bars are left of this, so that values have room.
+const ENDS: f64 = 374.0;
+const BELOW: f64 = 22.0;
+
+/// One bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Its name, left of it.
+    pub name: String,
+    /// Its length.
+    pub value: f64,
+    /// Its value with its unit, at its end.
+    pub label: String,
+    /// Whether it is the reader's own choice, which stands out.
+    pub own: bool,
+}
+
+/// Bars of one quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bars {
+    /// What is drawn, and what there is to see.
+    pub title: String,
+    /// Unit of the axis.
+    pub unit: String,
+    /// Scale of the axis: linear from zero, or logarithmic over whole powers of ten.
+    pub scale: Scale,
+    /// The bars from top to bottom.
+    pub bars: Vec<Bar>,
+}
+
+impl Bars {
+    /// The bars with their caption.
+    pub fn figure(&self) -> Markup {
+        html! {
+            figure {
+                figcaption { strong { (self.title) } " " span class="note" { (self.unit) } }
+                (self.svg())
+                @if self.bars.iter().any(|bar| bar.own) {
+                    ul class="legend" { li { span class="swatch" style="border-top:3px solid var(--series-1)" {} "your choice" } }
+                }
+            }
+        }
+    }
+
+    /// The lowest and the highest value of the axis, and where its labels are.
+    fn axis(&self) -> (f64, f64, Vec<f64>) {
+        let values = || self.bars.iter().map(|bar| bar.value).filter(|value| value.is_finite());
+        let high = values().fold(0.0, f64::max);
+        match self.scale {
+            Scale::Linear => {
+                let high = if high > 0.0 { high } else { 1.0 };
+                (0.0, high, vec![0.0, high])
+            }
+            Scale::Logarithmic => {
+                let low = values().filter(|value| *value > 0.0).fold(high, f64::min);
+                // A bar of the lowest value has a length, too.
+                let decade = |value: f64| value.clamp(1e-30, 1e30).log10();
+                let (low, high) = ((decade(low) - 0.2).floor(), decade(high).ceil());
+                let high = high.max(low + 1.0);
+                let step = ((high - low) / 4.0).ceil().max(1.0) as usize;
+                let labels = (low as i32..=high as i32).step_by(step).map(|power| 10_f64.powi(power));
+                (10_f64.powf(low), 10_f64.powf(high), labels.collect())
+            }
+        }
+    }
+
+    /// The drawing, for a page with the style sheet of the reports.
+    pub fn svg(&self) -> Markup {
+        let (low, high, labels) = self.axis();
+        let share = |value: f64| match self.scale {
+            _ if value.is_nan() => 0.0,
+            Scale::Linear => (value - low) / (high - low),
+            Scale::Logarithmic if value > 0.0 => (value / low).log10() / (high / low).log10(),
+            Scale::Logarithmic => 0.0,
+        };
+        let x = |value: f64| NAMES + share(value).clamp(0.0, 1.0) * (ENDS - NAMES);
+        let bottom = self.bars.len() as f64 * ROW;
+        let place = |value: f64| format!("{value:.1}");
+        html! {
+            svg viewBox=(format!("0 0 {WIDTH} {}", bottom + BELOW)) role="img" aria-label=(self.title) font-family="sans-serif" font-size="13"
+                fill="currentColor" {
+                @for label in &labels {
+                    line x1=(place(x(*label))) x2=(place(x(*label))) y1="0" y2=(place(bottom)) style="stroke:var(--line)" {}
+                    text x=(place(x(*label))) y=(place(bottom + 15.0)) text-anchor="middle" { (tick(*label)) }
+                }
+                @for (number, bar) in self.bars.iter().enumerate() {
+                    @let top = number as f64 * ROW;
+                    @let colour = if bar.own { "fill:var(--series-1)" } else { "fill:var(--series-0)" };
+                    text x=(place(NAMES - 6.0)) y=(place(top + 17.0)) text-anchor="end" { (bar.name) }
+                    rect x=(place(NAMES)) y=(place(top + 5.0)) width=(place(x(bar.value) - NAMES)) height=(place(ROW - 10.0)) style=(colour) {}
+                    text x=(place(x(bar.value) + 5.0)) y=(place(top + 17.0)) { (bar.label) }
+                }
+            }
+        }
+    }
+}
+
+/// A label of the axis.
+fn tick(value: f64) -> String {
+    match value {
+        value if value != 0.0 && value < 0.001 => format!("{value:.0e}"),
+        value => significant(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars(scale: Scale, values: &[f64]) -> Bars {
+        let bar = |value: &f64| Bar {
+            name: format!("n{value}"),
+            value: *value,
+            label: format!("{value} %"),
+            own: *value == 2.0,
+        };
+        Bars { title: "Loss".into(), unit: "percent".into(), scale, bars: values.iter().map(bar).collect() }
+    }
+
+    fn widths(page: &str) -> Vec<f64> {
+        let rects = page.split("<rect").skip(1);
+        rects
+            .map(|rect| rect.split_once("width=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn lengths_are_proportional_and_values_stand_at_the_ends() {
+        let page = bars(Scale::Linear, &[1.0, 2.0, 4.0]).figure().into_string();
+        let widths = widths(&page);
+        assert!(
+            (widths[1] / widths[0] - 2.0).abs() < 0.01 && (widths[2] / widths[0] - 4.0).abs() < 0.01,
+            "{widths:?}"
+        );
+        assert!(page.contains(&format!("x=\"{:.1}\" y=\"17.0\">1 %", NAMES + widths[0] + 5.0)), "{page}");
+        assert_eq!(page.matches("fill:var(--series-1)").count(), 1, "the reader's own");
+        assert!(page.contains("your choice"));
+    }
+
+    #[test]
+    fn decades_have_equal_lengths_and_odd_values_can_be_drawn() {
+        let page = bars(Scale::Logarithmic, &[1e-6, 1e-4, 1e-2]).figure().into_string();
+        let widths = widths(&page);
+        assert!(
+            widths[0] > 0.0 && ((widths[1] - widths[0]) - (widths[2] - widths[1])).abs() < 0.2,
+            "{widths:?}"
+        );
+        assert!(page.contains(">1e-7<") && !page.contains("your choice"), "{page}");
+        for scale in [Scale::Linear, Scale::Logarithmic] {
+            for values in
+                [&[][..], &[0.0], &[f64::NAN, f64::INFINITY, -1.0, f64::MIN_POSITIVE, f64::MAX, 2.0]]
+            {
+                let page = bars(scale, values).svg().into_string();
+                assert!(
+                    page.ends_with("</svg>") && self::widths(&page).iter().all(|width| *width >= 0.0),
+                    "{page}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        let mut bad = bars(Scale::Linear, &[1.0]);
+        (bad.bars[0].name, bad.title) = ("<script>".into(), "\"><script>".into());
+        assert!(!bad.figure().into_string().contains("<script"));
+    }
+}

@@ -1,0 +1,136 @@
+//! The two axes of a chart.
+
+use std::ops::Range;
+
+use crate::number::significant;
+
+/// Larger values are drawn at the edge, so that the arithmetic of the axes stays finite.
+pub(super) const LARGEST: f64 = 1e15;
+/// Smaller spans of an axis are widened to 1.
+const SMALLEST_SPAN: f64 = 1e-6;
+/// Labels at the values.
+const MOST_LABELS: usize = 6;
+
+/// The quantity of the horizontal axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// Seconds, shown as seconds, minutes or hours.
+    Time,
+    /// Share of all transfers, as the number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %.
+    Percentile,
+    /// Another quantity, with its unit.
+    Quantity(String),
+    /// Another quantity, with its unit, as a power of ten: 3 is 1000.
+    Logarithm(String),
+}
+
+/// Scale of the vertical axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Linear from zero.
+    #[default]
+    Linear,
+    /// Logarithmic, for values of different magnitudes.
+    Logarithmic,
+}
+
+impl Along {
+    /// Divisor of the values, and the name of the resulting unit.
+    pub(super) fn scale(&self, range: &Range<f64>) -> (f64, String) {
+        match self {
+            Along::Time if range.end < 300.0 => (1.0, "seconds".into()),
+            Along::Time if range.end < 4.0 * 3600.0 => (60.0, "minutes".into()),
+            Along::Time => (3600.0, "hours".into()),
+            Along::Percentile => (1.0, "percent of the transfers".into()),
+            Along::Quantity(name) | Along::Logarithm(name) => (1.0, name.clone()),
+        }
+    }
+
+    /// The range that is shown, for the range of the points.
+    pub(super) fn range(&self, points: Range<f64>) -> Range<f64> {
+        match self {
+            Along::Percentile => 0.0..points.end.clamp(1.0, 9.0).ceil(),
+            Along::Logarithm(_) => points.start.floor()..points.end.ceil().max(points.start.floor() + 1.0),
+            Along::Time | Along::Quantity(_) => points,
+        }
+    }
+
+    /// Highest number of labels.
+    pub(super) fn labels(&self, range: &Range<f64>) -> usize {
+        match self {
+            Along::Percentile => range.end as usize + 1,
+            Along::Logarithm(_) => ((range.end - range.start) as usize + 1).min(8),
+            Along::Time | Along::Quantity(_) => 7,
+        }
+    }
+
+    /// A label of the axis.
+    pub(super) fn label(&self, value: f64) -> String {
+        match self {
+            // Rounding, because the difference of 100 and 0.01 is not 99.99.
+            Along::Percentile => ((1e9 * (1.0 - 10f64.powf(-value))).round() / 1e7).to_string(),
+            Along::Logarithm(_) => short(10f64.powf(value.clamp(-15.0, 15.0))),
+            Along::Time | Along::Quantity(_) => short(value),
+        }
+    }
+}
+
+impl Scale {
+    /// Height of a value; NaN if the scale cannot show it.
+    pub(super) fn height(self, value: f64) -> f64 {
+        match self {
+            Scale::Linear => value,
+            Scale::Logarithmic if value > 0.0 => value.clamp(LARGEST.recip(), LARGEST).log10(),
+            Scale::Logarithmic => f64::NAN,
+        }
+    }
+
+    /// The value at a height.
+    pub(super) fn value(self, height: f64) -> f64 {
+        match self {
+            Scale::Linear => height,
+            Scale::Logarithmic => 10f64.powf(height),
+        }
+    }
+
+    /// The range of heights, and the highest number of labels.
+    pub(super) fn range(self, heights: impl Iterator<Item = f64>) -> (Range<f64>, usize) {
+        match self {
+            Scale::Linear => {
+                let all = span(heights.chain([0.0]));
+                (all.start..all.end + (all.end - all.start) * 0.04, MOST_LABELS)
+            }
+            // Whole powers of ten.
+            Scale::Logarithmic => {
+                let all = span(heights);
+                let (low, high) = (all.start.floor(), all.end.ceil());
+                (low..high, MOST_LABELS.min((high - low) as usize + 1))
+            }
+        }
+    }
+}
+
+/// The range of the values, never empty.
+pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (low, high) =
+        values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    match high - low {
+        _ if low > high => 0.0..1.0,
+        width if width < SMALLEST_SPAN => low..low + 1.0,
+        _ => low..high,
+    }
+}
+
+/// A label of an axis: `1.5`, `20`, `12k`.
+pub(super) fn short(value: f64) -> String {
+    let (divisor, suffix) = match value.abs() {
+        size if size >= 1e12 => (1e12, "T"),
+        size if size >= 1e9 => (1e9, "G"),
+        size if size >= 1e6 => (1e6, "M"),
+        size if size >= 1e4 => (1e3, "k"),
+        // Probabilities.
+        size if size > 0.0 && size < 5e-4 => return format!("{value:.0e}"),
+        _ => return significant(value),
+    };
+    crate::number::plain(value / divisor) + suffix
+}

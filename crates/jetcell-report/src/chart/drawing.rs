@@ -1,0 +1,192 @@
+//! The drawing of a chart.
+
+use maud::html;
+use plotters::prelude::*;
+
+use super::axis::{LARGEST, span};
+use super::{Along, Chart, Series};
+
+/// Colours that `report.css` defines as `--series-0` and on; further series repeat them dashed.
+const COLOURS: usize = 8;
+/// Highest number of lines that can be distinguished.
+pub(super) const MOST_SERIES: usize = 3 * COLOURS;
+/// Number of intervals that a long series is reduced to, about one per unit of width.
+pub(super) const INTERVALS: usize = 400;
+
+const SIZE: (u32, u32) = (480, 230);
+const FONT: (&str, u32) = ("sans-serif", 15);
+const MARGIN: u32 = 4;
+const MARGIN_RIGHT: u32 = 24;
+const LABELS_BELOW: u32 = 38;
+const LABELS_LEFT: u32 = 66;
+
+/// The part of the width in which values are drawn: where it begins and where it ends.
+pub(super) const PLOT: (f64, f64) =
+    ((MARGIN + LABELS_LEFT) as f64 / SIZE.0 as f64, (SIZE.0 - MARGIN_RIGHT) as f64 / SIZE.0 as f64);
+
+/// Placeholder colours, which are replaced by custom properties in the text of the drawing.
+const INK: RGBColor = RGBColor(0xC1, 0x5E, 0xFE);
+const GRID: RGBColor = RGBColor(0xC1, 0x5E, 0xFF);
+const LIMIT: RGBColor = RGBColor(0xC1, 0x5E, 0xFD);
+
+const fn placeholder(series: usize) -> RGBColor {
+    RGBColor(0xC1, 0x5E, series as u8)
+}
+
+/// Parts of a line between its gaps.
+pub(super) type Line = Vec<Vec<(f64, f64)>>;
+
+impl Chart {
+    /// The drawing, for a page with the style sheet of the reports.
+    pub fn svg(&self) -> String {
+        let lines: Vec<Line> = self.series.iter().take(MOST_SERIES).map(|series| self.line(series)).collect();
+        let mut svg = String::new();
+        // Drawing to a string fails only if a caller's formatter does, and none can.
+        let _ = self.draw(&lines, &mut svg);
+        coloured(svg, &self.title)
+    }
+
+    pub(super) fn line(&self, series: &Series) -> Line {
+        let heights = series.points.iter().map(|(x, y)| (*x, self.scale.height(*y)));
+        let heights: Vec<(f64, f64)> = heights.collect();
+        if !self.steps {
+            return thinned(&heights);
+        }
+        // Each value reaches to the next point, and the last one as far as the one before.
+        let width = |pair: &[(f64, f64)]| if let [(a, _), (b, _)] = pair { b - a } else { 1.0 };
+        let last = heights.len().checked_sub(2).and_then(|at| heights.get(at..)).map_or(0.1, width);
+        let ends = heights.iter().skip(1).map(|(x, _)| *x).chain(heights.last().map(|(x, _)| x + last));
+        vec![heights.iter().zip(ends).flat_map(|((x, y), end)| [(*x, *y), (end, *y)]).collect()]
+    }
+
+    /// The horizontal range that is shown.
+    pub(super) fn across<'p>(&self, points: impl Iterator<Item = &'p (f64, f64)>) -> std::ops::Range<f64> {
+        self.along.range(span(points.map(|point| point.0).chain(self.marked())))
+    }
+
+    fn marked(&self) -> impl Iterator<Item = f64> {
+        self.marks.iter().map(|(at, _)| at.clamp(-LARGEST, LARGEST)).filter(|at| at.is_finite())
+    }
+
+    fn draw(&self, lines: &[Line], svg: &mut String) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
+        let finite = || lines.iter().flatten().flatten();
+        let across = self.across(finite());
+        let limits: Vec<f64> =
+            self.limits_in_sight().map(|limit| self.scale.height(limit.value.min(LARGEST))).collect();
+        let (up, labels) = self.scale.range(finite().map(|point| point.1).chain(limits.iter().copied()));
+        let (divisor, label) = self.along.scale(&across);
+        let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(MARGIN)
+            // Half of a label at the end of an axis.
+            .margin_top(9)
+            .margin_right(MARGIN_RIGHT)
+            .x_label_area_size(LABELS_BELOW)
+            .y_label_area_size(LABELS_LEFT)
+            .build_cartesian_2d(across.start / divisor..across.end / divisor, up.clone())?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(self.along.labels(&across))
+            .y_labels(labels)
+            .x_desc(label)
+            .y_desc(self.unit.split(',').next().unwrap_or_default())
+            .x_label_formatter(&|value| self.along.label(*value))
+            .y_label_formatter(&|height| super::axis::short(self.scale.value(*height)))
+            .label_style(FONT.into_font().color(&INK))
+            .axis_style(INK)
+            .bold_line_style(GRID)
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        for at in self.marked().map(|at| at / divisor) {
+            chart.draw_series(LineSeries::new([(at, up.start), (at, up.end)], INK.stroke_width(1)))?;
+        }
+        for height in limits {
+            let ends = [across.start, across.end].map(|at| (at / divisor, height));
+            chart.draw_series(LineSeries::new(ends, LIMIT.stroke_width(1)))?;
+        }
+        let mut add = |line: &[(f64, f64)], colour: RGBColor| {
+            let points = || line.iter().map(|(x, y)| (x / divisor, *y));
+            if line.len() > 1 {
+                chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
+            }
+            // Values between measured quantities are unknown, so the points are shown.
+            if line.len() == 1 || matches!(self.along, Along::Percentile | Along::Quantity(_)) {
+                chart.draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))?;
+            }
+            Ok(())
+        };
+        for (number, line) in lines.iter().enumerate() {
+            for part in line {
+                add(part, placeholder(number))?;
+            }
+        }
+        area.present()
+    }
+}
+
+/// Reduces a series to at most two points for each of [`INTERVALS`]; an interval without numbers is a gap.
+pub(super) fn thinned(points: &[(f64, f64)]) -> Line {
+    let mut parts: Line = vec![Vec::new()];
+    for stretch in points.chunks(points.len().div_ceil(INTERVALS).max(1)) {
+        let numbers = || {
+            let finite = stretch.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+            finite.map(|(x, y)| (x.clamp(-LARGEST, LARGEST), y.clamp(-LARGEST, LARGEST))).enumerate()
+        };
+        let by_value = |a: &(usize, (f64, f64)), b: &(usize, (f64, f64))| a.1.1.total_cmp(&b.1.1);
+        let (Some(lowest), Some(highest)) = (numbers().min_by(by_value), numbers().max_by(by_value)) else {
+            parts.push(Vec::new());
+            continue;
+        };
+        let mut kept = [lowest, highest];
+        kept.sort_by_key(|(at, _)| *at);
+        let last = parts.last_mut();
+        last.into_iter().for_each(|part| {
+            part.extend(kept.iter().map(|(_, point)| *point));
+            part.dedup();
+        });
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+fn property(series: usize) -> String {
+    format!("var(--series-{})", series % COLOURS)
+}
+
+const fn dashes(series: usize) -> &'static str {
+    match series / COLOURS {
+        0 => "",
+        1 => ";stroke-dasharray:6 3",
+        _ => ";stroke-dasharray:2 3",
+    }
+}
+
+/// The style of a line in the legend.
+pub(super) fn swatch(series: usize) -> String {
+    let kind = ["solid", "dashed", "dotted"][(series / COLOURS).min(2)];
+    format!("border-top:3px {kind} {}", property(series))
+}
+
+/// Replaces the placeholder colours by custom properties, and makes the size follow the page.
+fn coloured(svg: String, title: &str) -> String {
+    let mut svg = svg;
+    let mut replace = |RGBColor(r, g, b): RGBColor, property: &str, more: &str| {
+        for attribute in ["fill", "stroke"] {
+            let from = format!("{attribute}=\"#{r:02X}{g:02X}{b:02X}\"");
+            if svg.contains(&from) {
+                svg = svg.replace(&from, &format!("style=\"{attribute}:{property}{more}\""));
+            }
+        }
+    };
+    replace(INK, "currentColor", "");
+    replace(GRID, "var(--line)", "");
+    replace(LIMIT, "var(--bad)", ";stroke-dasharray:5 4");
+    for series in 0..MOST_SERIES {
+        replace(placeholder(series), &property(series), dashes(series));
+    }
+    let (width, height) = SIZE;
+    let body = svg.split_once('>').map_or("", |(_, body)| body);
+    let label = html! { (title) }.into_string();
+    format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}")
+}

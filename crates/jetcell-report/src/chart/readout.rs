@@ -1,0 +1,63 @@
+//! The values of a chart for `report.js`, which shows them where the reader points or goes with the arrow keys.
+
+use serde_json::{Value, json};
+
+use super::drawing::{MOST_SERIES, PLOT};
+use super::{Along, Chart, Series};
+use crate::number::significant;
+
+/// Highest number of places at which values are shown. A place of a longer series shows a range.
+const MOST_PLACES: usize = 200;
+
+impl Chart {
+    /// JSON: each place with its position (share of the width of the drawing), its name, and the value of each line.
+    pub(super) fn readout(&self) -> String {
+        let lines: Vec<&Series> = self.series.iter().take(MOST_SERIES).collect();
+        let points = || lines.iter().flat_map(|series| &series.points);
+        let mut places: Vec<f64> = points().map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let range = self.across(points().filter(|(x, _)| x.is_finite()));
+        let (divisor, unit) = self.along.scale(&range);
+        let place = |stretch: &[f64]| -> Option<Value> {
+            let (first, last) = (*stretch.first()?, *stretch.last()?);
+            let share = ((first + last) / 2.0 - range.start) / (range.end - range.start);
+            let at = PLOT.0 + share.clamp(0.0, 1.0) * (PLOT.1 - PLOT.0);
+            let values: Vec<Value> = lines.iter().map(|series| value(series, first, last)).collect();
+            let name = match &self.along {
+                Along::Percentile => format!("{} %", self.along.label(first)),
+                Along::Logarithm(unit) if self.steps => format!("from {} {unit}", self.along.label(first)),
+                along => format!("{} {unit}", along.label((first + last) / 2.0 / divisor)),
+            };
+            Some(json!([(at * 1e4).round() / 1e4, name, values]))
+        };
+        let shown: Vec<Value> =
+            places.chunks(places.len().div_ceil(MOST_PLACES).max(1)).filter_map(place).collect();
+        let names: Vec<&str> = lines.iter().map(|series| series.name.as_str()).collect();
+        let unit = self.unit.split(',').next().unwrap_or_default();
+        json!({ "unit": unit, "names": names, "places": shown }).to_string()
+    }
+}
+
+/// The value between two places, a range if there are several, or nothing.
+fn value(series: &Series, first: f64, last: f64) -> Value {
+    let from = series.points.partition_point(|(x, _)| *x < first);
+    let inside = series.points.iter().skip(from).take_while(|(x, _)| *x <= last);
+    let ends = inside.map(|(_, y)| *y).filter(|y| y.is_finite()).fold(None, |ends: Option<(f64, f64)>, y| {
+        let (low, high) = ends.unwrap_or((y, y));
+        Some((low.min(y), high.max(y)))
+    });
+    let Some((low, high)) = ends else { return Value::Null };
+    match (digits(low), digits(high)) {
+        (low, high) if low == high => low.into(),
+        (low, high) => format!("{low} to {high}").into(),
+    }
+}
+
+/// Three digits, also of a small probability.
+fn digits(value: f64) -> String {
+    match value != 0.0 && value.abs() < 0.001 {
+        true => format!("{value:.2e}"),
+        false => significant(value),
+    }
+}

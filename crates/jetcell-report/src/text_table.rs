@@ -1,0 +1,164 @@
+//! Tables and paragraphs for a terminal.
+
+use crate::printable::printable;
+use crate::table::{Cell, Table, Tone};
+
+/// Two spaces before the first column and between columns.
+const GAP: usize = 2;
+/// Columns are not made narrower than this.
+const NARROWEST: usize = 12;
+
+/// A table in aligned columns, in lines of at most `width` characters. Columns that do not fit beside the others follow below them, under
+/// the names of the rows again. Notes are shown if there are no rows.
+pub fn table_text(table: &Table, width: usize) -> String {
+    if table.rows.is_empty() {
+        return table.notes.iter().map(|note| wrapped("  ", note, width)).collect();
+    }
+    let widths = widths(table, width);
+    let mut out = String::new();
+    let mut from = 1;
+    loop {
+        let first = GAP + widths.first().copied().unwrap_or(0);
+        let mut used = first;
+        let fits = |column: &usize| {
+            used = used.saturating_add(GAP + widths.get(*column).copied().unwrap_or(0));
+            *column == from || used <= width
+        };
+        let until = (from..widths.len()).take_while(fits).last().map_or(widths.len(), |last| last + 1);
+        let columns: Vec<usize> =
+            std::iter::once(0).chain(from..until).filter(|at| *at < widths.len()).collect();
+        out += &block(table, &columns, &widths);
+        if until >= widths.len() {
+            return out;
+        }
+        out.push('\n');
+        from = until;
+    }
+}
+
+/// The widths of the columns: as wide as their widest text, but never so wide that the first one and another one have no room.
+fn widths(table: &Table, width: usize) -> Vec<usize> {
+    let natural = |(at, name): (usize, &str)| {
+        let cells = table.rows.iter().filter_map(|row| row.get(at));
+        let cells = cells.map(|cell| shown(cell).chars().count());
+        cells.chain(std::iter::once(printable(name).chars().count())).max().unwrap_or(0)
+    };
+    let names = table.columns.iter().map(|column| if table.facts { "" } else { column.name.as_str() });
+    let mut widths: Vec<usize> = names.enumerate().map(natural).collect();
+    let widest = widths.iter().skip(1).copied().max().unwrap_or(0);
+    let room = width.saturating_sub(2 * GAP);
+    if let Some(first) = widths.first_mut()
+        && first.saturating_add(widest) > room
+    {
+        *first = (*first).min((room / 2).max(NARROWEST));
+    }
+    let first = widths.first().copied().unwrap_or(0);
+    let most = room.saturating_sub(first).max(NARROWEST);
+    widths.iter_mut().skip(1).for_each(|other| *other = (*other).min(most));
+    widths
+}
+
+fn block(table: &Table, columns: &[usize], widths: &[usize]) -> String {
+    let mut out = String::new();
+    let mut row = |cells: &dyn Fn(usize) -> String| {
+        let cells: Vec<Vec<String>> = columns
+            .iter()
+            .map(|at| lines(&cells(*at), widths.get(*at).copied().unwrap_or(usize::MAX)))
+            .collect();
+        for line in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut text = String::new();
+            for (cell, at) in cells.iter().zip(columns) {
+                let (part, width) =
+                    (cell.get(line).map_or("", String::as_str), widths.get(*at).copied().unwrap_or(0));
+                let right = table.columns.get(*at).is_some_and(|column| column.number);
+                text += &if right { format!("  {part:>width$}") } else { format!("  {part:<width$}") };
+            }
+            out += text.trim_end();
+            out.push('\n');
+        }
+    };
+    if !table.facts {
+        row(&|at| {
+            table.columns.get(at).map(|column| printable(&column.name).into_owned()).unwrap_or_default()
+        });
+    }
+    table.rows.iter().for_each(|cells| row(&|at| cells.get(at).map(shown).unwrap_or_default()));
+    out
+}
+
+/// The text of a cell, with its confidence interval. Other remarks have no room.
+fn shown(cell: &Cell) -> String {
+    let text = match cell.remark.starts_with('±') {
+        true => format!("{} {}", cell.text, cell.remark),
+        false => cell.text.clone(),
+    };
+    let text = printable(&text);
+    if cell.tone == Tone::Bad { text.to_uppercase() } else { text.into_owned() }
+}
+
+/// A paragraph in lines of at most `width` characters: the first one begins with `mark`, the others with spaces.
+pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
+    let indent = mark.chars().count();
+    let mut out = String::new();
+    for (number, line) in
+        lines(&printable(text), width.saturating_sub(indent).max(NARROWEST)).iter().enumerate()
+    {
+        let before = if number == 0 { mark.to_string() } else { " ".repeat(indent) };
+        out += &format!("{before}{line}\n");
+    }
+    out
+}
+
+/// Splits a text between words. A word that is longer than a line is split, too.
+fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let mut word = word.to_string();
+        let mut length = word.chars().count();
+        if used > 0 && used + 1 + length <= width {
+            lines.iter_mut().last().into_iter().for_each(|line| line.push(' '));
+            used += 1;
+        } else if used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        while length > width {
+            let rest: String = word.chars().skip(width).collect();
+            let part: String = word.chars().take(width).collect();
+            lines.iter_mut().last().into_iter().for_each(|line| line.push_str(&part));
+            lines.push(String::new());
+            (word, length) = (rest, length - width);
+        }
+        lines.iter_mut().last().into_iter().for_each(|line| line.push_str(&word));
+        used += length;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_do_not_fit_follow_below() {
+        let table = Table::numbers("t", "Name", ["first", "second", "third"]);
+        let table = table.row(vec!["a".into(), "1".into(), "22".into(), "333".into()]);
+        assert_eq!(table_text(&table, 80), "  Name  first  second  third\n  a         1      22    333\n");
+        assert_eq!(
+            table_text(&table, 22),
+            "  Name  first  second\n  a         1      22\n\n  Name  third\n  a       333\n"
+        );
+    }
+
+    #[test]
+    fn long_texts_are_wrapped_between_words_and_longer_words_are_split() {
+        let table = Table::words("t", &["Name", "Text"]);
+        let table = table.row(vec!["n".into(), "some words and /a/very/long/path/to/a/file".into()]);
+        let text = table_text(&table, 30);
+        assert!(text.lines().all(|line| line.chars().count() <= 30), "{text}");
+        assert!(text.contains("some words and"), "{text}");
+        assert_eq!(wrapped("! ", "one two three four", 12), "! one two\n  three four\n");
+        assert_eq!(wrapped("", "", 10), "\n");
+    }
+}
