@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Takes pictures of a report as readers see it, and docs/images/report.png for the README.
+# Takes pictures of pages as readers see them.
 #
 #   scripts/screenshots.sh RUN [DIRECTORY]    pictures of the run into DIRECTORY [default: target/screenshots]
 #
-# Pictures: wide.png (1400 pixels), narrow.png (390 pixels), dark.png, print.pdf. Needs chromium. To renew the picture of the
-# README, give a run of a quiet machine and copy wide.png to docs/images/report.png.
+# Pages: the report of the run, the run beside itself (compare), the example of jetcell size, and raid reliability. Pictures of each:
+# PAGE-wide.png (1400 pixels), PAGE-narrow.png (390 pixels), PAGE-dark.png, PAGE-print.pdf. Needs chromium. JETCELL=FILE uses that program
+# instead of a build. To renew the picture of the README, give a run of a quiet machine and copy report-wide.png to docs/images/report.png.
 set -euo pipefail
 run=${1:?give the directory of a run; see the head of scripts/screenshots.sh}
 mkdir -p "${2:-target/screenshots}"
@@ -13,21 +14,25 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
     echo 'screenshots.sh: chromium is missing; install it (Debian: apt install chromium)' >&2
     exit 2
 }
-cargo run --quiet -p jetcell -- report "$run" --format html > "$directory/report.html"
-# A browser window is at least 500 pixels wide, so that the narrow page is a frame of 390 pixels.
-echo '<body style="margin:0"><iframe src="report.html" style="border:0;width:390px;height:2400px"></iframe>' > "$directory/narrow.html"
-
-# picture NAME PAGE SIZE [OPTION...]
-picture() {
-    local name=$1 page=$2 size=$3
-    shift 3
-    "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --window-size="$size" \
-        --screenshot="$directory/$name" "$@" "file://$directory/$page" 2> /dev/null
+jetcell() {
+    if [[ -n ${JETCELL:-} ]]; then "$JETCELL" "$@"; else cargo run --quiet -p jetcell -- "$@"; fi
 }
-picture wide.png report.html 1400,1100
-picture narrow.png narrow.html 500,2400
-picture dark.png report.html 1400,1100 --blink-settings=preferredColorScheme=0
-"$browser" --headless --no-sandbox --disable-gpu --no-pdf-header-footer --print-to-pdf="$directory/print.pdf" \
-    "file://$directory/report.html" 2> /dev/null
+shot() {
+    "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files "$@" 2> /dev/null
+}
+# A verdict that is not a pass, as of a short run, is no error here.
+jetcell report "$run" --format html > "$directory/report.html" || [[ $? = 1 ]]
+jetcell compare "$run" "$run" --format html > "$directory/compare.html" || [[ $? = 1 ]]
+jetcell size --example > "$directory/site.toml"
+jetcell size --config "$directory/site.toml" --html "$directory/size.html" > "$directory/size.txt"
+jetcell raid reliability --compare --curve scrub --html "$directory/raid.html" > "$directory/raid.txt"
+for page in report compare size raid; do
+    # A browser window is at least 500 pixels wide, so that the narrow page is a frame of 390 pixels.
+    echo "<body style='margin:0'><iframe src='$page.html' style='border:0;width:390px;height:3000px'></iframe>" > "$directory/narrow.html"
+    shot --window-size=1400,1500 --screenshot="$directory/$page-wide.png" "file://$directory/$page.html"
+    shot --window-size=1400,1500 --blink-settings=preferredColorScheme=0 --screenshot="$directory/$page-dark.png" "file://$directory/$page.html"
+    shot --window-size=500,3000 --screenshot="$directory/$page-narrow.png" "file://$directory/narrow.html"
+    shot --no-pdf-header-footer --print-to-pdf="$directory/$page-print.pdf" "file://$directory/$page.html"
+done
 rm "$directory/narrow.html"
 ls "$directory"

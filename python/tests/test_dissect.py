@@ -1,4 +1,4 @@
-"""Every value of every row of every table equals what dissect.esedb reads."""
+"""Rows of every table equal those that dissect.esedb reads, value by value."""
 
 import struct
 from datetime import datetime, timedelta, timezone
@@ -18,8 +18,16 @@ FILES = [
     "db/4k/text.edb",
     "db/4k/ual-hyperv-yearly.mdb",
     "db/8k/decompress_test.edb",
+    "db/8k/adamntds.dit",
+    "db/8k/ntds-initial.dit",
     "db/16k/qmgr-win11-24h2.db",
+    "db/32k/Windows-search.edb",
+    "logsets/srum-server2022/a/SRUDB.dat",
+    "logsets/srum-server2022/b/SRUDB.dat",
+    "logsets/srum-win11-dirty/SRUDB.dat",
 ]
+# Cells of a table that are compared; dissect reads some ten thousand in a second. Of a larger table, rows at equal distances.
+MOST_CELLS = 100_000
 DATE_TIME = 8
 TEXT = (10, 12)
 
@@ -71,9 +79,12 @@ def test_rows_are_those_of_dissect(corpus, name):
             if theirs is None:
                 continue
             columns = {column.name: column for column in theirs.columns}
-            rows = iter(table)
-            for number, record in enumerate(theirs.records()):
-                row = next(rows)
+            rows = list(table)
+            records = list(theirs.records())
+            assert len(rows) == len(records), f"{table.name}: not the rows of dissect"
+            stride = 1 + len(rows) * len(columns) // MOST_CELLS
+            for number in range(0, len(rows), stride):
+                row, record = rows[number], records[number]
                 assert set(columns) <= set(row)
                 for key, column in columns.items():
                     try:
@@ -87,5 +98,4 @@ def test_rows_are_those_of_dissect(corpus, name):
                         value = record.get(key, raw=True)[:-1].decode("utf-16-le").rstrip("\0")
                     assert same(row[key], value), (table.name, number, key, row[key], value)
                     cells += 1
-            assert next(rows, None) is None, f"{table.name}: more rows than dissect's"
     assert cells > 1000 and unseen < 10

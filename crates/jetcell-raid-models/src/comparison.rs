@@ -35,8 +35,7 @@ pub struct Row {
 pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
     let array = question.case()?.array;
     let data = if array.raid().is_mirror() { default_data(array) } else { array.data_disks() };
-    let layouts = RaidType::ALL.into_iter().filter(|&raid| raid != RaidType::RaidDp);
-    rows(question, layouts.map(|raid| (raid, if raid.is_mirror() { 1 } else { data })))
+    rows(question, RaidType::ALL.into_iter().map(|raid| (raid, if raid.is_mirror() { 1 } else { data })))
 }
 
 /// Seven data disks, or all data disks of the array if there are fewer.
@@ -113,6 +112,7 @@ mod tests {
         assert_eq!(drives(RaidType::Raid10), Some((84, 42)));
         assert_eq!(drives(RaidType::Raid5), Some((48, 6)));
         assert_eq!(drives(RaidType::Raid6), Some((54, 12)));
+        assert_eq!(drives(RaidType::RaidDp), Some((54, 12)), "as itself, beside RAID 6");
         assert_eq!(drives(RaidType::TripleParity), Some((60, 18)));
         assert!(
             rows.iter().any(|row| row.relative_risk == 1.0)

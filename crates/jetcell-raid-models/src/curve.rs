@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::units::{Bytes, Hours};
-use crate::{Assessment, Error, Question, Scrub};
+use crate::{Assessment, Case, Error, Question, Scrub};
 
 /// The input that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,16 @@ impl Axis {
             Axis::Scrub => &[6.0, 12.0, 24.0, 48.0, 96.0, 168.0, 336.0, 720.0, 1440.0, 4380.0, 8760.0],
             Axis::Restore => &[0.5, 1.0, 1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 168.0],
             Axis::DiskSize => &[0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 30.0],
+        }
+    }
+
+    /// The value of this input in the case of the question, if it has one.
+    pub fn own(self, question: &Question, case: &Case) -> Option<f64> {
+        match self {
+            Axis::GroupSize => Some(f64::from(case.array.data_disks())),
+            Axis::Scrub => case.rates.scrub.mean().map(Hours::get),
+            Axis::Restore => case.rates.restore.mean().map(Hours::get),
+            Axis::DiskSize => question.capacity.map(|capacity| capacity.get() / 1e12),
         }
     }
 

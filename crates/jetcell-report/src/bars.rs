@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use crate::chart::Scale;
 use crate::number::significant;
+use crate::page;
 
 const WIDTH: f64 = 480.0;
 const ROW: f64 = 26.0;
@@ -51,6 +52,12 @@ impl Bars {
                 }
             }
         }
+    }
+
+    /// The bars as an SVG file of their own.
+    pub fn standalone(&self) -> String {
+        let own = if self.bars.iter().any(|bar| bar.own) { "; in another colour: your choice" } else { "" };
+        page::standalone(&self.svg().into_string(), &self.title, &format!("{}{own}", self.unit))
     }
 
     /// The lowest and the highest value of the axis, and where its labels are.
@@ -167,6 +174,20 @@ mod tests {
                     "{page}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_file_of_its_own_has_colours_and_a_caption() {
+        let file = bars(Scale::Linear, &[1.0, 2.0]).standalone();
+        assert!(file.starts_with("<svg xmlns=") && file.trim_end().ends_with("</svg>"), "{file}");
+        for part in [
+            "--series-0: #0072b2",
+            "prefers-color-scheme: dark",
+            ">Loss<",
+            "percent; in another colour: your choice",
+        ] {
+            assert!(file.contains(part), "{part}: {file}");
         }
     }
 

@@ -41,7 +41,7 @@ pub use drive_test::{drive_test_markdown, drive_test_text};
 pub use fragmentation::fragmentation_text;
 pub use html::html;
 pub use markdown::markdown;
-pub use number::{grouped, significant};
+pub use number::{decimal, grouped, significant};
 pub use page::Page;
 pub use printable::{printable, printable_lines};
 pub use run_lines::run_lines;

@@ -219,6 +219,8 @@ pub struct Storage {
 part!(
     /// Prices and energy.
     Cost {
+        /// Currency of all prices, as text. Nothing is converted.
+        currency: String = "EUR".into(),
         /// Price of a kWh.
         tariff: f64 = 0.185,
         /// Power including the building, as a multiple of the power of the disks (PUE).
@@ -343,6 +345,9 @@ impl Config {
         within("backup.parallel_replay", f64::from(self.backup.parallel_replay), 1.0, 1e3)?;
         self.storage.check()?;
         let c = &self.cost;
+        rule(c.currency.chars().count() <= 8 && !c.currency.contains(char::is_control), {
+            "cost.currency must be at most 8 characters, such as \"EUR\"".into()
+        })?;
         within("cost.tariff", c.tariff, 0.0, 1e6)?;
         within("cost.pue", c.pue, 1.0, 10.0)?;
         within("cost.years", c.years, 0.0, 100.0)?;

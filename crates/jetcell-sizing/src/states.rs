@@ -25,6 +25,21 @@ impl State {
     pub const ALL: [State; 5] =
         [State::Normal, State::DriveLost, State::Rebuilding, State::ServerLost, State::BackupRunning];
 
+    /// What happens in the state, in a sentence without its full stop.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            State::Normal => "all drives and servers work",
+            State::DriveLost => {
+                "a group works without one of its drives, and reads of it are computed or go to the copy"
+            }
+            State::Rebuilding => {
+                "a spare is being filled beside the load, which takes a share of the time of each drive"
+            }
+            State::ServerLost => "the servers that are left carry the databases of the lost ones",
+            State::BackupRunning => "every database is read to its end beside the load",
+        }
+    }
+
     /// Whether a drive is missing.
     pub fn degraded(self) -> bool {
         matches!(self, State::DriveLost | State::Rebuilding)

@@ -1,18 +1,20 @@
-//! `jetcell size`: sizes storage from a configuration, as text, JSON or formulas, and writes the configuration of a test.
+//! `jetcell size`: sizes storage from a configuration, as text, JSON, CSV, a page or formulas, and writes the configuration of a test.
 
-use std::fmt::Write as _;
+mod page;
+mod risk;
+mod tables;
+
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_sizing::array::Array;
+use jetcell_report::{grouped, table_csv, table_text, wrapped};
 use jetcell_sizing::catalogue::DEFAULT_DISKS;
 use jetcell_sizing::platform::PLATFORMS;
-use jetcell_sizing::states::State;
-use jetcell_sizing::{Catalogue, Config, Design, EXAMPLE, Sizing, size};
+use jetcell_sizing::{Catalogue, Config, EXAMPLE, Sizing, size};
 
-use crate::console::print;
+use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -21,7 +23,9 @@ Examples:
   jetcell size --example > site.toml
       a complete configuration with explanations, to be edited
   jetcell size --config site.toml
-      I/O, space, memory, network, backup, and the disks of each array in five states
+      a table of designs with disks, power, price and probability of loss; the load in five states; space, memory, network, backup
+  jetcell size --config site.toml --html sizing.html --csv > designs.csv
+      the same as a page with charts, and the table of designs for a spreadsheet
   jetcell size --config site.toml --explain
       also every formula with its numbers, to verify by hand
   jetcell size --config site.toml --test-config test.toml && jetcell test performance --config test.toml
@@ -33,6 +37,8 @@ Exit code: 0 sized, 2 could not run.";
 
 /// No real configuration is larger.
 const LARGEST_FILE: u64 = 1 << 20;
+/// Highest width of a paragraph.
+const WIDTH: usize = 120;
 
 /// Sizes storage for mailboxes: I/O, space, memory, network, backup windows, arrays, cost
 #[derive(Args)]
@@ -50,6 +56,12 @@ pub struct Size {
     /// Print all results as JSON
     #[arg(long)]
     json: bool,
+    /// Print the table of designs as CSV
+    #[arg(long, conflicts_with_all = ["json", "explain"])]
+    csv: bool,
+    /// Write the result as a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write the configuration of a test that proves the design to this file
     #[arg(long, value_name = "FILE")]
     test_config: Option<PathBuf>,
@@ -100,13 +112,31 @@ impl Size {
             whole_file::write(target, &sizing.test_config)
                 .map_err(|error| format!("--test-config {} cannot be written: {error}", target.display()))?;
         }
-        if self.json {
-            let json = serde_json::to_string_pretty(&sizing);
-            return json.map(|text| text + "\n").map_err(|error| format!("no JSON: {error}").into());
+        let risks =
+            sizing.designs.iter().map(|design| risk::of_design(design, &config, &catalogue)).collect();
+        let sized = Sized { sizing, risks };
+        if let Some(target) = &self.html {
+            whole_file::write(target, &page::page(&sized))
+                .map_err(|error| format!("--html {} cannot be written: {error}", target.display()))?;
         }
-        let summary = summary(&sizing).map_err(|error| error.to_string())?;
-        Ok(if self.explain { format!("{summary}{}", sizing.sheet) } else { summary })
+        if self.json {
+            return as_json(&sized).map_err(|error| format!("no JSON: {error}").into());
+        }
+        if self.csv {
+            return Ok(table_csv(&tables::designs(&sized)));
+        }
+        let summary = summary(&sized);
+        Ok(if self.explain { format!("{summary}{}", sized.sizing.sheet) } else { summary })
     }
+}
+
+fn as_json(sized: &Sized) -> serde_json::Result<String> {
+    let mut value = serde_json::to_value(&sized.sizing)?;
+    let designs = value.get_mut("designs").and_then(serde_json::Value::as_array_mut);
+    for (design, risk) in designs.into_iter().flatten().zip(&sized.risks) {
+        design["probability_of_loss"] = serde_json::to_value(risk)?;
+    }
+    serde_json::to_string_pretty(&value).map(|text| text + "\n")
 }
 
 fn read(option: &str, path: &Path) -> Result<String, Failure> {
@@ -123,135 +153,45 @@ fn read(option: &str, path: &Path) -> Result<String, Failure> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }
 
-fn summary(sizing: &Sizing) -> Result<String, std::fmt::Error> {
-    let mut out = String::new();
-    let (mailbox, server, inputs) = (&sizing.mailbox, &sizing.server, &sizing.inputs);
-    writeln!(
-        out,
+/// A sizing with the risk of each design.
+pub struct Sized {
+    sizing: Sizing,
+    /// Probability of a loss of data, in the order of the designs.
+    risks: Vec<Option<f64>>,
+}
+
+/// What is sized, in a line.
+fn subject(sized: &Sized) -> String {
+    let inputs = &sized.sizing.inputs;
+    format!(
         "{} mailboxes on {} servers, {} copies, {}",
-        inputs.mailboxes.count, inputs.servers.count, inputs.servers.copies, inputs.platform
-    )?;
-    writeln!(out, "\nOne mailbox")?;
-    writeln!(
-        out,
-        "  {:.4} IOPS ({:.4} reads, {:.4} writes), {:.0} MiB on disk, {:.1} MiB of cache, {:.0} logs a day",
-        mailbox.iops(),
-        mailbox.reads,
-        mailbox.writes,
-        mailbox.on_disk_mib,
-        mailbox.cache_mib,
-        mailbox.logs_per_day
-    )?;
-    writeln!(out, "\nOne server, {} headroom included", inputs.servers.headroom)?;
-    writeln!(
-        out,
-        "  {:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12} {:>10}",
-        "state", "mailboxes", "db read/s", "db wrt/s", "log rd/s", "log wrt/s", "maint. MB/s", "bckp MB/s"
-    )?;
-    for load in &server.loads {
-        writeln!(
-            out,
-            "  {:<15} {:>9.0} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>12.1} {:>10.1}",
-            load.state.to_string(),
-            load.active_mailboxes,
-            load.database_reads,
-            load.database_writes,
-            load.log_reads,
-            load.log_writes,
-            load.maintenance_mb_s,
-            load.backup_mb_s
-        )?;
-    }
-    writeln!(
-        out,
-        "\n  databases    {} in all, {} copies on a server; {:.0} mailboxes and {:.1} GiB each",
-        server.databases,
-        server.database_copies_per_server,
-        server.mailboxes_per_database,
-        server.database_gib
-    )?;
-    writeln!(
-        out,
-        "  volumes      {} of {:.1} GiB; {:.1} GiB in all, logs {:.1} GiB",
-        server.database_volumes_per_server,
-        server.database_volume_gib,
-        server.database_capacity_gib,
-        server.log_capacity_gib
-    )?;
-    writeln!(out, "  memory       {:.1} GiB, {:.1} GiB of it cache", server.memory_gib, server.cache_gib)?;
-    writeln!(
-        out,
-        "  replication  {:.1} Mbit/s in the busiest hour; a single stream needs a window of {:.0} KiB",
-        server.replication_mbit_s, server.replication_window_kib
-    )?;
-    writeln!(
-        out,
-        "  backup       {:.1} h; restore with replay {:.1} h",
-        server.backup_hours, server.restore_hours
-    )?;
-    writeln!(out, "\nDesigns, cheapest over {} years first; disks by what asks for them", inputs.cost.years)?;
-    for design in &sizing.designs {
-        write_design(&mut out, design)?;
-    }
-    if !sizing.comparisons.is_empty() {
-        writeln!(out, "\nDrives; percentages are of the base")?;
-    }
-    for drive in &sizing.comparisons {
-        writeln!(
-            out,
-            "  {} beside {} (base): price {:+.1} %, random I/O {:+.1} %; per IOPS {:.3} beside {:.3}, per GiB {:.4} \
-             beside {:.4}; IOPS per W {:.1} beside {:.1}",
-            drive.disk,
-            drive.base,
-            drive.price_gain * 100.0,
-            drive.iops_gain * 100.0,
-            drive.price_per_iops,
-            drive.base_price_per_iops,
-            drive.price_per_gib,
-            drive.base_price_per_gib,
-            drive.iops_per_watt,
-            drive.base_iops_per_watt
-        )?;
-    }
-    for warning in &server.warnings {
-        writeln!(out, "\nNote: {warning}")?;
-    }
-    Ok(out)
-}
-
-fn write_design(out: &mut String, design: &Design) -> std::fmt::Result {
-    let economy = &design.economy;
-    writeln!(
-        out,
-        "\n  {} of {}: {} disks in all ({} spares); {:.0} to buy, {:.0} W, {:.0} kWh/year for {:.0}/year, {:.0} in all",
-        design.array,
-        design.disk,
-        design.disks,
-        design.spares,
-        economy.price,
-        economy.watts,
-        economy.kwh_per_year,
-        economy.energy_cost_per_year,
-        economy.total_cost
-    )?;
-    write_array(out, "database", &design.database)?;
-    if let Some(log) = &design.log {
-        write_array(out, "log", log)?;
-    }
-    writeln!(out, "    capacity is enough for {:.0} mailboxes", design.mailboxes_by_capacity)
-}
-
-fn write_array(out: &mut String, what: &str, array: &Array) -> std::fmt::Result {
-    let states: Vec<_> =
-        array.disks_for_load.iter().map(|need| format!("{} {}", need.state, need.disks)).collect();
-    let state = array.state.map_or("every state".to_string(), |state: State| state.to_string());
-    writeln!(
-        out,
-        "    {what}: {} disks a server, bound by {} ({state}); capacity {}, {}; rebuild {:.1} h",
-        array.disks,
-        array.constraint,
-        array.disks_for_capacity,
-        states.join(", "),
-        array.rebuild_hours
+        grouped(inputs.mailboxes.count as f64),
+        inputs.servers.count,
+        inputs.servers.copies,
+        inputs.platform
     )
+}
+
+fn summary(sized: &Sized) -> String {
+    let width = console::width();
+    let mut out = subject(sized) + "\n";
+    let mut all = vec![
+        tables::designs(sized),
+        tables::states(sized),
+        tables::requirements(sized),
+        tables::server(sized),
+    ];
+    all.extend((!sized.sizing.comparisons.is_empty()).then(|| tables::drives(sized)));
+    for table in all {
+        out += &format!("\n{}\n{}", table.title, table_text(&table, width));
+        out += &table.notes.iter().map(|note| wrapped("  ", note, width.min(WIDTH))).collect::<String>();
+    }
+    out += &sized
+        .sizing
+        .server
+        .warnings
+        .iter()
+        .map(|line| format!("\n{}", wrapped("Note: ", line, width.min(WIDTH))))
+        .collect::<String>();
+    out
 }

@@ -202,10 +202,10 @@ fn the_governing_parameter_is_named() {
 fn types_are_compared_and_a_layout_is_found() {
     let arguments = ["--data-disks", "7", "--groups", "6", "--compare", "--target", "0.1%"];
     let value = json(&arguments);
-    assert_eq!(value["comparison"].as_array().unwrap().len(), 5);
+    assert_eq!(value["comparison"].as_array().unwrap().len(), 6, "RAID-DP is one of them");
     assert_eq!(value["layout"]["found"]["type"], "raid6");
     let text = text(&arguments);
-    let line = text.lines().find(|line| line.starts_with("raid10")).unwrap();
+    let line = text.lines().find(|line| line.trim_start().starts_with("raid10")).unwrap();
     assert!(line.contains("42 x 1+1") || line.contains("42 x 1 x"), "{line}");
 }
 
@@ -220,8 +220,24 @@ fn a_chart_is_complete() {
         let svg = std::fs::read_to_string(&file).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
         assert!(svg.contains("raid5"), "{name}");
+        assert!(svg.contains("prefers-color-scheme: dark"), "{name}");
+        // The own value is marked, or its bar stands out.
+        assert!(svg.contains("this array, 168 with") || svg.contains("your choice"), "{name}: {svg}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing unfinished is left");
+    let page = directory.path().join("page.html");
+    text(&["--compare", "--curve", "restore", "--html", page.to_str().unwrap()]);
+    let page = std::fs::read_to_string(&page).unwrap();
+    for part in [
+        "raid-dp 7+2, 9 drives",
+        "raid6 7+2, 9 drives",
+        "your choice",
+        "this array, 12 with",
+        ">Rates<",
+        "class=\"readout\"",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3, "nothing unfinished is left");
 }
 
 #[test]

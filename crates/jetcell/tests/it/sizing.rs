@@ -29,18 +29,71 @@ fn the_example_is_sized_and_its_test_configuration_is_valid() {
     let cell = Cell::new();
     cell.write("site.toml", printed(&size(&cell, &["--example"])));
     let text = printed(&size(&cell, &["--config", "site.toml"]));
-    assert!(text.contains("bound by IOPS (rebuilding)") && text.contains("bound by capacity"), "{text}");
+    for part in [
+        "IOPS (rebuilding)",
+        " capacity ",
+        "Price (EUR)",
+        "Data loss, 5 years (%)",
+        "Risky: RAID 5 7+1 of 7.2k 8TB",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for state in ["normal: ", "one drive lost: ", "rebuilding: ", "server lost: ", "backup running: "] {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(state)), "{state}: {text}");
+    }
     let json = printed(&size(&cell, &["--config", "site.toml", "--json", "--test-config", "test.toml"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let keys: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys, ["comparisons", "designs", "inputs", "mailbox", "server", "test_config"]);
     assert_eq!(json["designs"][0]["database"]["disks_for_load"].as_array().unwrap().len(), 5);
+    let loss = |design: &serde_json::Value| design["probability_of_loss"].as_f64().unwrap();
+    let of = |array: &str| {
+        loss(
+            json["designs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|one| one["array"].as_str().unwrap().starts_with(array))
+                .unwrap(),
+        )
+    };
+    assert!(of("RAID 5") > of("RAID 10") && of("RAID 10") > of("RAID 6"), "{text}");
     let written = std::fs::read_to_string(cell.path("test.toml")).unwrap();
     assert_eq!(json["test_config"], written);
     assert!(!cell.path("test.toml.unfinished").exists());
     // The performance test reads it; only the storage is missing here.
     let text = cell.refused(&["--config", "test.toml"]);
     assert!(text.contains("does not exist") || text.contains(" is free: choose a smaller --size"), "{text}");
+}
+
+#[test]
+fn the_table_of_designs_is_csv_and_a_page() {
+    let cell = Cell::new();
+    cell.write(
+        "site.toml",
+        printed(&size(&cell, &["--example"])).replace("currency = \"EUR\"", "currency = \"CHF\""),
+    );
+    let csv = printed(&size(&cell, &["--config", "site.toml", "--csv", "--html", "sizing.html"]));
+    assert_eq!(csv.lines().count(), 9, "a heading and eight designs: {csv}");
+    assert!(csv.starts_with("Design,Bound by,Disks,") && csv.contains("Price (CHF)"), "{csv}");
+    // Programs read numbers without separators.
+    assert!(
+        csv.lines().skip(1).all(|line| line.rsplit(',').take(7).all(|number| number.parse::<f64>().is_ok())),
+        "{csv}"
+    );
+    let page = std::fs::read_to_string(cell.path("sizing.html")).unwrap();
+    for part in [
+        "<!DOCTYPE html>",
+        "Total cost: least with ",
+        " CHF</text>",
+        ">Data loss: least with ",
+        ">States of a server and their load<",
+        ">Designs<",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let text = refused(&cell, &["--config", "site.toml", "--html", "nowhere/page.html"]);
+    assert!(text.starts_with("--html nowhere/page.html cannot be written"), "{text}");
 }
 
 #[test]

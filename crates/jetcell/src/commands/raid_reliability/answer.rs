@@ -22,6 +22,8 @@ pub struct Answer {
     pub comparison: Option<Vec<Row>>,
     pub layout: Option<(f64, Option<Row>)>,
     pub curve: Option<(Axis, Vec<Point>)>,
+    /// The value of the curve's axis that the array itself has.
+    pub own: Option<f64>,
 }
 
 /// Result of the simulation.
@@ -83,6 +85,7 @@ impl Answer {
                 Some(axis) => Some((axis, curve(&question, axis)?)),
                 None => None,
             },
+            own: options.curve.and_then(|axis| axis.own(&question, &case)),
             case,
         })
     }

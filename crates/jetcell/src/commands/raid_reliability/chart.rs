@@ -1,113 +1,108 @@
-//! The comparison as bars, a curve as a line, in SVG; probabilities on a logarithmic scale.
+//! The comparison as bars, a curve as a line, in an SVG file or on a page; probabilities on a logarithmic scale.
 
-use std::error::Error;
 use std::path::Path;
 
 use jetcell_raid_models::comparison::Row;
 use jetcell_raid_models::curve::{Axis, Point};
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use jetcell_report::chart::{Along, Chart, Scale, Series};
+use jetcell_report::{Bar, Bars, Page, Table, significant};
 
 use super::answer::Answer;
-use super::output::rough;
+use super::output::{self, rough};
 use crate::outcome::Failure;
 use crate::whole_file;
 
-const SIZE: (u32, u32) = (900, 480);
-const FONT: &str = "sans-serif";
-const COLOR: RGBColor = RGBColor(31, 95, 153);
-
-type Drawn = Result<(), Box<dyn Error>>;
-
-/// Draws the comparison or the curve of the answer, and writes the file atomically.
+/// Writes the comparison or the curve of the answer into an SVG file, atomically.
 pub fn write(answer: &Answer, file: &Path) -> Result<(), Failure> {
-    let mut svg = String::new();
-    let drawn = {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        match (&answer.comparison, &answer.curve) {
-            (Some(rows), _) => bars(&area, rows, answer.case.years),
-            (None, Some((axis, points))) => line(&area, *axis, points, answer),
-            (None, None) => Ok(()),
-        }
+    let svg = match (&answer.comparison, &answer.curve) {
+        (Some(rows), _) => bars(answer, rows).standalone(),
+        (None, Some((axis, points))) => curve(answer, *axis, points).standalone(),
+        (None, None) => String::new(),
     };
-    drawn.map_err(|error| format!("cannot draw the chart: {error}"))?;
-    whole_file::write(file, &svg).map_err(|error| format!("cannot write {}: {error}", file.display()).into())
+    put(file, &svg)
 }
 
-/// Powers of ten around all values. A probability of zero cannot be shown on this scale.
-fn decades(values: impl Iterator<Item = f64> + Clone) -> std::ops::Range<f64> {
-    let positive = values.filter(|&value| value > 0.0);
-    let least = positive.clone().fold(1.0, f64::min);
-    let most = positive.fold(least, f64::max);
-    10f64.powf(least.log10().floor() - 0.2)..10f64.powf((most.log10() + 0.2).ceil()).min(2.0)
+/// Writes the page of the answer, atomically.
+pub fn write_page(answer: &Answer, file: &Path) -> Result<(), Failure> {
+    let case = &answer.case;
+    let mut facts = Table::facts("Result");
+    for (name, value) in output::results(case, &answer.assessment) {
+        facts = facts.fact(name, value);
+    }
+    let mut page = Page::new(format!("Reliability of {}", output::subject(case)))
+        .table(&output::rates(case))
+        .table(&facts);
+    if let Some(rows) = &answer.comparison {
+        page = page.heading("All types with the same usable capacity").bars(&[bars(answer, rows)]);
+        page = page.table(&output::comparison(rows));
+    }
+    if let Some((axis, points)) = &answer.curve {
+        page = page.heading("Effect of an input").charts(&[curve(answer, *axis, points)]);
+        page = page.table(&output::points(*axis, points));
+    }
+    put(file, &page.finish())
 }
 
-fn percent(value: &f64) -> String {
+fn put(file: &Path, text: &str) -> Result<(), Failure> {
+    whole_file::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()).into())
+}
+
+fn percent(value: f64) -> String {
     format!("{} %", rough(value * 100.0))
 }
 
-fn bars(area: &DrawingArea<SVGBackend<'_>, Shift>, rows: &[Row], years: f64) -> Drawn {
-    area.fill(&WHITE)?;
-    let range = decades(rows.iter().map(|row| row.probability_of_loss));
-    let (floor, count) = (range.start, rows.len() as f64);
-    let title = format!("Probability of data loss in {years} years, same usable capacity");
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, (FONT, 20))
-        .margin(16)
-        .x_label_area_size(44)
-        .y_label_area_size(190)
-        .build_cartesian_2d(range.log_scale(), 0.0..count)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .y_labels(0)
-        .x_label_formatter(&percent)
-        .x_desc("probability of loss of the array")
-        .label_style((FONT, 13))
-        .draw()?;
-    for (index, row) in rows.iter().enumerate() {
-        let bottom = count - 1.0 - index as f64;
-        let end = row.probability_of_loss.max(floor);
-        chart.draw_series([Rectangle::new([(floor, bottom + 0.2), (end, bottom + 0.8)], COLOR.filled())])?;
-        let (_, y) = chart.backend_coord(&(floor, bottom + 0.5));
-        let label = format!("{} {}, {} drives", row.array.raid(), row.array.group_text(), row.drives);
-        area.draw(&Text::new(label, (12, y - 7), (FONT, 14)))?;
-        let loss = percent(&row.probability_of_loss);
-        let (x, _) = chart.backend_coord(&(end, bottom));
-        // Inside the bar if there is no space behind it.
-        let (x, color) = if x > SIZE.0 as i32 - 110 { (x - 90, WHITE) } else { (x + 6, BLACK) };
-        area.draw(&Text::new(loss, (x, y - 7), (FONT, 13).into_font().color(&color)))?;
+fn bars(answer: &Answer, rows: &[Row]) -> Bars {
+    let case = &answer.case;
+    let bar = |row: &Row| Bar {
+        name: format!("{} {}, {} drives", row.array.raid(), row.array.group_text(), row.drives),
+        value: row.probability_of_loss * 100.0,
+        label: percent(row.probability_of_loss),
+        own: row.array.raid() == case.array.raid(),
+    };
+    let order = |a: &&Row, b: &&Row| a.probability_of_loss.total_cmp(&b.probability_of_loss);
+    let seen = match (rows.iter().min_by(order), rows.iter().max_by(order)) {
+        (Some(safest), Some(riskiest)) => format!(
+            ": {} loses data with {}, {} with {}",
+            safest.array.raid(),
+            percent(safest.probability_of_loss),
+            riskiest.array.raid(),
+            percent(riskiest.probability_of_loss)
+        ),
+        _ => String::new(),
+    };
+    Bars {
+        title: format!("Data loss in {} years{seen}", case.years),
+        unit: "percent, probability of loss of the array, same usable capacity".into(),
+        scale: Scale::Logarithmic,
+        bars: rows.iter().map(bar).collect(),
     }
-    area.present()?;
-    Ok(())
 }
 
-fn line(area: &DrawingArea<SVGBackend<'_>, Shift>, axis: Axis, points: &[Point], answer: &Answer) -> Drawn {
-    area.fill(&WHITE)?;
-    let range = decades(points.iter().map(|point| point.probability_of_loss));
-    let least = points.iter().map(|point| point.at).fold(f64::INFINITY, f64::min);
-    let most = points.iter().map(|point| point.at).fold(least, f64::max);
-    let array = answer.case.array;
-    let title = format!("{}: probability of data loss in {} years", array.raid(), answer.case.years);
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, (FONT, 20))
-        .margin(16)
-        .x_label_area_size(44)
-        .y_label_area_size(90)
-        .build_cartesian_2d((least * 0.9..most * 1.1).log_scale(), range.log_scale())?;
-    chart
-        .configure_mesh()
-        .x_desc(axis.title())
-        .y_desc("probability of loss of the array")
-        .x_label_formatter(&|value| format!("{value}"))
-        .y_label_formatter(&percent)
-        .label_style((FONT, 13))
-        .draw()?;
-    let drawn = || {
-        points.iter().filter(|point| point.probability_of_loss > 0.0).map(|p| (p.at, p.probability_of_loss))
+fn curve(answer: &Answer, axis: Axis, points: &[Point]) -> Chart {
+    let case = &answer.case;
+    let linear = axis == Axis::GroupSize;
+    let place = |at: f64| if linear { at } else { at.max(f64::MIN_POSITIVE).log10() };
+    let along = match linear {
+        true => Along::Quantity(axis.title().into()),
+        false => Along::Logarithm(axis.title().into()),
     };
-    chart.draw_series(LineSeries::new(drawn(), COLOR.stroke_width(2)))?;
-    chart.draw_series(drawn().map(|point| Circle::new(point, 4, COLOR.filled())))?;
-    area.present()?;
-    Ok(())
+    let values = points.iter().map(|point| (place(point.at), point.probability_of_loss * 100.0));
+    let line = Series::new(case.array.raid().to_string(), values);
+    let unit = format!("percent, probability of loss of the array in {} years", case.years);
+    let title = format!("{}, data loss", case.array.raid());
+    let mut chart = Chart::new(title, unit, along, vec![line]).logarithmic();
+    if let (Some(first), Some(last)) = (points.first(), points.last()) {
+        let (from, to) = (percent(first.probability_of_loss), percent(last.probability_of_loss));
+        chart = chart.showing(format!(
+            "{from} at {}, {to} at {} ({})",
+            significant(first.at),
+            significant(last.at),
+            axis.title()
+        ));
+    }
+    if let Some(own) = answer.own {
+        let loss = percent(answer.assessment.array.loss);
+        chart.marks.push((place(own), format!("this array, {} with {loss}", significant(own))));
+    }
+    chart
 }

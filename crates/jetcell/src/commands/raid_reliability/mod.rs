@@ -27,6 +27,8 @@ Examples:
       a simulation of each drive, with wear
   jetcell raid reliability --data-disks 14 --groups 3 --compare --target 0.1% --chart types.svg
       all RAID types with the same usable capacity, and the smallest layout that reaches the target
+  jetcell raid reliability --compare --curve scrub --html page.html
+      the same as a page, with charts
   jetcell raid reliability --type raid5 --curve scrub --chart scrub.svg
       the effect of more frequent scrubs
   jetcell raid reliability --array arr1 --years 3
@@ -54,6 +56,9 @@ pub struct RaidReliability {
     /// Draw the comparison or the curve into an SVG file
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
+    /// Write the result as a page, with the comparison and the curve as charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print each formula with its numbers
     #[arg(long)]
     explain: bool,
@@ -87,6 +92,9 @@ impl RaidReliability {
         let answer = Answer::new(&options)?;
         if let Some(file) = &self.chart {
             chart::write(&answer, file)?;
+        }
+        if let Some(file) = &self.html {
+            chart::write_page(&answer, file)?;
         }
         if self.json { output::json(&answer, self.explain) } else { Ok(output::text(&answer, self.explain)) }
     }

@@ -9,9 +9,11 @@ use jetcell_raid_models::simulation::Shapes;
 use jetcell_raid_models::step::{Step, show};
 use jetcell_raid_models::units::{HOURS_PER_YEAR, PerHour};
 use jetcell_raid_models::{Assessment, Case, Model};
+use jetcell_report::{Cell, Table, grouped, table_text, wrapped};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Interval, Simulation};
+use crate::console;
 use crate::outcome::Failure;
 
 fn percent(value: f64) -> String {
@@ -51,19 +53,21 @@ pub fn text(answer: &Answer, explain: bool) -> String {
     levers(&mut lines, answer);
     if let Some(rows) = &answer.comparison {
         lines.title("All types with the same usable capacity:");
-        table(&mut lines.0, rows);
+        table(&mut lines, &comparison(rows));
     }
     if let Some((target, row)) = &answer.layout {
         lines.title(&format!("Fewest drives with a probability of loss of at most {}:", percent(*target)));
         match row {
-            Some(row) => table(&mut lines.0, std::slice::from_ref(row)),
+            Some(row) => table(&mut lines, &comparison(std::slice::from_ref(row))),
             None => lines.0.push_str(
                 "no layout reaches this target; scrub more often, restore faster or use better drives\n",
             ),
         }
     }
-    if let Some((axis, points)) = &answer.curve {
-        points_table(&mut lines, *axis, points);
+    if let Some((axis, found)) = &answer.curve {
+        let shown = points(*axis, found);
+        lines.title(&format!("{}:", shown.title));
+        table(&mut lines, &shown);
     }
     if explain {
         explanation(&mut lines, assessment.steps(case));
@@ -73,13 +77,12 @@ pub fn text(answer: &Answer, explain: bool) -> String {
     out
 }
 
-fn head(case: &Case) -> String {
-    let mut out = String::new();
-    let (array, rates) = (case.array, &case.rates);
+/// The array in one line.
+pub fn subject(case: &Case) -> String {
+    let array = case.array;
     let plural = if array.groups() == 1 { "" } else { "s" };
-    let _ = writeln!(
-        out,
-        "{}: {} group{plural} of {}, {} drives, {} of them overhead; {} years; model {}\n",
+    format!(
+        "{}: {} group{plural} of {}, {} drives, {} of them overhead; {} years; model {}",
         array.raid(),
         array.groups(),
         array.group_text(),
@@ -87,16 +90,36 @@ fn head(case: &Case) -> String {
         array.overhead_disks(),
         show(case.years),
         case.model
-    );
-    let default = |name| if case.defaults.contains(&name) { "  (published default)" } else { "" };
+    )
+}
+
+/// The rates of a drive.
+pub fn rates(case: &Case) -> Table {
+    let (rates, default) = (&case.rates, |name| case.defaults.contains(&name));
     let mean = |rate: PerHour| rate.mean().map_or("never".into(), |time| format!("{} h", show(time.get())));
-    for (name, rate, time, source) in [
+    let rows = [
         ("failures of a drive", rates.failure, "mean life", default("afr")),
         ("latent defects", rates.latent, "one in", default("latent-rate")),
         ("restores", rates.restore, "mean time", default("restore")),
         ("scrubs", rates.scrub, "mean time", default("scrub")),
-    ] {
-        let _ = writeln!(out, "{name:<34}{:>14} /h  {time} {}{source}", show(rate.get()), mean(rate));
+    ];
+    let rows = rows.map(|(name, rate, time, default)| {
+        let source = if default { "published default" } else { "given" };
+        let cells = [name.to_string(), show(rate.get()), format!("{time} {}", mean(rate)), source.into()];
+        cells.map(Cell::from).into()
+    });
+    let mut table = Table::words("Rates", &["Rate", "Per hour", "Time", "From"]).rows(rows);
+    table.columns.iter_mut().skip(1).take(1).for_each(|column| column.number = true);
+    table
+}
+
+fn head(case: &Case) -> String {
+    let mut out = subject(case) + "\n\n";
+    for row in rates(case).rows {
+        if let [name, rate, time, source] = &row[..] {
+            let default = if source.text == "given" { String::new() } else { format!("  ({})", source.text) };
+            let _ = writeln!(out, "{:<34}{:>14} /h  {}{default}", name.text, rate.text, time.text);
+        }
     }
     out
 }
@@ -131,11 +154,18 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
     if !lines.0.ends_with(":\n") {
         lines.title("Result:");
     }
-    lines.add("probability of loss", percent(answer.array.loss));
-    lines.add("  of one group", percent(answer.group.loss));
-    lines.add("groups that lose data per 1,000", rough(answer.lossy_groups_per_1000()));
-    lines.add("mean time to loss, array", years(answer.array_mean_time_to_loss(case)));
-    lines.add("mean time to loss, one set", years(answer.set_mean_time_to_loss));
+    results(case, answer).into_iter().for_each(|(name, value)| lines.add(name, value));
+}
+
+/// The probabilities and times that the models give.
+pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> {
+    let mut all = vec![
+        ("probability of loss", percent(answer.array.loss)),
+        ("  of one group", percent(answer.group.loss)),
+        ("groups that lose data per 1,000", rough(answer.lossy_groups_per_1000())),
+        ("mean time to loss, array", years(answer.array_mean_time_to_loss(case))),
+        ("mean time to loss, one set", years(answer.set_mean_time_to_loss)),
+    ];
     if !matches!(case.model, Model::General(_)) {
         let high = (answer.general_group_loss / answer.group.loss - 1.0) * 100.0;
         let how = if high >= 0.0 { "understates" } else { "overstates" };
@@ -144,7 +174,8 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
         } else {
             format!(": model {} {how} by {:.1} %", case.model, high.abs())
         };
-        lines.add("  of one group, general chain", format!("{}{judged}", percent(answer.general_group_loss)));
+        let value = format!("{}{judged}", percent(answer.general_group_loss));
+        all.push(("  of one group, general chain", value));
     }
     let classical = answer.classical.group_probability_of_loss;
     let ratio = answer.group.loss / classical;
@@ -152,7 +183,8 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
         true => format!(": {} times too low, because it ignores latent defects", rough(ratio)),
         false => String::new(),
     };
-    lines.add("  of one group, classical formula", format!("{}{judged}", percent(classical)));
+    all.push(("  of one group, classical formula", format!("{}{judged}", percent(classical))));
+    all
 }
 
 fn advice(governor: Governor) -> &'static str {
@@ -176,39 +208,46 @@ fn levers(lines: &mut Lines, answer: &Answer) {
     let _ = writeln!(lines.0, "{}", advice(governor(&answer.effects)));
 }
 
-fn table(out: &mut String, rows: &[Row]) {
-    let _ = writeln!(
-        out,
-        "{:<14}{:>14}{:>8}{:>8}{:>10}{:>14}{:>12}{:>7}{:>11}",
-        "type", "groups", "drives", "model", "overhead", "loss", "risk", "write", "restore"
-    );
-    for row in rows {
-        let _ = writeln!(
-            out,
-            "{:<14}{:>14}{:>8}{:>8}{:>10}{:>14}{:>12}{:>7}{:>11}",
-            row.array.raid().name(),
-            format!("{} x {}", row.array.groups(), row.array.group_text()),
-            row.drives,
-            row.model.name(),
-            row.overhead_drives,
-            format!("{} %", rough(row.probability_of_loss * 100.0)),
-            rough(row.relative_risk),
-            row.write_cost,
-            row.restore.map_or("never".into(), |time| format!("{} h", rough(time.get()))),
-        );
-    }
-    out.push_str("risk: multiple of the safest in the list; write: disk operations of a small write\n");
+/// Layouts beside each other.
+pub fn comparison(rows: &[Row]) -> Table {
+    let columns = ["Groups", "Drives", "Model", "Overhead", "Loss (%)", "Risk", "Write", "Restore (h)"];
+    let row = |row: &Row| -> Vec<Cell> {
+        let number = |value: f64| Cell::number(rough(value), value.to_string());
+        let count = |value: u64| Cell::number(grouped(value as f64), value.to_string());
+        vec![
+            row.array.raid().name().into(),
+            format!("{} x {}", row.array.groups(), row.array.group_text()).into(),
+            count(row.drives),
+            row.model.name().into(),
+            count(row.overhead_drives),
+            number(row.probability_of_loss * 100.0),
+            number(row.relative_risk),
+            row.write_cost.to_string().into(),
+            row.restore.map_or("never".into(), |time| number(time.get())),
+        ]
+    };
+    Table::numbers("Layouts", "Type", columns)
+        .rows(rows.iter().map(row))
+        .note("Risk: multiple of the safest in the list; write: disk operations of a small write.")
 }
 
-fn points_table(lines: &mut Lines, axis: Axis, points: &[Point]) {
-    lines.title(&format!("Loss by {}:", axis.title()));
-    let out = &mut lines.0;
-    let _ = writeln!(out, "{:>12}{:>10}{:>18}{:>18}", axis.name(), "drives", "group", "array");
-    for point in points {
-        let (group, array) = (point.group_probability_of_loss * 100.0, point.probability_of_loss * 100.0);
-        let (group, array) = (format!("{} %", rough(group)), format!("{} %", rough(array)));
-        let _ = writeln!(out, "{:>12}{:>10}{group:>18}{array:>18}", show(point.at), point.drives);
-    }
+/// The points of a curve.
+pub fn points(axis: Axis, points: &[Point]) -> Table {
+    let number = |value: f64| Cell::number(rough(value), value.to_string());
+    let row = |point: &Point| -> Vec<Cell> {
+        let losses = [point.group_probability_of_loss, point.probability_of_loss];
+        let [group, array] = losses.map(|loss| number(loss * 100.0));
+        vec![show(point.at).into(), grouped(point.drives as f64).into(), group, array]
+    };
+    let title = format!("Loss by {}", axis.title());
+    let mut table = Table::numbers(&title, axis.name(), ["Drives", "Group (%)", "Array (%)"]);
+    table.columns.iter_mut().for_each(|column| column.number = true);
+    table.rows(points.iter().map(row))
+}
+
+fn table(lines: &mut Lines, table: &Table) {
+    lines.0 += &table_text(table, console::width());
+    table.notes.iter().for_each(|note| lines.0 += &wrapped("  ", note, console::width()));
 }
 
 fn explanation(lines: &mut Lines, steps: Vec<Step>) {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_disk_simulation::config::EXAMPLE;
 use jetcell_disk_simulation::{Config, Experiment, run};
+use jetcell_report::{table_text, wrapped};
 
 use crate::console;
 use crate::outcome::{Failure, Outcome};
@@ -93,22 +94,11 @@ fn as_json(experiment: &Experiment) -> Result<String, Failure> {
 }
 
 fn text(experiment: &Experiment) -> String {
-    let mut text = format!("{}\n", tables::title(experiment));
+    let width = console::width();
+    let mut text = wrapped("", &tables::title(experiment), width);
     for table in tables::all(experiment) {
-        let columns = table.head.len();
-        let rows: Vec<&Vec<String>> = std::iter::once(&table.head).chain(&table.rows).collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        text += &format!("\n{}\n", table.title);
-        for row in rows {
-            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
-                0 => format!("{cell:<width$}"),
-                _ if table.has_text => format!("{cell:<width$}"),
-                _ => format!("{cell:>width$}"),
-            });
-            text += &format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
-        }
-        text += &table.note.iter().map(|line| format!("  {line}\n")).collect::<String>();
+        text += &format!("\n{}\n{}", table.title, table_text(&table, width));
+        text += &table.notes.iter().map(|line| wrapped("  ", line, width)).collect::<String>();
     }
     text
 }

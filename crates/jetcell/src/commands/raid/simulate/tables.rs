@@ -3,16 +3,26 @@
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::experiment::{LATENCY_LIMIT_MS, LayoutFigures, State, StateFigures, word};
 use jetcell_disk_simulation::published;
+use jetcell_report::{Cell, Table};
 use serde::Serialize;
 
-/// A table.
-pub struct Table {
-    pub title: String,
-    pub head: Vec<String>,
-    pub rows: Vec<Vec<String>>,
+struct Plain {
+    title: String,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
     /// Columns behind the first one are text as well.
-    pub has_text: bool,
-    pub note: Vec<String>,
+    has_text: bool,
+    note: Vec<String>,
+}
+
+impl From<Plain> for Table {
+    fn from(plain: Plain) -> Table {
+        let names: Vec<&str> = plain.head.iter().map(String::as_str).collect();
+        let mut table = Table::words(&plain.title, &names);
+        table.columns.iter_mut().skip(1).for_each(|column| column.number = !plain.has_text);
+        let rows = plain.rows.into_iter().map(|row| row.into_iter().map(Cell::from).collect());
+        plain.note.into_iter().fold(table.rows(rows), Table::note)
+    }
 }
 
 /// A published figure beside ours.
@@ -50,14 +60,14 @@ pub fn all(experiment: &Experiment) -> Vec<Table> {
         tables.push(decay(experiment));
     }
     tables.push(beside_the_paper(experiment));
-    tables
+    tables.into_iter().map(Table::from).collect()
 }
 
 fn head(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-fn states(experiment: &Experiment) -> Table {
+fn states(experiment: &Experiment) -> Plain {
     let row = |layout: &LayoutFigures, figures: &StateFigures| {
         vec![
             format!("{}, {}", layout.name, word(figures.state)),
@@ -88,7 +98,7 @@ fn states(experiment: &Experiment) -> Table {
         "rebuild MB/s",
         "rebuild",
     ];
-    Table {
+    Plain {
         title: "States".into(),
         head: head(&names),
         rows: rows.collect(),
@@ -104,7 +114,7 @@ fn figures(layout: &LayoutFigures, state: State) -> Option<&StateFigures> {
     layout.states.iter().find(|figures| figures.state == state)
 }
 
-fn levels(experiment: &Experiment) -> Table {
+fn levels(experiment: &Experiment) -> Plain {
     let row = |layout: &LayoutFigures| {
         let degraded = figures(layout, State::Normal).zip(figures(layout, State::Degraded));
         let rebuild = figures(layout, State::Rebuilding).and_then(|figures| figures.rebuild_seconds);
@@ -134,7 +144,7 @@ fn levels(experiment: &Experiment) -> Table {
         "rebuild",
         "table 8 of the paper",
     ];
-    Table {
+    Plain {
         title: "Levels: overall, write and degraded performance, and rebuild, beside the words of table 8"
             .into(),
         head: head(&names),
@@ -146,7 +156,7 @@ fn levels(experiment: &Experiment) -> Table {
     }
 }
 
-fn decay(experiment: &Experiment) -> Table {
+fn decay(experiment: &Experiment) -> Plain {
     let row = |decay: &jetcell_disk_simulation::experiment::Decay| {
         vec![
             format!("{:.0} %", decay.fill * 100.0),
@@ -156,7 +166,7 @@ fn decay(experiment: &Experiment) -> Table {
             format!("{:.2}", decay.reads_per_host_write),
         ]
     };
-    Table {
+    Plain {
         title: "Writes of the volume that is written anywhere, by share in use and age".into(),
         head: head(&["in use", "overwritten", "writes/host write", "blocks/host block", "reads/host write"]),
         rows: experiment.decay.iter().map(row).collect(),
@@ -266,7 +276,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
     ]
 }
 
-fn beside_the_paper(experiment: &Experiment) -> Table {
+fn beside_the_paper(experiment: &Experiment) -> Plain {
     let row = |compared: Compared| {
         vec![
             format!("{} ({})", compared.figure, compared.source),
@@ -276,7 +286,7 @@ fn beside_the_paper(experiment: &Experiment) -> Table {
             compared.why.into(),
         ]
     };
-    Table {
+    Plain {
         title: "RAID-DP beside IBM NS3574-0 (2008)".into(),
         head: head(&["figure", "paper", "simulated", "", "why"]),
         rows: comparison(experiment).into_iter().map(row).collect(),

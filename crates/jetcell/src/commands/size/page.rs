@@ -1,0 +1,54 @@
+//! The page of a sizing.
+
+use jetcell_report::chart::Scale;
+use jetcell_report::{Bar, Bars, Page, decimal};
+use jetcell_sizing::Design;
+
+use super::{Sized, subject, tables};
+
+/// The designs as bars, and all tables.
+pub fn page(sized: &Sized) -> String {
+    let page = Page::new(format!("Sizing: {}", subject(sized)));
+    let page = page.bars(&charts(sized)).table(&tables::designs(sized)).table(&tables::states(sized));
+    let page = page.table(&tables::requirements(sized)).table(&tables::server(sized));
+    let page = if sized.sizing.comparisons.is_empty() { page } else { page.table(&tables::drives(sized)) };
+    let page = if sized.sizing.server.warnings.is_empty() { page } else { page.heading("Notes") };
+    sized.sizing.server.warnings.iter().fold(page, |page, warning| page.text(warning)).finish()
+}
+
+fn charts(sized: &Sized) -> [Bars; 3] {
+    let cost = &sized.sizing.inputs.cost;
+    let bars = |title: &str,
+                unit: String,
+                scale,
+                value: &dyn Fn(&Design, Option<f64>) -> Option<(f64, String)>| {
+        let bar = |(design, risk): (&Design, &Option<f64>)| {
+            let (value, label) = value(design, *risk)?;
+            Some(Bar { name: tables::name(design), value, label, own: false })
+        };
+        let all: Vec<Bar> = sized.sizing.designs.iter().zip(&sized.risks).filter_map(bar).collect();
+        let least = all.iter().filter(|bar| bar.value.is_finite()).min_by(|a, b| a.value.total_cmp(&b.value));
+        let seen = least.map(|bar| format!(": least with {}, {}", bar.name, bar.label)).unwrap_or_default();
+        Bars { title: format!("{title}{seen}"), unit, scale, bars: all }
+    };
+    [
+        bars(
+            "Total cost",
+            format!("{}, price, energy and replacements in {} years", cost.currency, cost.years),
+            Scale::Linear,
+            &|design, _| {
+                let total = design.economy.total_cost;
+                Some((total, format!("{} {}", decimal(total, 0), cost.currency)))
+            },
+        ),
+        bars(
+            "Data loss",
+            format!("percent, that an array loses data in {} years", cost.years),
+            Scale::Logarithmic,
+            &|_, risk| risk.map(|risk| (risk * 100.0, format!("{} %", tables::loss(Some(risk)).text))),
+        ),
+        bars("Disks", "all servers, with spares".into(), Scale::Linear, &|design, _| {
+            Some((design.disks, decimal(design.disks, 0)))
+        }),
+    ]
+}

@@ -1,0 +1,228 @@
+//! The tables of a sizing, for text, CSV and a page.
+
+use jetcell_report::{Cell, Table, decimal, significant};
+use jetcell_sizing::Design;
+use jetcell_sizing::array::Array;
+use jetcell_sizing::states::State;
+
+use super::Sized;
+
+/// A design that loses data with a higher probability is named below the table.
+const RISKY: f64 = 0.01;
+
+fn number(value: f64, decimals: usize) -> Cell {
+    Cell::number(decimal(value, decimals), value.to_string())
+}
+
+/// The name of a design: its array, and the disks.
+pub fn name(design: &Design) -> String {
+    format!("{} of {}", design.array, design.disk)
+}
+
+/// What asks for the most disks.
+fn bound(array: &Array) -> String {
+    array
+        .state
+        .map_or_else(|| array.constraint.to_string(), |state| format!("{} ({state})", array.constraint))
+}
+
+/// A probability in percent.
+pub fn loss(probability: Option<f64>) -> Cell {
+    probability.map_or("–".into(), |loss| {
+        let percent = loss * 100.0;
+        let text = match percent {
+            percent if percent > 0.0 && percent < 0.001 => format!("{percent:.1e}"),
+            percent => significant(percent),
+        };
+        Cell::number(text, percent.to_string()).bad_if(loss > RISKY)
+    })
+}
+
+/// One row for each design, cheapest first.
+pub fn designs(sized: &Sized) -> Table {
+    let cost = &sized.sizing.inputs.cost;
+    let columns = [
+        "Disks".to_string(),
+        "Spares".into(),
+        "Power (W)".into(),
+        "Energy (kWh/year)".into(),
+        format!("Price ({})", cost.currency),
+        format!("{} years ({})", cost.years, cost.currency),
+        format!("Data loss, {} years (%)", cost.years),
+    ];
+    let mut table = Table::numbers("Designs", "Design", columns.iter().map(String::as_str));
+    table.columns.insert(1, jetcell_report::Column { name: "Bound by".into(), number: false });
+    let row = |(design, risk): (&Design, &Option<f64>)| -> Vec<Cell> {
+        let economy = &design.economy;
+        vec![
+            name(design).into(),
+            bound(&design.database).into(),
+            number(design.disks, 0),
+            number(design.spares, 0),
+            number(economy.watts, 0),
+            number(economy.kwh_per_year, 0),
+            number(economy.price, 0),
+            number(economy.total_cost, 0),
+            loss(*risk),
+        ]
+    };
+    let table = table.rows(sized.sizing.designs.iter().zip(&sized.risks).map(row)).note(format!(
+        "Cheapest over {} years first, with energy and replacements. Data loss: that one of all arrays loses data, by the models of jetcell raid \
+         reliability with their published scrubs and defects; copies on other servers ({} of each database) are not counted.",
+        cost.years, sized.sizing.inputs.servers.copies
+    ));
+    let risky = sized
+        .sizing
+        .designs
+        .iter()
+        .zip(&sized.risks)
+        .filter(|(_, risk)| risk.is_some_and(|risk| risk > RISKY));
+    risky.fold(table, |table, (design, risk)| {
+        table.note(format!(
+            "Risky: {} loses data with {} % in {} years.",
+            name(design),
+            loss(*risk).text,
+            cost.years
+        ))
+    })
+}
+
+/// Disks of a server that each state asks for.
+pub fn requirements(sized: &Sized) -> Table {
+    let states = State::ALL.map(|state| state.to_string());
+    let columns =
+        ["Disks", "Capacity"].into_iter().chain(states.iter().map(String::as_str)).chain(["Rebuild (h)"]);
+    let mut table = Table::numbers("Disks of a server, by what asks for them", "Array", columns);
+    for design in &sized.sizing.designs {
+        let arrays = [("database", Some(&design.database)), ("log", design.log.as_ref())];
+        for (what, array) in arrays.into_iter().filter_map(|(what, array)| Some((what, array?))) {
+            let of = |state: State| {
+                let need = array.disks_for_load.iter().find(|need| need.state == state);
+                need.map_or("–".into(), |need| number(need.disks, 0))
+            };
+            let mut row = vec![Cell::from(format!("{}, {what}", name(design)))];
+            row.extend([number(array.disks, 0), number(array.disks_for_capacity, 0)]);
+            row.extend(State::ALL.map(of));
+            row.push(number(array.rebuild_hours, 1));
+            table = table.row(row);
+        }
+    }
+    table
+}
+
+/// The five states, what happens in them, and the load of a server.
+pub fn states(sized: &Sized) -> Table {
+    let columns = [
+        "Mailboxes",
+        "Database reads/s",
+        "Database writes/s",
+        "Log reads/s",
+        "Log writes/s",
+        "Maintenance MB/s",
+        "Backup MB/s",
+    ];
+    let headroom = sized.sizing.inputs.servers.headroom;
+    let mut table = Table::numbers("States of a server and their load", "State", columns);
+    for load in &sized.sizing.server.loads {
+        let rates = [
+            load.database_reads,
+            load.database_writes,
+            load.log_reads,
+            load.log_writes,
+            load.maintenance_mb_s,
+            load.backup_mb_s,
+        ];
+        let first = [Cell::from(load.state.to_string()), number(load.active_mailboxes, 0)];
+        table = table.row(first.into_iter().chain(rates.map(|rate| number(rate, 1))).collect());
+    }
+    let meanings = State::ALL.map(|state| format!("{state}: {}.", state.meaning()));
+    meanings.into_iter().fold(table.note(format!("{headroom} headroom included.")), Table::note)
+}
+
+/// One mailbox and one server.
+pub fn server(sized: &Sized) -> Table {
+    let (mailbox, server) = (&sized.sizing.mailbox, &sized.sizing.server);
+    let one = |value: f64| decimal(value, 1);
+    let whole = |value: f64| decimal(value, 0);
+    Table::facts("One mailbox and one server")
+        .fact(
+            "I/O of a mailbox",
+            format!("{:.4} IOPS ({:.4} reads, {:.4} writes)", mailbox.iops(), mailbox.reads, mailbox.writes),
+        )
+        .fact(
+            "Space of a mailbox",
+            format!(
+                "{} MiB on disk, {} MiB of cache, {} logs a day",
+                whole(mailbox.on_disk_mib),
+                one(mailbox.cache_mib),
+                whole(mailbox.logs_per_day)
+            ),
+        )
+        .fact(
+            "Databases",
+            format!(
+                "{} in all, {} copies on a server; {} mailboxes and {} GiB each",
+                server.databases,
+                server.database_copies_per_server,
+                whole(server.mailboxes_per_database),
+                one(server.database_gib)
+            ),
+        )
+        .fact(
+            "Volumes",
+            format!(
+                "{} of {} GiB; {} GiB in all, logs {} GiB",
+                server.database_volumes_per_server,
+                one(server.database_volume_gib),
+                one(server.database_capacity_gib),
+                one(server.log_capacity_gib)
+            ),
+        )
+        .fact("Memory", format!("{} GiB, {} GiB of it cache", one(server.memory_gib), one(server.cache_gib)))
+        .fact(
+            "Replication",
+            format!(
+                "{} Mbit/s in the busiest hour; a single stream needs a window of {} KiB",
+                one(server.replication_mbit_s),
+                whole(server.replication_window_kib)
+            ),
+        )
+        .fact(
+            "Backup",
+            format!("{} h; restore with replay {} h", one(server.backup_hours), one(server.restore_hours)),
+        )
+}
+
+/// Each disk beside the first one.
+pub fn drives(sized: &Sized) -> Table {
+    let currency = &sized.sizing.inputs.cost.currency;
+    let columns = [
+        "Base".to_string(),
+        "Price (%)".into(),
+        "Random I/O (%)".into(),
+        format!("{currency} per IOPS"),
+        "Base".into(),
+        format!("{currency} per GiB"),
+        "Base".into(),
+        "IOPS per W".into(),
+        "Base".into(),
+    ];
+    let mut table =
+        Table::numbers("Drives beside the first one", "Drive", columns.iter().map(String::as_str));
+    table.columns.iter_mut().skip(1).take(1).for_each(|column| column.number = false);
+    let gain = |value: f64| Cell::from(format!("{:+.1}", value * 100.0));
+    table.rows(sized.sizing.comparisons.iter().map(|drive| {
+        vec![
+            drive.disk.as_str().into(),
+            drive.base.as_str().into(),
+            gain(drive.price_gain),
+            gain(drive.iops_gain),
+            number(drive.price_per_iops, 3),
+            number(drive.base_price_per_iops, 3),
+            number(drive.price_per_gib, 4),
+            number(drive.base_price_per_gib, 4),
+            number(drive.iops_per_watt, 1),
+            number(drive.base_iops_per_watt, 1),
+        ]
+    }))
+}
