@@ -3,7 +3,7 @@
 #
 #   scripts/screenshots.sh RUN [DIRECTORY]    pictures of the run into DIRECTORY [default: target/screenshots]
 #
-# Pages: the report of the run, the run beside itself (compare), the example of jetcell size, and raid reliability. Pictures of each:
+# Pages: the report of the run, the run beside a copy of it (compare), the example of jetcell size, and raid reliability. Pictures of each:
 # PAGE-wide.png (1400 pixels), PAGE-narrow.png (390 pixels), PAGE-dark.png, PAGE-print.pdf. Needs chromium. JETCELL=FILE uses that program
 # instead of a build. To renew the picture of the README, give a run of a quiet machine and copy report-wide.png to docs/images/report.png.
 set -euo pipefail
@@ -22,7 +22,9 @@ shot() {
 }
 # A verdict that is not a pass, as of a short run, is no error here.
 jetcell report "$run" --format html > "$directory/report.html" || [[ $? = 1 ]]
-jetcell compare "$run" "$run" --format html > "$directory/compare.html" || [[ $? = 1 ]]
+rm -rf "$directory/again"
+cp -r "$run" "$directory/again"
+jetcell compare "$run" "$directory/again" --format html > "$directory/compare.html" || [[ $? = 1 ]]
 jetcell size --example > "$directory/site.toml"
 jetcell size --config "$directory/site.toml" --html "$directory/size.html" > "$directory/size.txt"
 jetcell raid reliability --compare --curve scrub --html "$directory/raid.html" > "$directory/raid.txt"
@@ -34,5 +36,5 @@ for page in report compare size raid; do
     shot --window-size=500,3000 --screenshot="$directory/$page-narrow.png" "file://$directory/narrow.html"
     shot --no-pdf-header-footer --print-to-pdf="$directory/$page-print.pdf" "file://$directory/$page.html"
 done
-rm "$directory/narrow.html"
+rm -r "$directory/narrow.html" "$directory/again"
 ls "$directory"

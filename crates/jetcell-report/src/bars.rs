@@ -7,9 +7,9 @@ use crate::number::significant;
 use crate::page;
 
 const WIDTH: f64 = 480.0;
-const ROW: f64 = 26.0;
-/// The names are left of this, the bars right of it.
-const NAMES: f64 = 178.0;
+const ROW: f64 = 38.0;
+/// Bars begin here, below their names, which have the whole width.
+const LEFT: f64 = 4.0;
 /// The bars are left of this, so that values have room.
 const ENDS: f64 = 374.0;
 const BELOW: f64 = 22.0;
@@ -17,7 +17,7 @@ const BELOW: f64 = 22.0;
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Its name, left of it.
+    /// Its name, above it.
     pub name: String,
     /// Its length.
     pub value: f64,
@@ -91,7 +91,7 @@ impl Bars {
             Scale::Logarithmic if value > 0.0 => (value / low).log10() / (high / low).log10(),
             Scale::Logarithmic => 0.0,
         };
-        let x = |value: f64| NAMES + share(value).clamp(0.0, 1.0) * (ENDS - NAMES);
+        let x = |value: f64| LEFT + share(value).clamp(0.0, 1.0) * (ENDS - LEFT);
         let bottom = self.bars.len() as f64 * ROW;
         let place = |value: f64| format!("{value:.1}");
         html! {
@@ -99,14 +99,14 @@ impl Bars {
                 fill="currentColor" {
                 @for label in &labels {
                     line x1=(place(x(*label))) x2=(place(x(*label))) y1="0" y2=(place(bottom)) style="stroke:var(--line)" {}
-                    text x=(place(x(*label))) y=(place(bottom + 15.0)) text-anchor="middle" { (tick(*label)) }
+                    text x=(place(x(*label))) y=(place(bottom + 15.0)) text-anchor=[(x(*label) > 20.0).then_some("middle")] { (tick(*label)) }
                 }
                 @for (number, bar) in self.bars.iter().enumerate() {
                     @let top = number as f64 * ROW;
                     @let colour = if bar.own { "fill:var(--series-1)" } else { "fill:var(--series-0)" };
-                    text x=(place(NAMES - 6.0)) y=(place(top + 17.0)) text-anchor="end" { (bar.name) }
-                    rect x=(place(NAMES)) y=(place(top + 5.0)) width=(place(x(bar.value) - NAMES)) height=(place(ROW - 10.0)) style=(colour) {}
-                    text x=(place(x(bar.value) + 5.0)) y=(place(top + 17.0)) { (bar.label) }
+                    text x=(place(LEFT)) y=(place(top + 14.0)) { (bar.name) }
+                    rect x=(place(LEFT)) y=(place(top + 18.0)) width=(place(x(bar.value) - LEFT)) height="16" style=(colour) {}
+                    text x=(place(x(bar.value) + 5.0)) y=(place(top + 31.0)) { (bar.label) }
                 }
             }
         }
@@ -150,7 +150,7 @@ mod tests {
             (widths[1] / widths[0] - 2.0).abs() < 0.01 && (widths[2] / widths[0] - 4.0).abs() < 0.01,
             "{widths:?}"
         );
-        assert!(page.contains(&format!("x=\"{:.1}\" y=\"17.0\">1 %", NAMES + widths[0] + 5.0)), "{page}");
+        assert!(page.contains(&format!("x=\"{:.1}\" y=\"31.0\">1 %", LEFT + widths[0] + 5.0)), "{page}");
         assert_eq!(page.matches("fill:var(--series-1)").count(), 1, "the reader's own");
         assert!(page.contains("your choice"));
     }
