@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::chart::Scale;
 use crate::number::significant;
-use crate::page;
+use crate::standalone::standalone;
 
 const WIDTH: f64 = 480.0;
 const ROW: f64 = 38.0;
@@ -57,7 +57,7 @@ impl Bars {
     /// The bars as an SVG file of their own.
     pub fn standalone(&self) -> String {
         let own = if self.bars.iter().any(|bar| bar.own) { "; in another colour: your choice" } else { "" };
-        page::standalone(&self.svg().into_string(), &self.title, &format!("{}{own}", self.unit))
+        standalone(&self.svg().into_string(), &self.title, &format!("{}{own}", self.unit))
     }
 
     /// The lowest and the highest value of the axis, and where its labels are.

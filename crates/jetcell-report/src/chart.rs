@@ -15,7 +15,7 @@ use maud::{Markup, PreEscaped, html};
 pub use self::axis::{Along, Scale};
 use self::drawing::{MOST_SERIES, swatch};
 use crate::number::significant;
-use crate::page;
+use crate::standalone::standalone;
 
 /// A limit that is further above the values is named and not drawn, because the values would be a flat line.
 const LIMIT_IN_SIGHT: f64 = 5.0;
@@ -190,7 +190,7 @@ impl Chart {
     pub fn standalone(&self) -> String {
         let caption = self.seen().map_or(self.title.clone(), |seen| format!("{}: {seen}", self.title));
         let marks = self.marks.iter().map(|(_, name)| format!("; vertical line: {name}"));
-        page::standalone(&self.svg(), &caption, &format!("{}{}", self.unit, marks.collect::<String>()))
+        standalone(&self.svg(), &caption, &format!("{}{}", self.unit, marks.collect::<String>()))
     }
 
     fn legend(&self) -> Markup {

@@ -28,6 +28,7 @@ mod printable;
 mod published;
 mod run_lines;
 mod series;
+mod standalone;
 mod stored;
 mod table;
 mod tables;

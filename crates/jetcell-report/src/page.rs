@@ -7,9 +7,7 @@ use crate::bars::Bars;
 use crate::chart::Chart;
 use crate::table::{Cell, Column, Table, Tone};
 
-/// Colours for light and dark pages.
-const COLOURS: &str = include_str!("colours.css");
-/// The colours, and everything else.
+/// Colours for light and dark pages, and everything else.
 pub(crate) const STYLE: &str = concat!(include_str!("colours.css"), include_str!("report.css"));
 /// Shows values of charts. A page without scripts is complete, because the tables have the figures.
 pub(crate) const SCRIPT: &str = include_str!("report.js");
@@ -19,38 +17,6 @@ const MANY_COLUMNS: usize = 8;
 
 /// In print, tables with more rows than this may continue on the next page.
 pub(crate) const MANY_ROWS: usize = 20;
-
-/// A drawing as a file of its own, with the colours of the reports, below its caption.
-pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
-    const LINE: f64 = 17.0;
-    let lines: Vec<(String, bool)> = [(caption, true), (note, false)]
-        .into_iter()
-        .flat_map(|(text, bold)| {
-            let lines = crate::text_table::wrapped("", text, 62);
-            lines.lines().map(|line| (line.trim_start().to_string(), bold)).collect::<Vec<_>>()
-        })
-        .collect();
-    let top = lines.len() as f64 * LINE + 12.0;
-    // The size of a drawing is in its view box: x, y, width, height.
-    let height: f64 = drawing
-        .split_once("viewBox=\"")
-        .and_then(|(_, rest)| rest.split('"').next()?.split(' ').nth(3)?.parse().ok())
-        .unwrap_or(230.0);
-    let drawing =
-        drawing.replacen("<svg ", &format!("<svg y=\"{top}\" width=\"480\" height=\"{height}\" "), 1);
-    html! {
-        svg xmlns="http://www.w3.org/2000/svg" width="960" viewBox=(format!("0 0 480 {}", top + height + 6.0)) font-family="sans-serif" {
-            style { (PreEscaped(COLOURS)) "svg { color: light-dark(#222, #ddd); }" }
-            rect width="480" height=(top + height + 6.0) style="fill:var(--paper)" {}
-            @for (number, (line, bold)) in lines.iter().enumerate() {
-                text x="8" y=(number as f64 * LINE + 18.0) font-size="13" font-weight=[bold.then_some("bold")] fill="currentColor" { (line) }
-            }
-            (PreEscaped(drawing))
-        }
-    }
-    .into_string()
-        + "\n"
-}
 
 /// A page of a command that renders no run.
 #[derive(Debug)]
