@@ -253,6 +253,9 @@ fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 const KINDS: [(&str, &str); 3] =
     [("database reads", "database_read"), ("database writes", "database_write"), ("log writes", "log_write")];
 
+/// A place and a value.
+type Point = (f64, f64);
+
 /// Steps of the histogram in a factor of ten, and of the cumulative curve.
 const PER_DECADE: u32 = 10;
 
@@ -262,7 +265,7 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
     let known: Vec<(&str, Vec<(f64, f64)>)> =
         KINDS.iter().filter_map(|(name, kind)| Some((*name, shares(kind)?))).collect();
     let logarithm_of_ms = |us: f64| (us / 1_000.0).log10();
-    let chart = |title: &str, unit: &str, points: fn(&[(f64, f64)]) -> Vec<(f64, f64)>| {
+    let chart = |title: &str, unit: &str, points: fn(&[Point]) -> Vec<Point>| {
         let line = |(name, shares): &(&str, Vec<(f64, f64)>)| {
             let points = points(shares).into_iter().map(|(us, share)| (logarithm_of_ms(us), share * 100.0));
             Series::new(*name, points)

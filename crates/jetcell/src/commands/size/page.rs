@@ -16,12 +16,12 @@ pub fn page(sized: &Sized) -> String {
     sized.sizing.server.warnings.iter().fold(page, |page, warning| page.text(warning)).finish()
 }
 
+/// A value of a design with its text, from the design and its risk.
+type Value<'v> = &'v dyn Fn(&Design, Option<f64>) -> Option<(f64, String)>;
+
 fn charts(sized: &Sized) -> [Bars; 3] {
     let cost = &sized.sizing.inputs.cost;
-    let bars = |title: &str,
-                unit: String,
-                scale,
-                value: &dyn Fn(&Design, Option<f64>) -> Option<(f64, String)>| {
+    let bars = |title: &str, unit: String, scale, value: Value<'_>| {
         let bar = |(design, risk): (&Design, &Option<f64>)| {
             let (value, label) = value(design, *risk)?;
             Some(Bar { name: tables::name(design), value, label, own: false })
