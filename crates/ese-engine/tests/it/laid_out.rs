@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ese_engine::{
     ColumnDefinition, CommitMode, CreateOptions, Database, DefragEvent, DefragKind, DefragOptions, EventKind,
-    IndexDefinition, Instance, LayoutReport, TableDefinition,
+    IndexDefinition, Instance, LayoutReport, ScanOptions, TableDefinition, Throttle,
 };
 use ese_format::page::{Page, PageFlags};
 use ese_format::record::{ColumnId, ColumnType, Value};
@@ -223,6 +223,38 @@ fn both_kinds_of_defragmentation_run_at_the_same_time() {
     drop(db);
     instance.shutdown().unwrap();
     check(&disk);
+}
+
+/// The page that a leaf had is overwritten, although it did not change between a pass and its move.
+#[test]
+fn zeroing_overwrites_the_pages_that_leaves_have_left() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (instance, db) = scattered(&disk, &heard);
+    // A page that was never written is not overwritten.
+    let flush = || instance.core().cache.flush_file(db.file_id()).unwrap();
+    let zero = || {
+        flush();
+        let options = ScanOptions { zero: true, single_pass: true, ..ScanOptions::default() };
+        let options = ScanOptions { throttle: Throttle::default(), ..options };
+        assert!(instance.start_maintenance(&db, options).unwrap());
+        while db.scan_progress().running {
+            instance.step().unwrap();
+        }
+    };
+    zero();
+    run(&instance, &db);
+    assert!(db.layout_progress().pages_moved > 300);
+    zero();
+    flush();
+    let file = disk.contents(Path::new(DATABASES[0])).unwrap();
+    let mut left = 0;
+    for (number, bytes) in (1u32..).zip(file.chunks_exact(SIZE.bytes()).skip(2)) {
+        if Page::new(bytes, SIZE).flags().contains(PageFlags::EMPTY) {
+            assert!(bytes[100..SIZE.bytes() - 100].iter().all(|byte| *byte == b'U'), "page {number}");
+            left += 1;
+        }
+    }
+    assert!(left > 300, "{left}");
 }
 
 #[test]
