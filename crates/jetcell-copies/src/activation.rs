@@ -15,12 +15,12 @@ use ese_format::header::DatabaseState;
 use ese_format::{Generation, LogTime};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{DirectoryLock, Vfs};
 
 use crate::copy_state::{COPY_FILE, CopyState, Lost, Phase, UnfitReason, database_header};
 use crate::error::{CopyError, Result};
 use crate::handover::Handover;
-use crate::incoming::{INCOMING, part_of_log};
+use crate::incoming::{INCOMING, part_of_log, store_log};
 use crate::log_end::{LogEnd, begins_with, has_records, header_of};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
 use crate::pause::is_paused;
@@ -295,18 +295,7 @@ impl Activation<'_> {
         }
         let bytes = handover.log(*newest)?;
         let incoming = self.incoming();
-        let failed = |error: std::io::Error| CopyError::io(&incoming, &error);
-        let put = || {
-            if self.vfs.exists(&incoming)? {
-                self.vfs.remove(&incoming)?;
-            }
-            self.vfs.create_directory(&self.directory.join(INCOMING))?;
-            let file = self.vfs.open(&incoming, OpenMode::CreateNew)?;
-            file.write_at(0, &bytes, IoReason::LogWrite)?;
-            file.sync(IoReason::LogWrite)?;
-            self.vfs.sync_directory(&self.directory.join(INCOMING))
-        };
-        put().map_err(failed)?;
+        store_log(&**self.vfs, &incoming, &bytes)?;
         let log = LogCopy::read(self.vfs, &incoming, false)?;
         let part = part_of_log(self.vfs, self.directory)?.filter(|part| part.generation == log.generation);
         let has_part = part.is_none_or(|part| begins_with(&log, &part));

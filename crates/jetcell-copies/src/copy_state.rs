@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{CopyRegistration, LogNameForm};
 use ese_format::header::{DatabaseHeader, DatabaseState};
+use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
@@ -14,7 +15,7 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
-use crate::log_end::LogEnd;
+use crate::log_end::{LARGEST_LOG, LogEnd};
 use crate::stream_directory::StreamDirectory;
 
 /// The file that makes a directory a copy.
@@ -200,6 +201,10 @@ impl CopyState {
                 "signature",
                 databases.iter().all(|database| Signature::from_hex(&database.signature).is_some()),
             ),
+            (
+                "log_bytes",
+                self.log_bytes <= LARGEST_LOG && self.log_bytes.is_multiple_of(SEGMENT_BYTES as u64),
+            ),
             ("generation", generations.all(|generation| generation <= LAST_GENERATION)),
         ];
         rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)
@@ -334,7 +339,7 @@ mod tests {
         };
         assert_eq!(refusal(&sound), None);
         type Lie = fn(&mut CopyState);
-        let lies: [(&str, Lie); 9] = [
+        let lies: [(&str, Lie); 11] = [
             ("id", |state| state.id = "../x".into()),
             ("id", |state| state.id.clear()),
             ("base_name", |state| state.base_name = "/E00".into()),
@@ -342,6 +347,8 @@ mod tests {
             ("file", |state| state.databases[0].file = "../data.edb".into()),
             ("file", |state| state.databases[0].file = "..".into()),
             ("signature", |state| state.databases[0].signature.clear()),
+            ("log_bytes", |state| state.log_bytes = u64::MAX / 4096 * 4096),
+            ("log_bytes", |state| state.log_bytes = 4097),
             ("generation", |state| state.next = u32::MAX),
             ("generation", |state| {
                 state.active = Some(ActiveSeen { oldest: 1, closed: u32::MAX, at_unix_ms: 0 });

@@ -9,13 +9,10 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
 
 use crate::error::{CopyError, Result};
 use crate::handover::{DirectoryHandover, Handover};
-use crate::log_end::header_of;
+use crate::log_end::{LARGEST_LOG, header_of};
 use crate::source::{Offer, Source};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::read_durable;
-
-/// No log of ESE is larger.
-const LARGEST_LOG: u64 = 1 << 28;
 
 /// The directory of the active side's logs.
 pub struct DirectorySource(StreamDirectory);

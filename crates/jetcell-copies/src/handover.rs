@@ -112,13 +112,17 @@ impl DirectoryHandover {
 }
 
 impl DirectoryHandover {
-    /// Overwrites what a crash has left behind the last record of a log with zeros, so that it reads as a closed one.
+    /// Overwrites what a crash has left behind the last record of a log with zeros, so that it reads as a closed one. A damaged log
+    /// stays as it is: it did not arrive on the other side, so this one has diverged.
     fn clear_tail(&self, path: &Path) -> Result<()> {
         let vfs = &self.logs.vfs;
         if LogCopy::read(vfs, path, true).is_ok() {
             return Ok(());
         }
-        let mut log = LogCopy::read(vfs, path, false)?;
+        let mut log = match LogCopy::read(vfs, path, false) {
+            Err(Error::Log { .. } | Error::Corrupt { .. }) => return Ok(()),
+            read => read?,
+        };
         let end = records_end(&log).min(log.bytes.len());
         log.bytes[end..].fill(0);
         let write = || {

@@ -147,7 +147,8 @@ impl LogCopier<'_> {
         }
         if generation > offer.closed {
             let path = state.logs(self.vfs, self.directory).archived(generation);
-            let ours = LogCopy::read(self.vfs, &path, true)?;
+            // One that is damaged here is fetched again when it is closed there.
+            let Ok(ours) = LogCopy::read(self.vfs, &path, true) else { return Ok(Confirmed::NotYet) };
             // If it begins as ours, it may still become the same.
             return self.compare_with_open(state, &ours).map(|_| Confirmed::NotYet);
         }
@@ -197,7 +198,7 @@ impl LogCopier<'_> {
 
     /// Compares the segments of a log with those of the log that the active side is writing, as far as both have them.
     fn compare_with_open(&self, state: &mut CopyState, part: &LogCopy) -> Result<Confirmed> {
-        let (len, generation) = (records_end(part), part.generation);
+        let (len, generation) = (records_end(part).min(part.bytes.len()), part.generation);
         let mut at = 0;
         while at < len {
             let Some(mut bytes) = self.source.open_log(generation, at as u64)? else {
@@ -228,7 +229,7 @@ impl LogCopier<'_> {
                 // It does not have that yet.
                 return Ok(Confirmed::NotYet);
             }
-            at += (header + compared).max(1);
+            at += header + compared;
         }
         Ok(Confirmed::Yes)
     }

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
 
+/// No log of ESE has more bytes.
+pub const LARGEST_LOG: u64 = 1 << 28;
+
 /// A closed log: its number, when it was created, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  reseed.json ──> header: reseed in progress (state 6) ──> pages patched ──> diverged logs put aside
-//!    ──> header of the other side ──> copy.json: following ──> reseed.json removed
+//!    ──> logs of the other side fetched ──> its header ──> copy.json: following ──> reseed.json removed
 //! ```
 //!
 //! **Which pages.** Those that the diverged logs changed, and those that the other side's logs changed from where redo of this
@@ -30,7 +30,7 @@ use crate::copy_state::{CopiedDatabase, CopyState, Phase, UnfitReason, database_
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result};
 use crate::history::{History, Relation};
-use crate::incoming::{INCOMING, part_path};
+use crate::incoming::{part_path, store_log};
 use crate::log_copier::LogCopier;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
@@ -447,19 +447,7 @@ impl Reseed {
             );
             return Err(CopyError::Refused(what));
         };
-        let path = part_path(&self.directory);
-        let put = || {
-            let incoming = self.directory.join(INCOMING);
-            self.vfs.create_directory(&incoming)?;
-            if self.vfs.exists(&path)? {
-                self.vfs.remove(&path)?;
-            }
-            let file = self.vfs.open(&path, OpenMode::CreateNew)?;
-            file.write_at(0, &log.bytes, IoReason::LogWrite)?;
-            file.sync(IoReason::LogWrite)?;
-            self.vfs.sync_directory(&incoming)
-        };
-        put().map_err(|error| CopyError::io(&path, &error))?;
+        store_log(&*self.vfs, &part_path(&self.directory), &log.bytes)?;
         Ok(newest)
     }
 
@@ -513,9 +501,12 @@ impl Reseed {
 
     /// Whether a log here is one that an interrupted call has fetched.
     fn is_fetched(&self, generation: Generation, path: &Path) -> bool {
+        if !self.plan.continued {
+            return false;
+        }
         let read = |path: &Path| LogCopy::read(&self.vfs, path, true).ok();
-        let fetched = read(path).zip(read(&self.source_logs.archived(generation)));
-        self.plan.continued && fetched.is_some_and(|(ours, theirs)| *ours.bytes == *theirs.bytes)
+        let both = read(path).zip(read(&self.source_logs.archived(generation)));
+        both.is_some_and(|(ours, theirs)| *ours.bytes == *theirs.bytes)
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {

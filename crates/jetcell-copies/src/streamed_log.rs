@@ -16,6 +16,7 @@ use ese_engine::LogCopy;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::{SegmentKind, classify};
 use ese_format::{Generation, LogPosition};
+use jetcell_backup::text_file;
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
@@ -163,12 +164,7 @@ pub(crate) fn streamed_path(directory: &Path) -> PathBuf {
 
 /// Forgets what was streamed. It must not outlive the history that it belongs to.
 pub(crate) fn remove_streamed(vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-    let path = streamed_path(directory);
-    let removed = match vfs.remove(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        removed => removed.and_then(|()| vfs.sync_directory(&directory.join(INCOMING))),
-    };
-    removed.map_err(|error| CopyError::io(&path, &error))
+    Ok(text_file::remove(vfs, &streamed_path(directory))?)
 }
 
 /// The valid segments of an open log from an offset on, durable. The first one is not judged: it is the header, or one that is known.

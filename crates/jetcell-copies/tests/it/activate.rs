@@ -126,6 +126,32 @@ fn a_failover_loses_at_most_what_is_allowed_and_says_what() {
 }
 
 #[test]
+fn a_damaged_current_log_is_lost_only_if_that_is_allowed() {
+    let (disk, site) = behind(200);
+    site.roll();
+    // A write each.
+    (300..306).for_each(|key| site.insert(key..key + 1));
+    catch_up(&disk).unwrap();
+    let disk = disk.process_kill();
+    drop(site);
+    let current = Path::new(ACTIVE).join("E00.log");
+    // Segments behind it say that it was complete.
+    disk.corrupt(&current, 2 * 4096 + 500, &[7; 300]).unwrap();
+    assert!(ese_engine::LogCopy::read(&vfs(&disk), &current, false).is_err());
+    let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
+    assert!(error.contains("damaged"), "{error}");
+    let result = activated(&disk, LossLimit::Generations(0)).unwrap();
+    assert!(
+        result.stepped_down && result.lost.is_some_and(|lost| lost.first == lost.last_known),
+        "{result:?}"
+    );
+    let found = keys(&disk, COPY);
+    assert!(found.len() >= 300 && found == (0..found.len() as i32).collect(), "{}", found.len());
+    let old = CopyState::read(&disk, Path::new(ACTIVE)).unwrap().unwrap();
+    assert!(matches!(old.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. }), "{old:?}");
+}
+
+#[test]
 fn a_copy_whose_active_side_is_gone_is_activated_only_with_loss() {
     let (disk, site) = behind(200);
     site.close();
