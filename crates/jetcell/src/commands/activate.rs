@@ -163,11 +163,12 @@ fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
     match &activated.lost {
         None => lines.push("  nothing was lost".to_string()),
         Some(lost) => {
-            let what = if lost.first_in_part { "the end of log generation" } else { "log generations" };
-            lines.push(format!(
-                "  LOST: {what} {:X} to at least {:X} (hexadecimal)",
-                lost.first, lost.last_known
-            ));
+            let what = if lost.first_in_part { "the end of log generation" } else { "log generation" };
+            let to = match lost.last_known > lost.first {
+                true => format!(" to at least {:X}", lost.last_known),
+                false => String::new(),
+            };
+            lines.push(format!("  LOST: {what} {:X}{to} (hexadecimal)", lost.first));
             lines.push(match lost.commits {
                 Some(commits) => format!("  {commits} committed transactions were in them"),
                 None => "  how many committed transactions were in them is not known".to_string(),
