@@ -115,7 +115,9 @@ kinds! {
     /// The size of a long value is wrong, or a chunk is missing.
     LongValueSize = "long-value-size": "one long value{} is wholly or partly unreadable",
     /// A record refers to a long value that does not exist.
-    LongValueMissing = "long-value-missing": "one value of one row{} is lost",
+    LongValueMissing = "long-value-missing": "the long value{} is lost",
+    /// Parts of long values are on unreadable pages.
+    ValuesUnreadable = "values-unreadable": "long values{} of readable rows are lost, wholly or in part",
     /// A node of a long-value tree cannot be decoded.
     LongValueNode = "long-value-node": "one long value{} is wholly or partly unreadable",
     /// The header of a log is damaged.

@@ -125,6 +125,11 @@ impl LongValueCheck {
         self.end_current(findings);
     }
 
+    /// Bytes of a chunk, but for the last one of a value.
+    pub(crate) fn chunk_len(&self) -> usize {
+        self.chunk_len
+    }
+
     /// Number of long values.
     pub(crate) fn roots(&self) -> u64 {
         self.roots
@@ -212,12 +217,22 @@ impl References {
     }
 }
 
+/// What the tree of long values has of one value.
+struct Stored {
+    /// Count of references, as the value has it.
+    counted: u32,
+    page: PageNumber,
+    root: LongValueRoot,
+    /// Bytes of the chunks, unpacked.
+    present: u32,
+}
+
 /// Exact counts of references, for the long values whose hash belongs to one part.
 pub(crate) struct Account {
     part: u64,
     parts: u64,
-    /// Count, as the value has it, and its page.
-    counted: HashMap<LongValueId, (u32, PageNumber)>,
+    chunk_len: usize,
+    stored: HashMap<LongValueId, Stored>,
     referred: HashMap<LongValueId, u32>,
 }
 
@@ -230,8 +245,8 @@ impl Account {
         long_values.max(references.count()).div_ceil(ACCOUNT).max(1)
     }
 
-    pub(crate) fn new(part: u64, parts: u64) -> Account {
-        Account { part, parts, counted: HashMap::new(), referred: HashMap::new() }
+    pub(crate) fn new(part: u64, parts: u64, chunk_len: usize) -> Account {
+        Account { part, parts, chunk_len, stored: HashMap::new(), referred: HashMap::new() }
     }
 
     fn concerns(&self, id: LongValueId) -> bool {
@@ -240,10 +255,23 @@ impl Account {
 
     /// A node of the long-value tree.
     pub(crate) fn count(&mut self, page: PageNumber, node: &Node<'_>) {
-        let Some(LongValueKey::Root(id)) = LongValueKey::decode(&node.key_to_vec()) else { return };
-        let Some(root) = LongValueRoot::decode(node.data).filter(|_| self.concerns(id)) else { return };
-        let entry = self.counted.entry(id).or_insert((0, page));
-        *entry = (entry.0.saturating_add(root.references), page);
+        match LongValueKey::decode(&node.key_to_vec()) {
+            Some(LongValueKey::Root(id)) if self.concerns(id) => {
+                let Some(root) = LongValueRoot::decode(node.data) else { return };
+                let new = Stored { counted: 0, page, root, present: 0 };
+                let stored = self.stored.entry(id).or_insert(new);
+                stored.counted = stored.counted.saturating_add(root.references);
+            }
+            Some(LongValueKey::Chunk(id, offset)) => {
+                // The root of a value comes before its chunks.
+                let Some(stored) = self.stored.get_mut(&id) else { return };
+                let len = stored.root.chunk_len(offset, self.chunk_len);
+                if stored.root.is_encrypted() || decode_chunk(node.data, len).is_ok() {
+                    stored.present = stored.present.saturating_add(len as u32);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A row of the table.
@@ -256,22 +284,30 @@ impl Account {
         });
     }
 
+    /// References of the rows to values of which a part is not there.
+    pub(crate) fn lost(&self) -> u64 {
+        let whole = |id| self.stored.get(id).is_some_and(|stored| stored.present >= stored.root.size);
+        self.referred.iter().filter(|(id, _)| !whole(id)).map(|(_, count)| u64::from(*count)).sum()
+    }
+
     /// Reports the differences.
     pub(crate) fn compare(&self, table: &Table, findings: &mut Findings) {
         let label = format!("{} / long values", table.name);
-        let mut wrong: Vec<_> = self.counted.iter().collect();
-        wrong.sort();
-        for (id, (counted, page)) in wrong {
-            let referred = self.referred.get(id).copied().unwrap_or(0);
-            if referred != *counted {
+        let mut wrong: Vec<_> = self.stored.iter().collect();
+        wrong.sort_by_key(|(id, _)| **id);
+        for (id, stored) in wrong {
+            let (counted, referred) = (stored.counted, self.referred.get(id).copied().unwrap_or(0));
+            if referred != counted {
                 let what = format!("{id:?} counts {counted} references, records have {referred}");
-                findings.structure(FindingKind::LongValueReferences, *page, &label, what);
+                findings.structure(FindingKind::LongValueReferences, stored.page, &label, what);
             }
         }
-        let mut missing: Vec<_> = self.referred.keys().filter(|id| !self.counted.contains_key(id)).collect();
+        let mut missing: Vec<_> =
+            self.referred.iter().filter(|(id, _)| !self.stored.contains_key(id)).collect();
         missing.sort();
-        for id in missing {
-            let what = format!("a record refers to {id:?}, which does not exist");
+        for (id, referred) in missing {
+            let values = if *referred == 1 { "1 value refers" } else { &format!("{referred} values refer") };
+            let what = format!("{values} to {id:?}, which does not exist");
             findings.structure(FindingKind::LongValueMissing, None, &label, what);
         }
     }

@@ -207,17 +207,20 @@ impl StructureCheck<'_, '_> {
             self.report_unreadable_rows(table, &indexes);
         }
         let mut long_values = LongValueCheck::new(table, page_size);
-        let mut complete = !walked.incomplete;
+        let (mut complete, mut chunks_unreadable) = (!walked.incomplete, false);
         if let Some(shape) = table.long_value_shape() {
             let tree = self.add(shape, Some(main));
             let (walked, visitor) = self.walk_parallel(tree, long_values);
             long_values = visitor;
             self.space(tree);
+            chunks_unreadable = walked.incomplete;
             complete &= !walked.incomplete;
         }
         long_values.finish(self.findings);
         summary.long_values = long_values.roots();
-        if complete && !long_values.agrees(&rows.references) {
+        if chunks_unreadable {
+            self.report_unreadable_values(table, &long_values, &rows.references);
+        } else if complete && !long_values.agrees(&rows.references) {
             self.account_for_long_values(table, &long_values, &rows.references);
         }
         self.summary.tables.push(summary);
@@ -241,29 +244,55 @@ impl StructureCheck<'_, '_> {
         }
     }
 
+    /// Counts the values of readable rows of which a part is on unreadable pages.
+    fn report_unreadable_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
+        let mut lost = 0;
+        if !self.for_each_account(table, long_values, rows, |account, _| lost += account.lost()) {
+            return;
+        }
+        if lost > 0 {
+            let are = if lost == 1 { "value is" } else { "values are" };
+            let what =
+                format!("{lost} long {are} missing or incomplete; the rows that have them are readable");
+            let label = format!("{} / long values", table.name);
+            let root = table.long_value_shape().map(|shape| shape.root);
+            self.findings.structure(FindingKind::ValuesUnreadable, root, &label, what);
+        }
+    }
+
     /// Names the long values whose reference count is wrong.
-    fn account_for_long_values(
+    fn account_for_long_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
+        let compare = |account: &Account, findings: &mut Findings| account.compare(table, findings);
+        if !self.for_each_account(table, long_values, rows, compare) {
+            let what = "the reference counts do not add up to the references of the records; there are too many \
+                        long values to say which are wrong";
+            let label = format!("{} / long values", table.name);
+            self.findings.structure(FindingKind::LongValueReferences, None, &label, what.to_owned());
+        }
+    }
+
+    /// Accounts for all long values of a table, part by part. False if there are too many.
+    fn for_each_account(
         &mut self,
         table: &Table,
         long_values: &LongValueCheck,
         references: &References,
-    ) {
+        mut each: impl FnMut(&Account, &mut Findings),
+    ) -> bool {
         let page_size = self.reader.database.page_size;
         let parts = Account::parts(long_values.roots(), references);
         if parts > MOST_PARTS {
-            let what = "the reference counts do not add up to the references of the records; there are too many \
-                        long values to say which are wrong";
-            let label = format!("{} / long values", table.name);
-            return self.findings.structure(FindingKind::LongValueReferences, None, &label, what.to_owned());
+            return false;
         }
         for part in 0..parts {
-            let mut account = Account::new(part, parts);
+            let mut account = Account::new(part, parts, long_values.chunk_len());
             if let Some(shape) = table.long_value_shape() {
                 self.walk_again(&shape, &mut |page, node| account.count(page, node));
             }
             self.walk_again(&table.shape(), &mut |_, node| account.refer(&Record::new(node.data, page_size)));
-            account.compare(table, self.findings);
+            each(&account, self.findings);
         }
+        true
     }
 
     /// Names the rows and entries that differ, if the sums over rows and entries of an index differ.

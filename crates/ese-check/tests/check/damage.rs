@@ -1,10 +1,12 @@
 //! Real databases that are damaged in one place: the check names the place, and never panics or hangs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ese_check::{CheckOptions, CheckReport, Finding, check_database};
 use ese_format::checksum::seal_page;
 use ese_format::header::DatabaseHeader;
+use ese_format::long_value::LongValueKey;
 use ese_format::page::{NodeFlags, PageFlags};
 use ese_format::space::{Extent, SpaceHeader};
 use ese_format::{LogTime, PageNumber, Signature, TreeId};
@@ -378,6 +380,28 @@ fn long_values_with_wrong_counts_sizes_or_chunks_are_found() {
     let mut patient = whole.clone();
     patient.edit(leaf, |mut page| page.delete_node(root));
     assert!(patient.check().errors().any(|finding| finding.what.contains("does not exist")));
+}
+
+#[test]
+fn long_values_on_a_lost_leaf_are_counted() {
+    let Some(mut patient) = whole_database("db/4k/text.edb") else { return };
+    let kinds = PageFlags::LONG_VALUE;
+    let leaf = patient.find(|page| {
+        let is_leaf = page.is_leaf() && page.flags() & (kinds | PageFlags::SPACE) == kinds;
+        is_leaf && !page.is_root() && page.node_count() > 1
+    })[0];
+    let keys = patient
+        .page(leaf)
+        .nodes()
+        .filter_map(|node| LongValueKey::decode(&node.key_to_vec()))
+        .collect::<Vec<_>>();
+    let values: BTreeSet<_> =
+        keys.iter().map(|(LongValueKey::Root(id) | LongValueKey::Chunk(id, _))| *id).collect();
+    patient.raw(leaf).fill(0);
+    let report = patient.check();
+    let texts: Vec<&str> = report.errors().map(|finding| finding.what.as_str()).collect();
+    let expected = format!("{} long values are missing or incomplete", values.len());
+    assert!(texts.iter().any(|text| text.starts_with(&expected)), "{expected}: {texts:#?}");
 }
 
 #[test]
