@@ -42,12 +42,13 @@ PROGRAMS = [
     ("tests", "crates/ese-engine", "it", []),
     ("tests", "tests", "space", []),
     ("tests", "tests", "concurrency", []),
+    ("tests", "tests", "snapshots", []),
     ("tests", "tests", "simulation", []),
     ("shuttle", "crates/ese-engine", "ese_engine", ["schedules::"]),
 ]
 BUILDS = {
     "tests": ("--cap-lints allow", ["-p", "ese-engine", "-p", "system-tests", "--lib", "--test", "it"]
-              + [word for name in ("space", "concurrency", "simulation") for word in ("--test", name)]),
+              + [word for name in ("space", "concurrency", "snapshots", "simulation") for word in ("--test", name)]),
     "shuttle": ("--cap-lints allow --cfg shuttle", ["-p", "ese-engine", "--lib"]),
 }
 # Without the tests of other packages and those under thread schedules.

@@ -13,6 +13,8 @@ mod extents;
 mod giving_back;
 mod remove;
 mod settled;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use allocate::{SpaceLock, SpaceTrees};
 pub(crate) use create::{convert_root_pages, create_root_pages, create_single_root};

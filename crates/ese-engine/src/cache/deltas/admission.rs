@@ -131,4 +131,18 @@ mod tests {
         }
         assert_eq!(spent, LARGEST * 30);
     }
+
+    #[test]
+    fn each_page_that_is_read_only_to_be_written_costs_the_gain_of_a_useful_one() {
+        let budget = AdmissionBudget::new(1000);
+        budget.lower_to(30);
+        budget.lose(7);
+        (0..3).for_each(|_| budget.gain());
+        let mut spent = 0;
+        while budget.admits() {
+            budget.spend();
+            spent += 1;
+        }
+        assert_eq!(spent, 30 - GAIN * (7 - 3));
+    }
 }
