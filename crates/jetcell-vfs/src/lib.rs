@@ -24,6 +24,7 @@ mod process;
 mod real;
 mod retry;
 pub mod sim;
+mod thread_limit;
 mod uring;
 
 pub use buffer::IoBuffer;
@@ -44,3 +45,4 @@ pub use panic::abort_on_panic;
 pub use process::report_file_size_limit;
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
 pub use sim::{CrashOptions, SimVfs, is_power_off};
+pub use thread_limit::try_threads;

@@ -21,7 +21,7 @@ use std::process::{Command, ExitCode};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use jetcell_vfs::report_file_size_limit;
+use jetcell_vfs::{report_file_size_limit, try_threads};
 use rustix::process::{Resource, getrlimit};
 
 use crate::colour::Colour;
@@ -191,6 +191,22 @@ fn spare_address_space() {
     let _ = again.exec();
 }
 
+/// Threads that every command may start: of the I/O backend, of workers, and the one that waits for Ctrl-C. A test of
+/// storage asks for those of its load later.
+const THREADS: usize = 32;
+
+/// Whether the process may start the threads of a command. Otherwise a library would panic in the middle of the work.
+fn may_start_threads() -> bool {
+    try_threads(THREADS)
+        .map_err(|(started, error)| {
+            print_error(format!(
+                "the process may start only {started} threads of {THREADS} ({error}): raise the limit (ulimit -u, or \
+                 pids.max of its control group)"
+            ));
+        })
+        .is_ok()
+}
+
 /// The error of the command line in the shape of all errors: what is wrong, and what to do.
 fn one_line(text: &str, kind: ErrorKind) -> String {
     let mut lines = text.lines().map(str::trim);
@@ -232,6 +248,9 @@ fn main() -> ExitCode {
         }
     };
     colour::choose(arguments.color);
+    if !may_start_threads() {
+        return Outcome::CouldNotRun.into();
+    }
     let outcome = match arguments.command {
         Subcommands::Check(command) => command.run(),
         Subcommands::Dump(command) => command.run(),

@@ -1,10 +1,6 @@
 //! Checks whether the process may have the memory and the threads that a run needs, before the run takes any of them.
 
-use std::io;
-use std::sync::Mutex;
-use std::thread;
-
-use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve};
+use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve, try_threads};
 
 use crate::profile::Profile;
 use crate::refusal::{Refusal, refuse};
@@ -34,30 +30,15 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Re
 /// Threads of a run besides those of the load: of the engine, of the I/O backend and of views.
 const OTHER_THREADS: usize = 32;
 
-/// Refuses a run whose threads cannot all be started. They are started for a moment, because limits of users, control groups
-/// and the machine decide together.
+/// Refuses a run whose threads cannot all be started.
 pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
     let wanted = profile.threads + profile.records.tables as usize + OTHER_THREADS;
-    let gate = Mutex::new(());
-    thread::scope(|scope| {
-        let closed = gate.lock();
-        let started = start_all(wanted, || {
-            thread::Builder::new().spawn_scoped(scope, || drop(gate.lock())).map(|_| ())
-        });
-        drop(closed);
-        started
-    })
-    .or_else(|(started, error)| {
+    try_threads(wanted).or_else(|(started, error)| {
         refuse(format!(
             "the run needs {wanted} threads, and the process may start only {started} ({error}): raise the limit \
              (ulimit -u, or pids.max of its control group), or choose fewer --threads"
         ))
     })
-}
-
-/// Starts this many threads, or says how many were started before the first error.
-fn start_all(count: usize, mut start: impl FnMut() -> io::Result<()>) -> Result<(), (usize, io::Error)> {
-    (0..count).try_for_each(|started| start().map_err(|error| (started, error)))
 }
 
 /// Whether the cache leaves room for the rest of the process. In a cache that is larger than memory, page faults of the
@@ -81,25 +62,6 @@ fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_threads_that_can_be_started_are_counted() {
-        let profile = |threads| {
-            let options = crate::profile::Options {
-                dirs: vec!["d".into()],
-                threads: Some(threads),
-                ..crate::profile::Options::default()
-            };
-            options.resolve().unwrap()
-        };
-        assert_eq!(check_threads(&profile(64)), Ok(()));
-        let mut left = 7;
-        let failed = start_all(9, || {
-            left -= 1;
-            if left < 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
-        assert_eq!(failed.unwrap_err().0, 7);
-    }
 
     #[test]
     fn a_cache_must_leave_room_in_the_memory() {

@@ -244,6 +244,46 @@ fn a_limit_of_the_file_size_is_an_error_and_not_the_end_of_the_process() {
     assert!(stderr.lines().count() == 1 && stderr.contains("File too large"), "{stderr}");
 }
 
+/// The limit does not apply to the superuser, so that the program runs as another user then.
+#[test]
+fn a_limit_of_threads_is_an_error_and_no_panic() {
+    let cell = Cell::new();
+    cell.write("x.edb", [0; 8192]);
+    let program = env!("CARGO_BIN_EXE_jetcell");
+    let limited = |processes: u32, words: &[&str]| {
+        let limit = format!("--nproc={processes}");
+        let mut command = match rustix::process::geteuid().is_root() {
+            true => {
+                let mut command = std::process::Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit"]);
+                command
+            }
+            false => std::process::Command::new("prlimit"),
+        };
+        command.arg(limit).arg(program).args(words).current_dir(cell.path(""));
+        finished(command)
+    };
+    if !limited(1000, &["--version"]).status.success() {
+        eprintln!("skipped: another user cannot run {program}, or setpriv and prlimit are missing");
+        return;
+    }
+    for words in [
+        &["check", "x.edb"][..],
+        &["dump", "header", "x.edb"],
+        &["export", "x.edb", "--format", "csv", "--output", "out"],
+        &["raid", "reliability", "--monte-carlo"],
+        &["test", "performance", "--dir", "d", "--size", "64MiB", "--duration", "1s"],
+    ] {
+        let output = limited(1, words);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(
+            stderr.lines().count() == 1 && stderr.contains("raise the limit (ulimit -u"),
+            "{words:?}: {stderr}"
+        );
+    }
+}
+
 #[test]
 fn every_level_of_help_has_examples() {
     let cell = Cell::new();

@@ -1,0 +1,47 @@
+//! How many threads the process may start.
+
+use std::io;
+
+use jetcell_sync::{Arc, Mutex, thread};
+
+/// Starts this many threads for a moment, because limits of users (`ulimit -u`), control groups (`pids.max`) and the machine
+/// decide together. No thread is left.
+///
+/// # Errors
+/// The number of threads that were started, and why the next one was not.
+pub fn try_threads(count: usize) -> Result<(), (usize, io::Error)> {
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock();
+    let mut threads = Vec::with_capacity(count);
+    let started = start_all(count, || {
+        let gate = gate.clone();
+        threads.push(thread::Builder::new().spawn(move || drop(gate.lock()))?);
+        Ok(())
+    });
+    drop(closed);
+    for thread in threads {
+        let _ = thread.join();
+    }
+    started
+}
+
+/// Starts this many threads, or says how many were started before the first error.
+fn start_all(count: usize, mut start: impl FnMut() -> io::Result<()>) -> Result<(), (usize, io::Error)> {
+    (0..count).try_for_each(|started| start().map_err(|error| (started, error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threads_that_can_be_started_are_counted() {
+        assert!(try_threads(40).is_ok());
+        let mut left = 7;
+        let failed = start_all(9, || {
+            left -= 1;
+            if left < 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        assert_eq!(failed.unwrap_err().0, 7);
+    }
+}
