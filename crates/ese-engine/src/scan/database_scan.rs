@@ -7,6 +7,7 @@ use std::time::Duration;
 use ese_format::PageNumber;
 use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::{Page, PageFlags};
+use ese_format::space::Extent;
 use jetcell_sync::Mutex;
 use jetcell_vfs::{IoBuffer, IoReason};
 
@@ -392,7 +393,24 @@ impl DatabaseScan {
         }
     }
 
+    /// Makes the cache write a page with flipped bits again, without them. Returns whether the cache has reported the page,
+    /// because it had to read it.
+    fn rewrite(&self, page: PageNumber) -> bool {
+        let key = self.file.page_key(page);
+        let reported = self.file.cache.resident(key).is_none();
+        // An available page must not be used for writes past the cache while the cache is to write it. None begin during a step.
+        self.file.unsettled.add(Extent { last: page, count: 1 });
+        // If it cannot be read now, the cache reports that, and the next pass finds the page again.
+        if let Ok(pinned) = self.file.cache.fetch_cold(key) {
+            pinned.write().mark_dirty(self.file.log.tail());
+        }
+        reported
+    }
+
     fn report(&self, page: PageNumber, flaw: &PageFlaw) {
+        if matches!(flaw, PageFlaw::FlippedBits(_)) && self.rewrite(page) {
+            return;
+        }
         let (file, offset) = (self.file.path.clone(), self.file.page_size.offset_of(page));
         let fault = match flaw {
             PageFlaw::FlippedBits(bits) => PageFault::Corrected(bits.clone()),

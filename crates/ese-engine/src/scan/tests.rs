@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::{
@@ -130,17 +131,18 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     assert_eq!((found.bad, found.examined_again), (4, 5), "{found:?}");
     let used = counted.snapshot().since(&before);
     let reads_of = |reason| used.get(reason, IoOperation::Read).operations;
-    assert_eq!((reads_of(IoReason::Scan), reads_of(IoReason::DatabaseRead)), (reads + 4, 0));
+    // The page with the flipped bit is read into the cache, which writes it again.
+    assert_eq!((reads_of(IoReason::Scan), reads_of(IoReason::DatabaseRead)), (reads + 4, 1));
 
     // The scan counts a bad page once per pass, and no longer after the repair. Its finding remains.
     pass(&db);
-    assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (8, 4));
-    for page in [flipped, broken, moved, warm] {
+    assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (7, 4));
+    for page in [broken, moved, warm] {
         let good = &content[at(page)..at(page) + SIZE.bytes()];
         disk.corrupt(Path::new(DB), at(page) as u64, good).unwrap();
     }
     pass(&db);
-    assert_eq!(db.scan_progress().bad, 8);
+    assert_eq!(db.scan_progress().bad, 7);
     drop(tree);
     instance.detach(&db).unwrap();
     assert!(!db.scan_progress().running && db.scan.step().unwrap().is_none());
@@ -275,6 +277,43 @@ fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
         drop((tree, db));
         instance.shutdown().unwrap();
     }
+}
+
+/// The scan repairs single bits on the disk, of pages in memory and of others, and reports each page once.
+#[test]
+fn the_scan_writes_pages_with_flipped_bits_again() {
+    let disk = SimVfs::new();
+    let heard = Arc::new(Heard::default());
+    let (instance, db) = open_with(Arc::new(disk.clone()), 48, false, Some(heard.clone()));
+    let tree = tree(&instance, &db);
+    fill(&instance, &tree, 0..600);
+    let content = disk.contents(Path::new(DB)).unwrap();
+    let warm = tree.root;
+    drop(db.file.pin(warm).unwrap());
+    let is_cold = |page: &PageNumber| db.file.cache.resident(db.file.page_key(*page)).is_none();
+    let is_used = |page: &PageNumber| content[SIZE.offset_of(*page) as usize + 8..][..32] != [0; 32];
+    let cold = (40..).map(PageNumber::fixed).find(|page| is_used(page) && is_cold(page)).unwrap();
+    for page in [warm, cold] {
+        disk.flip_bit(Path::new(DB), SIZE.offset_of(page) * 8 + 900 * 8 + 3).unwrap();
+    }
+    instance.start_scan(&db, Duration::ZERO);
+    pass(&db);
+    assert_eq!((db.scan_progress().bad, db.scan_progress().corrected), (2, 2));
+    let corrected = heard.0.lock().iter().filter(|id| **id == 399).count();
+    assert_eq!(corrected, 2);
+    instance.core().cache.flush_file(tree.file.file_id).unwrap();
+    let repaired = disk.contents(Path::new(DB)).unwrap();
+    for page in [warm, cold] {
+        let at = SIZE.offset_of(page) as usize;
+        let mut now = repaired[at..at + SIZE.bytes()].to_vec();
+        assert_eq!(verify_page(&mut now, SIZE, page), PageIntegrity::Good);
+        // The header has flags that change with each write.
+        assert!(now[40..] == content[at + 40..at + SIZE.bytes()], "{page:?}");
+    }
+    pass(&db);
+    assert_eq!((db.scan_progress().bad, db.scan_progress().corrected), (2, 2));
+    drop((tree, db));
+    instance.shutdown().unwrap();
 }
 
 #[derive(Default)]
