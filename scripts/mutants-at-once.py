@@ -44,11 +44,12 @@ PROGRAMS = [
     ("tests", "tests", "concurrency", []),
     ("tests", "tests", "snapshots", []),
     ("tests", "tests", "simulation", []),
+    ("tests", "tests", "copies", []),
     ("shuttle", "crates/ese-engine", "ese_engine", ["schedules::"]),
 ]
 BUILDS = {
     "tests": ("--cap-lints allow", ["-p", "ese-engine", "-p", "system-tests", "--lib", "--test", "it"]
-              + [word for name in ("space", "concurrency", "snapshots", "simulation") for word in ("--test", name)]),
+              + [word for name in ("space", "concurrency", "snapshots", "simulation", "copies") for word in ("--test", name)]),
     "shuttle": ("--cap-lints allow --cfg shuttle", ["-p", "ese-engine", "--lib"]),
 }
 # Without the tests of other packages and those under thread schedules.
@@ -293,6 +294,7 @@ class Runner:
         environment = dict(os.environ, JETCELL_MUTANT=str(mutant), TMPDIR=str(self.temporary))
         environment.setdefault("JETCELL_CORPUS", str(ROOT.parent / "shared/corpus"))
         environment.setdefault("JETCELL_SIM_CUTS", "400")
+        environment.setdefault("JETCELL_COPY_HISTORIES", "100")
         environment.setdefault("JETCELL_SCHEDULE_SECONDS", "1")
         return subprocess.Popen(
             [self.programs[build, target], *arguments], cwd=Workspace.copy / folder, env=environment,

@@ -80,3 +80,18 @@ impl Cache {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::tests::CacheFixture;
+
+    #[test]
+    fn writers_forget_a_range_when_its_read_has_ended() {
+        let fixture = CacheFixture::new(32, 10, false);
+        let read = fixture.cache.watch_read(fixture.file, PageNumber::fixed(2), 3).unwrap();
+        let range = Arc::downgrade(&read.range);
+        drop(read);
+        assert!(range.upgrade().is_none());
+    }
+}

@@ -378,10 +378,13 @@ fn content_of(vfs: &Arc<dyn Vfs>, log: &FoundLog) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use ese_format::PageSize;
+    use ese_format::log::record::{LogRecord, Opaque};
     use ese_format::log::segment::RECORDS_AT;
     use jetcell_vfs::SimVfs;
 
     use super::*;
+    use crate::CreateOptions;
+    use crate::btree::tests::open;
 
     const END: LogPosition = LogPosition::MAX;
 
@@ -502,6 +505,28 @@ mod tests {
                     assert!(cut[at + RECORDS_AT..at + stays] == whole[at + RECORDS_AT..at + stays]);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn records_before_the_end_of_the_recovery_are_verified() {
+        let disk = SimVfs::new();
+        let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
+        instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
+        // A growth of a layout that redo does not know.
+        let growth = LogRecord::Ignored(Opaque { kind: 68, body: vec![0; 9] });
+        let (at, _) = instance.core().append(&[growth]).unwrap();
+        let skipped = LogRecord::Ignored(Opaque { kind: 82, body: vec![1, 2] });
+        let (behind, _) = instance.core().append(&[skipped]).unwrap();
+        instance.flush().unwrap();
+        drop(instance);
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.process_kill());
+        let set = RecoverySet::find(&vfs, &vfs.list(Path::new("/log")).unwrap()).unwrap();
+        let plan = set.plan(END);
+        assert!(set.verify(&vfs, &plan, at).is_ok());
+        for until in [behind, END] {
+            let error = set.verify(&vfs, &plan, until).unwrap_err().to_string();
+            assert!(error.contains("unknown layout"), "{error}");
         }
     }
 }

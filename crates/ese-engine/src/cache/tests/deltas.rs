@@ -71,6 +71,16 @@ fn a_dirty_page_is_evicted_without_a_write_and_read_again_with_its_changes() {
 }
 
 #[test]
+fn a_page_with_more_deltas_than_the_limit_is_not_evicted() {
+    let fixture = CacheFixture::new(64, 3000, false);
+    fixture.set_by_delta(7, 1);
+    let page = fixture.cache.fetch(fixture.key(7)).unwrap();
+    let bytes = page.frame().delta_bytes();
+    assert!(bytes > 0 && page.frame().evict_dirty(bytes - 1).is_none());
+    assert!(page.frame().evict_dirty(bytes).is_some());
+}
+
+#[test]
 fn an_evicted_dirty_page_is_read_and_written_when_the_checkpoint_needs_it() {
     let fixture = CacheFixture::new(64, 3000, false);
     let end = fixture.set_by_delta(7, 1);

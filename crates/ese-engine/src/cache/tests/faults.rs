@@ -1,5 +1,6 @@
 //! Damaged pages and failing devices.
 
+use ese_format::page::Page;
 use jetcell_sync::atomic::Ordering;
 
 use super::*;
@@ -33,6 +34,18 @@ fn damage_is_reported_and_the_next_fetch_reads_the_page_again() {
     let moved = found(|page| ese_format::checksum::seal_page(page, PageSize::KIB_4, PageNumber::fixed(9)));
     assert_eq!(moved, "test.edb: page 3: holds page 9 (-1118)");
     assert_eq!(fixture.value(3), 0);
+}
+
+/// Of pages that were given back to the file system only.
+#[test]
+fn zeros_of_a_hole_are_an_unused_page() {
+    let fixture = CacheFixture::new(32, 10, false);
+    [3, 4].into_iter().for_each(|page| fixture.disk.damage(page, |bytes| bytes.fill(0)));
+    fixture.cache.shared.file(fixture.file).unwrap().given_back.add(3, 3);
+    let hole = fixture.cache.fetch(fixture.key(3)).unwrap().read();
+    assert_eq!(Page::new(&hole, PageSize::KIB_4).node_count(), 0);
+    drop(hole);
+    assert!(message(fixture.cache.fetch(fixture.key(4)).unwrap_err()).contains("never written"));
 }
 
 #[test]

@@ -20,15 +20,15 @@ use jetcell_sync::atomic::Ordering;
 use super::{Cache, CacheOptions, FileId, PageKey};
 
 /// A cache with one attached file of `pages` pages with value 0.
-struct CacheFixture {
-    cache: Arc<Cache>,
+pub(super) struct CacheFixture {
+    pub(super) cache: Arc<Cache>,
     disk: Arc<Disk>,
     log: Arc<Log>,
-    file: FileId,
+    pub(super) file: FileId,
 }
 
 impl CacheFixture {
-    fn new(cache_pages: usize, pages: u32, completions_in_background: bool) -> CacheFixture {
+    pub(super) fn new(cache_pages: usize, pages: u32, completions_in_background: bool) -> CacheFixture {
         CacheFixture::with_options(cache_pages, pages, completions_in_background, |_| ())
     }
 
