@@ -3,11 +3,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions};
-use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Result, Session};
+use ese_engine::{
+    CommitMode, CreateOptions, DefragKind, DefragOptions, Error, Instance, InstanceOptions, Result,
+    ScanOptions, Session,
+};
 use ese_format::PageSize;
 use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 use system_tests::predictable_table::{Model, change, contents, definition};
@@ -166,6 +170,54 @@ fn a_full_disk_for_database_and_logs_loses_no_committed_data() {
         drop(db);
         instance.shutdown().unwrap();
         check(&killed);
+    }
+}
+
+/// Tasks that change pages stop at a full volume, report it, and go on when there is space again. Sessions read meanwhile.
+#[test]
+fn maintenance_waits_for_space_and_loses_nothing() {
+    for path in ["/db/", "/log/"] {
+        let disk = SimVfs::new();
+        let faults = Arc::new(FaultVfs::new(Arc::new(disk.clone())));
+        let (instance, db) = open(faults.clone()).unwrap();
+        let mut s = instance.session();
+        let mut model = Model::new();
+        assert!(work_until_full(&instance, &mut s, &db, &mut model, 0..400).is_none());
+        for target in [FaultTarget::Grow, FaultTarget::Create] {
+            faults.inject(Fault::new(target, FaultEffect::NoSpace).on_path(path).forever());
+        }
+        let scan = ScanOptions { zero: true, single_pass: true, ..ScanOptions::default() };
+        assert!(instance.start_maintenance(&db, scan).unwrap());
+        for kind in [DefragKind::Compaction, DefragKind::SequentialLayout] {
+            let defrag = DefragOptions { kind, single_pass: true, ..DefragOptions::default() };
+            assert!(instance.start_defragmentation(&db, defrag).unwrap());
+        }
+        let failures =
+            || [db.scan_progress().failure, db.defrag_progress().failure, db.layout_progress().failure];
+        let mut full = 0;
+        let clock = disk.sim_clock();
+        for _ in 0..2000 {
+            let _ = instance.step();
+            clock.advance(Duration::from_secs(1));
+            full += failures().iter().flatten().filter(|what| what.contains("disk full")).count();
+        }
+        assert!(full > 0, "{path}: {:?}", failures());
+        assert_eq!(contents(&mut s, &db), model, "{path}: on the full volume");
+        faults.clear();
+        let running =
+            || db.scan_progress().running || db.defrag_progress().running || db.layout_progress().running;
+        for step in 0.. {
+            assert!(step < 20_000, "{path}: {:?}", failures());
+            if !running() {
+                break;
+            }
+            instance.step().unwrap();
+            clock.advance(Duration::from_secs(1));
+        }
+        assert_eq!(contents(&mut s, &db), model, "{path}");
+        drop((s, db));
+        instance.shutdown().unwrap();
+        check(&disk);
     }
 }
 

@@ -1,9 +1,10 @@
-//! Three independent readers read databases that the engine wrote: new ones, loaded ones, after many changes, and after a killed
-//! process and recovery. The databases have all four page sizes, long values, secondary indexes and several tables.
+//! Three independent readers read databases that the engine wrote: new ones, loaded ones, after many changes, after a killed
+//! process and recovery, and after maintenance. The databases have all four page sizes, long values, secondary indexes and several tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ese_check::{Cancel, CheckOptions, Severity, check_database, check_logs};
 use ese_engine::Database;
@@ -11,8 +12,8 @@ use ese_engine::Seek;
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::internals::log::{LogNames, LogReader};
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
-    Session, Table, TableDefinition,
+    BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, DefragKind, DefragOptions, IndexDefinition,
+    Instance, InstanceOptions, ScanOptions, Session, Table, TableDefinition,
 };
 use ese_format::log::record::LogRecord;
 use ese_format::record::{CodePage, ColumnFlags, ColumnType, Value};
@@ -212,8 +213,41 @@ fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &
     }
 }
 
-fn check(size: PageSize, churn: bool, kill: bool) {
-    let context = format!("{size:?}, churn {churn}, kill {kill}");
+/// What is done with the database before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Shutdown,
+    Kill,
+    /// All tasks of maintenance, and a shutdown.
+    Maintenance,
+}
+
+/// Overwrites deleted data, merges sparse pages, lays trees out and returns free space to the file system.
+fn maintain(disk: &SimVfs, instance: &Arc<Instance>, db: &Arc<Database>) {
+    for kind in [DefragKind::Compaction, DefragKind::SequentialLayout] {
+        let defrag =
+            DefragOptions { kind, partial_merges: true, single_pass: true, ..DefragOptions::default() };
+        assert!(instance.start_defragmentation(db, defrag).unwrap());
+    }
+    let scan = ScanOptions { zero: true, single_pass: true, ..ScanOptions::default() };
+    assert!(instance.start_maintenance(db, scan).unwrap());
+    let running =
+        || db.scan_progress().running || db.defrag_progress().running || db.layout_progress().running;
+    for step in 0.. {
+        assert!(step < 20_000, "{:?}", (db.scan_progress(), db.defrag_progress(), db.layout_progress()));
+        if !running() {
+            break;
+        }
+        instance.step().unwrap();
+        disk.sim_clock().advance(Duration::from_millis(100));
+    }
+    assert!(db.scan_progress().zeroed > 0 && db.defrag_progress().pages_visited > 0);
+    instance.shrink(db).unwrap();
+    instance.trim(db).unwrap();
+}
+
+fn check(size: PageSize, churn: bool, end: End) {
+    let context = format!("{size:?}, churn {churn}, {end:?}");
     let mut rng = ChaCha8Rng::seed_from_u64(size.bytes() as u64 + u64::from(churn));
     let disk = SimVfs::new();
     let instance = open(&disk, size);
@@ -268,7 +302,10 @@ fn check(size: PageSize, churn: bool, kill: bool) {
         ],
     };
     let mut disk = disk;
-    if kill {
+    if end == End::Maintenance {
+        maintain(&disk, &instance, &db);
+    }
+    if end == End::Kill {
         instance.flush().unwrap();
         // An open transaction that must leave no trace.
         s.begin().unwrap();
@@ -344,8 +381,9 @@ fn last_record(disk: &SimVfs, context: &str) -> &'static str {
 #[test]
 fn independent_readers_read_databases_of_the_engine() {
     for size in [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32] {
-        for (churn, kill) in [(false, false), (true, false), (true, true)] {
-            check(size, churn, kill);
+        check(size, false, End::Shutdown);
+        for end in [End::Shutdown, End::Kill, End::Maintenance] {
+            check(size, true, end);
         }
     }
 }
