@@ -193,6 +193,7 @@ impl Unit {
             base_name: LOG_BASE_NAME.to_string(),
             circular: plan.circular_log,
             events,
+            event_profile: plan.event_profile.0,
             torn_page_protection: match plan.page_protection {
                 true => TornPageProtection::DoubleWrite,
                 false => TornPageProtection::Off,

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine_settings::EventNumbers;
+
 /// Directory for databases if none is given. A run creates no other directory for databases.
 pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
 
@@ -67,6 +69,9 @@ pub struct Plan {
     /// Whether the unused bytes of pages are overwritten while databases are created.
     #[serde(default)]
     pub zero_at_creation: bool,
+    /// Whose numbers the events of maintenance have.
+    #[serde(default)]
+    pub event_profile: EventNumbers,
     /// Whether page images are written to a side file first, against torn writes. ESE does not do so; neither does a run.
     pub page_protection: bool,
     /// Passive copies that follow the databases, of a replication test.

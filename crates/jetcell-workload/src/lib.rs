@@ -28,6 +28,7 @@ mod drive;
 mod endurance;
 pub mod engine;
 pub mod engine_ese;
+mod engine_settings;
 mod event_file;
 mod kept_file;
 mod layout;

@@ -1,5 +1,10 @@
 //! The numbers of maintenance events, which the versions of ESE do not agree about.
 
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
 /// Whose numbers the events of scan and zeroing have. All other events have one number.
 ///
 /// | event | `Sp1` scan, zeroing | `Sp1Article` | `Modern` scan, zeroing |
@@ -34,6 +39,10 @@ pub(super) enum PassStep {
 }
 
 impl EventProfile {
+    /// All of them, by the names that [`EventProfile::from_str`] reads.
+    pub const NAMES: [(EventProfile, &'static str); 3] =
+        [(EventProfile::Sp1, "sp1"), (EventProfile::Sp1Article, "article"), (EventProfile::Modern, "modern")];
+
     pub(super) fn pass_id(self, step: PassStep, zeroing: bool) -> u16 {
         let modern = self == EventProfile::Modern;
         let (scan, zero) = match step {
@@ -50,5 +59,23 @@ impl EventProfile {
             PassStep::Interrupted => (725, 726),
         };
         if zeroing { zero } else { scan }
+    }
+}
+
+impl FromStr for EventProfile {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<EventProfile> {
+        let known = EventProfile::NAMES.iter().find(|(_, name)| *name == text);
+        known.map(|(profile, _)| *profile).ok_or_else(|| {
+            Error::Usage(format!("{text:?} is not a profile of events: write sp1, article or modern"))
+        })
+    }
+}
+
+impl fmt::Display for EventProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = EventProfile::NAMES.iter().find(|(profile, _)| profile == self);
+        f.write_str(known.map_or("", |(_, name)| name))
     }
 }

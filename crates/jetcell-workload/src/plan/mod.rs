@@ -109,6 +109,7 @@ impl Plan {
             tables: profile.records.tables,
             circular_log: profile.circular_log,
             zero_at_creation: profile.zero_at_creation,
+            event_profile: profile.event_profile,
             page_protection: false,
             instances,
             copies,

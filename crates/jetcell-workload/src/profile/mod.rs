@@ -18,7 +18,6 @@ mod skew;
 mod test_kind;
 mod toml;
 mod validate;
-mod window;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -31,6 +30,7 @@ use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 pub use self::toml::EXAMPLE;
+pub use crate::engine_settings::{EventNumbers, Window};
 pub use configuration::Configuration;
 pub use mailboxes::Mailboxes;
 pub use maintenance::{Maintenance, MaintenanceSettings};
@@ -40,7 +40,6 @@ pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
 pub use recovery_mode::RecoveryMode;
 pub use skew::Skew;
 pub use test_kind::TestKind;
-pub use window::Window;
 
 /// A complete, valid description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,6 +116,9 @@ pub struct Profile {
     /// When maintenance may run; `None`: at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance_window: Option<Window>,
+    /// Whose numbers the events of maintenance have.
+    #[serde(default)]
+    pub event_profile: EventNumbers,
     /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
     #[serde(default = "jetstress_pause")]
     pub scan_pause: TimeSpan,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
-use super::{Maintenance, Mix, RecoveryMode, Window};
+use super::{EventNumbers, Maintenance, Mix, RecoveryMode, Window};
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
@@ -202,6 +202,8 @@ options! {
         "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
         /// When maintenance may run: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00
         "maintenance-window" "WINDOW" "Load" maintenance_window: Window, or "at any time";
+        /// Numbers of the events of maintenance: sp1, article (about Exchange 2007 SP1) or modern
+        "event-profile" "PROFILE" "Load" event_profile: EventNumbers = EventNumbers::default();
         /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
         "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();
         /// Copies of each database: further ones read closed logs, as Jetstress simulates it; test replication: passive copies

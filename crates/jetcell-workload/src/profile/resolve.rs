@@ -114,6 +114,7 @@ impl Options {
             zero: self.maintenance.is_some_and(|tasks| tasks.zero),
             defrag: self.maintenance.is_some_and(|tasks| tasks.defrag),
             maintenance_window: self.maintenance_window,
+            event_profile: self.event_profile.unwrap_or_else(default::event_profile),
             scan_pause: self.scan_pause.unwrap_or_else(default::scan_pause),
             copies: self.copies.unwrap_or_else(default::copies),
             copy_dirs: if test == TestKind::Replication { self.copy_dirs } else { Vec::new() },

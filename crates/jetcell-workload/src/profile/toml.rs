@@ -174,6 +174,7 @@ impl Profile {
                 defrag: self.defrag,
             }),
             maintenance_window: self.maintenance_window,
+            event_profile: Some(self.event_profile),
             scan_pause: Some(self.scan_pause),
             copies: Some(self.copies),
             copy_dirs: self.copy_dirs.clone(),

@@ -89,9 +89,9 @@ pub struct Maintain {
     /// Work on all databases at the same time, also if they are on one disk
     #[arg(long)]
     parallel: bool,
-    /// Numbers of the events: of Exchange 2007 SP1, of the article about it, or of current builds
-    #[arg(long, value_enum, default_value_t = Numbers::Sp1, value_name = "PROFILE")]
-    event_profile: Numbers,
+    /// Numbers of the events: sp1 (Exchange 2007 SP1), article (the article about it) or modern (current builds)
+    #[arg(long, default_value = "sp1", value_name = "PROFILE")]
+    event_profile: EventProfile,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -113,16 +113,6 @@ enum Task {
     Trim,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Numbers {
-    /// 717 to 727, by the message table of ESE
-    Sp1,
-    /// The same, but 719 starts a scan
-    Article,
-    /// 732 to 738
-    Modern,
-}
-
 impl Maintain {
     /// Runs the command.
     pub fn run(self) -> Outcome {
@@ -130,14 +120,6 @@ impl Maintain {
             print_error(what);
             Outcome::CouldNotRun
         })
-    }
-
-    fn numbers(&self) -> EventProfile {
-        match self.event_profile {
-            Numbers::Sp1 => EventProfile::Sp1,
-            Numbers::Article => EventProfile::Sp1Article,
-            Numbers::Modern => EventProfile::Modern,
-        }
     }
 
     fn throttle(&self) -> Throttle {
@@ -217,7 +199,7 @@ impl Maintain {
         of_instance.log_names = set.log_names;
         of_instance.page_size = first.header.page_size;
         of_instance.events = Some(Arc::new(events) as Arc<dyn EventSink>);
-        of_instance.event_profile = self.numbers();
+        of_instance.event_profile = self.event_profile;
         let mut paths = DatabasePaths::default();
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         of_instance.database_paths = paths;

@@ -217,15 +217,19 @@ fn maintenance_beside_the_load_keeps_to_its_window() {
     assert_eq!(closed["scan"][0]["pages"], 0, "{}", closed["scan"]);
     assert_eq!(closed["defragmentation"][0]["pages_read"], 0, "{}", closed["defragmentation"]);
     assert!(closed["configuration"]["maintenance_window"].as_str().unwrap().ends_with(" 1h"));
+    assert_eq!(closed["configuration"]["event_profile"], "sp1");
     // The scan has the first half of the window.
     let in_first_half = chrono::Utc::now() - chrono::Duration::minutes(15);
     let first = in_first_half.format("daily %H:%M 2h").to_string();
-    let open = cell.run("open", 0, &[&load[..], &[&first, "--force"]].concat());
+    let open = cell.run("open", 0, &[&load[..], &[&first, "--force", "--event-profile", "modern"]].concat());
+    let started = cell.program(&["events", "open", "--id", "736"]).output().unwrap();
+    assert!(!started.stdout.is_empty(), "{}", String::from_utf8_lossy(&started.stderr));
     assert!(open["scan"][0]["pages"].as_u64() > Some(100), "{}", open["scan"]);
     assert_eq!(open["defragmentation"][0]["pages_read"], 0, "{}", open["defragmentation"]);
 
     for (options, said) in [
-        (&["--maintenance-window", "daily 02:00 25h"][..], "24 hours"),
+        (&["--event-profile", "2016"][..], "sp1, article or modern"),
+        (&["--maintenance-window", "daily 02:00 25h"], "24 hours"),
         (&["--maintenance-window", "mon 2h"], "days, start and length"),
         (&["--maintenance", "none", "--maintenance-window", "daily 02:00 4h"], "without maintenance"),
         (&["--maintenance", "scan,defrag", "--maintenance-window", "daily 02:00 1m"], "too short"),

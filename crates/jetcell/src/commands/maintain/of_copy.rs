@@ -54,7 +54,7 @@ impl Maintain {
             batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
             throttle: self.throttle(),
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
-            profile: self.numbers(),
+            profile: self.event_profile,
         };
         let mut told = Instant::now();
         let scan = scan_copy(vfs, directory, &options, &mut |database, last| {
