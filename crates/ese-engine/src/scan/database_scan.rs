@@ -9,14 +9,15 @@ use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::{Page, PageFlags};
 use ese_format::space::Extent;
 use jetcell_sync::Mutex;
-use jetcell_vfs::{IoBuffer, IoReason};
+use jetcell_vfs::IoReason;
 
+use super::batch_reader::{Batch, BatchReader};
 use super::progress::FINDINGS_KEPT;
 use super::zero::{log_bytes_of_page, zero_page};
 use super::{PageFlaw, ScanOptions, ScanProgress};
 use crate::cache::OnDiskPage;
 use crate::events::{EventKind, PageDamage, PageFault, PassReport};
-use crate::pace::{CleanPageWait, Pace, WaitNews};
+use crate::pace::{CleanPageWait, Pace, Throttle, WaitNews};
 use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 use crate::{Error, Result};
@@ -69,7 +70,7 @@ pub(crate) struct DatabaseScan {
 struct Work {
     options: ScanOptions,
     keeper: Option<Box<dyn ProgressKeeper>>,
-    buffer: IoBuffer,
+    batches: BatchReader,
     pace: Pace,
     next: PageNumber,
     /// Time at which the next read may begin.
@@ -123,12 +124,11 @@ impl DatabaseScan {
             return Ok(false);
         }
         let stored = keeper.as_ref().map_or(Ok(None), |keeper| keeper.load())?;
-        let bytes = options.pages_per_batch(self.file.page_size) * self.file.page_size.bytes();
         let mut begun = Work {
             pace: Pace::new(self.file.cache.fault_times()),
             options,
             keeper,
-            buffer: IoBuffer::zeroed(bytes),
+            batches: BatchReader::new(self.file.file.clone()),
             next: FIRST,
             due: self.file.vfs.clock().monotonic(),
             pass: PassReport::default(),
@@ -189,6 +189,7 @@ impl DatabaseScan {
             return Ok(Some(early));
         }
         if let Some(wait) = self.must_wait(work) {
+            work.batches.forget();
             return Ok(Some(wait));
         }
         self.resume(work);
@@ -331,25 +332,29 @@ impl DatabaseScan {
         if work.pass.invocations == 0 {
             self.begin_pass(work);
         }
-        let left = last.saturating_add(1).saturating_sub(work.next.get()) as usize;
-        let count = left.min(work.buffer.len() / page_bytes);
-        let bytes = &mut work.buffer[..count * page_bytes];
+        let batch = self.batch(work, work.next, last);
+        let count = batch.len / page_bytes;
+        let end = work.next.plus(count as u32);
         let mut step = Step::default();
-        if !bytes.is_empty() {
+        if batch.len > 0 {
             // At least one page of a batch that cannot be read is unreadable, so each page is read separately.
-            let offset = self.file.page_size.offset_of(work.next);
-            let whole = self.file.file.read_at(offset, bytes, IoReason::Scan).is_ok();
+            let (whole, mut bytes) = work.batches.read(batch);
+            // Pages that are overwritten, and reads that are limited, must not be old.
+            let next = self.batch(work, end, last);
+            if next.len > 0 && !work.options.zero && work.options.throttle == Throttle::default() {
+                work.batches.read_ahead(next);
+            }
             for (index, page) in bytes.chunks_exact_mut(page_bytes).enumerate() {
                 if self.stop.load(Ordering::Acquire) {
                     return Ok(0);
                 }
                 self.judge(work.next.plus(index as u32), page, whole, work.options.zero, &mut step)?;
             }
+            work.batches.recycle(bytes);
             if !self.zero(&mut step)? {
                 return Ok(0);
             }
         }
-        let end = work.next.plus(count as u32);
         self.count(work, step, count * page_bytes, end);
         work.next = end;
         if end.get() > last {
@@ -359,6 +364,14 @@ impl DatabaseScan {
         }
         self.progress.lock().failure = None;
         Ok(count * page_bytes)
+    }
+
+    /// The batch that begins with a page; empty behind the last page.
+    fn batch(&self, work: &Work, first: PageNumber, last: u32) -> Batch {
+        let size = self.file.page_size;
+        let left = last.saturating_add(1).saturating_sub(first.get()) as usize;
+        let pages = left.min(work.options.pages_per_batch(size));
+        Batch { offset: size.offset_of(first), len: pages * size.bytes() }
     }
 
     /// Adds what a step has found to the counters, and reports it.

@@ -16,6 +16,7 @@
 //!
 //! Not implemented: which tree a page belongs to, the structure of pages.
 
+mod batch_reader;
 mod database_scan;
 mod options;
 mod progress;
