@@ -206,14 +206,14 @@ struct TaskState {
 
 /// What the tasks of a database are doing.
 fn states(database: &Database) -> [TaskState; 3] {
-    let scan = database.scan_progress();
+    let (scan, path) = (database.scan_progress(), database.path().display());
     let page = scan.position.map_or(0, |page| page.get());
     let defragmentation = |progress: DefragProgress| {
         let DefragProgress { pages_visited, pages_freed, pages_moved, .. } = progress;
         TaskState {
             running: progress.running,
             failure: progress.failure,
-            line: format!("{pages_visited} pages visited, {pages_freed} freed, {pages_moved} moved"),
+            line: format!("{path}: {pages_visited} pages visited, {pages_freed} freed, {pages_moved} moved"),
         }
     };
     [
@@ -222,7 +222,7 @@ fn states(database: &Database) -> [TaskState; 3] {
         TaskState {
             running: scan.running,
             failure: scan.failure,
-            line: format!("page {page}, {} bad", scan.pass.bad),
+            line: format!("{path}: page {page}, {} bad", scan.pass.bad),
         },
     ]
 }
@@ -240,22 +240,16 @@ fn wait(instance: &Arc<Instance>, attached: &[Attached], stop: &AtomicBool) -> R
 fn wait_for_end(attached: &[Attached], stop: &AtomicBool) -> Result<(), Failure> {
     let mut told = Instant::now();
     loop {
-        let states = attached.iter().map(|one| (one.database.path(), states(&one.database)));
-        let states: Vec<_> =
-            states.flat_map(|(path, states)| states.into_iter().map(move |state| (path, state))).collect();
-        if let Some((path, what)) =
-            states.iter().find_map(|(path, state)| Some((path, state.failure.as_ref()?)))
-        {
-            return Err(format!("{}: {what}; the same command resumes the pass", path.display()).into());
+        let states: Vec<_> = attached.iter().flat_map(|one| states(&one.database)).collect();
+        if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
+            return Err(format!("{what}; the same command resumes the pass").into());
         }
-        if stop.load(Ordering::SeqCst) || !states.iter().any(|(_, state)| state.running) {
+        if stop.load(Ordering::SeqCst) || !states.iter().any(|state| state.running) {
             return Ok(());
         }
         if std::io::stderr().is_terminal() && told.elapsed() > LINE {
             told = Instant::now();
-            for (path, state) in states.iter().filter(|(_, state)| state.running) {
-                console::note(&format!("{}: {}", path.display(), state.line));
-            }
+            states.iter().filter(|state| state.running).for_each(|state| console::note(&state.line));
         }
         std::thread::sleep(LOOK);
     }
