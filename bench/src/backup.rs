@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::measure::print;
 use crate::store_args::StoreArgs;
+use crate::table::median;
 use crate::usage::Usage;
 
 /// Bytes of one read, as in Jetstress.
@@ -73,7 +74,7 @@ pub fn backup(store: &StoreArgs) -> Result<()> {
             }
         }
     }
-    let [verified, summed, raw] = rates.map(median);
+    let [verified, summed, raw] = rates.map(|rates| median(rates).unwrap_or(0.0));
     let used = before.until_now(&directory)?;
     drop(database);
     instance.shutdown()?;
@@ -145,9 +146,4 @@ fn unverified(files: &dyn Vfs, path: &Path, look: impl Fn(&[u8])) -> Result<u64>
 fn sum(bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks();
     words.iter().fold(0, |sum: u64, word| sum.wrapping_add(u64::from_ne_bytes(*word)))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -8,6 +8,7 @@ mod control_group;
 mod device;
 mod driver;
 mod engines;
+mod maintenance;
 mod measure;
 mod page_io;
 mod replay;
@@ -88,6 +89,11 @@ enum Command {
         #[command(flatten)]
         store: StoreArgs,
     },
+    /// Scans and zeroes a store that was just loaded, beside reads and writes of the same sizes
+    Maintenance {
+        #[command(flatten)]
+        store: StoreArgs,
+    },
     /// Prints the version of an engine's library
     Version {
         #[command(flatten)]
@@ -118,6 +124,7 @@ fn execute(command: Command) -> Result<()> {
         }
         Command::Recover { store } => measure::recover(&store),
         Command::Backup { store } => backup::backup(&store),
+        Command::Maintenance { store } => maintenance::maintenance(&store),
         Command::Replay { store, mix, updates } => replay::replay(&store, &mix, updates),
         Command::Version { store } => {
             println!("{}", engines::version(&store.engine)?);

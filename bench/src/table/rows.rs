@@ -6,8 +6,9 @@ use super::measurements::{
     Figure, Measurements, at, cpu_seconds, durable_p99, median, operation_rate, write_amplification,
 };
 use super::steps::{
-    BACKUP, DEPTHS, FIO_MIX, FIO_MIX_NO_DELTAS, FIO_MIX_PROTECTED, MIX4, MIX4_MULTIGET, MIX4_NO_PREREAD,
-    MIX4_NO_PREREAD_PROTECTED, MIX4_PROTECTED, MIX8, MIX8_NO_DELTAS, MIX8_PROTECTED, REPLAY, SYNC,
+    BACKUP, DEPTHS, FIO_MIX, FIO_MIX_NO_DELTAS, FIO_MIX_PROTECTED, MAINTENANCE, MIX4, MIX4_MULTIGET,
+    MIX4_NO_PREREAD, MIX4_NO_PREREAD_PROTECTED, MIX4_PROTECTED, MIX8, MIX8_NO_DELTAS, MIX8_PROTECTED, REPLAY,
+    SYNC,
 };
 use crate::engines::ALL;
 
@@ -117,6 +118,7 @@ pub fn lines(measurements: &Measurements, number: u8) -> Vec<Line> {
         }
         17 => row.replay(),
         18 => row.backup(),
+        19 => row.maintenance(),
         _ => Vec::new(),
     }
 }
@@ -296,7 +298,8 @@ impl Row<'_> {
         let raw: Figure = |value| Some(at(value, "/raw_bytes_per_second")? / 1e6);
         let summed: Figure = |value| Some(at(value, "/summed_bytes_per_second")? / 1e6);
         let line = |peer_name: &str, peer: Figure, goal| {
-            let (ours, peer) = (self.measurements.figure(BACKUP, verified), self.measurements.figure(BACKUP, peer));
+            let (ours, peer) =
+                (self.measurements.figure(BACKUP, verified), self.measurements.figure(BACKUP, peer));
             Line {
                 row: self.number.to_string(),
                 what: "backup, every page verified, MB/s".to_string(),
@@ -312,6 +315,39 @@ impl Row<'_> {
         vec![
             line("read without verification", raw, AtLeast(0.95)),
             line("read that adds up the bytes", summed, Absent),
+        ]
+    }
+
+    fn maintenance(&self) -> Vec<Line> {
+        let line = |what: &str, ours: Figure, peer_name: &str, peer: Figure, goal| {
+            let (ours, peer) =
+                (self.measurements.figure(MAINTENANCE, ours), self.measurements.figure(MAINTENANCE, peer));
+            Line {
+                row: self.number.to_string(),
+                what: what.to_string(),
+                ours,
+                peer_name: peer_name.to_string(),
+                peer,
+                ratio: ours.zip(peer).map(|(ours, peer)| ours / peer),
+                goal,
+                digits: 0,
+                quiet: self.measurements.is_quiet(&[MAINTENANCE]),
+            }
+        };
+        let scan: Figure = |value| Some(at(value, "/scan_bytes_per_second")? / 1e6);
+        let raw: Figure = |value| Some(at(value, "/raw_bytes_per_second")? / 1e6);
+        let zeroing: Figure = |value| Some(at(value, "/zeroing/bytes_per_second")? / 1e6);
+        let writes: Figure = |value| Some(at(value, "/zeroing/raw_bytes_per_second")? / 1e6);
+        let in_turn: Figure = |value| Some(at(value, "/in_turn_bytes_per_second")? / 1e6);
+        let together: Figure = |value| Some(at(value, "/together_bytes_per_second")? / 1e6);
+        let scan_percent: Figure = |value| Some(at(value, "/scan_processors")? * 100.0);
+        let zero_percent: Figure = |value| Some(at(value, "/zeroing/processors")? * 100.0);
+        vec![
+            line("checksum scan, MB/s", scan, "read without verification", raw, AtLeast(0.95)),
+            self.absolute("checksum scan, % of a processor", (MAINTENANCE, scan_percent), Absent, 0),
+            line("zeroing, MB/s written", zeroing, "writes of the same size", writes, AtLeast(0.8)),
+            self.absolute("zeroing, % of a processor", (MAINTENANCE, zero_percent), Absent, 0),
+            line("scan of two databases in turn, MB/s", in_turn, "both at once", together, Absent),
         ]
     }
 

@@ -38,6 +38,8 @@ pub const FIO_MIX_PROTECTED: &str = "fio-mix-protected";
 pub const REPLAY: &str = "replay/jetcell";
 /// A backup beside a read without verification.
 pub const BACKUP: &str = "backup/jetcell";
+/// Maintenance beside reads and writes of the same sizes.
+pub const MAINTENANCE: &str = "maintenance/jetcell";
 /// One writer of a log.
 pub const SYNC: &str = "sync";
 
@@ -97,6 +99,9 @@ impl Rounds<'_> {
         }
         if any(&[18]) && self.has(JETCELL) {
             self.step(BACKUP, Rounds::backup);
+        }
+        if any(&[19]) && self.has(JETCELL) {
+            self.step(MAINTENANCE, Rounds::maintenance);
         }
         if any(&[17]) && self.has(JETCELL) {
             self.step(REPLAY, Rounds::replay);
@@ -310,6 +315,12 @@ impl Rounds<'_> {
             self.load(JETCELL)?;
         }
         self.child(JETCELL, &["backup"], &[])
+    }
+
+    /// Row 19: a store that was just loaded is scanned and zeroed.
+    fn maintenance(&mut self) -> Result<Value> {
+        self.load(JETCELL)?;
+        self.child(JETCELL, &["maintenance"], &[])
     }
 
     /// Row 17: updates in the store, and their replay on a copy.
