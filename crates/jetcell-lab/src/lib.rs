@@ -1,5 +1,5 @@
-//! Examines and tests storage: [`drive`] measures drives and file systems, and [`fragmentation`] says where the parts of a file are
-//! on the device.
+//! Examines and tests storage: [`drive`] measures drives and file systems, [`durability`] finds out whether they keep what they
+//! acknowledged, and [`fragmentation`] says where the parts of a file are on the device.
 //!
 //! This crate measures and counts. It renders nothing.
 
@@ -7,4 +7,5 @@
 #![forbid(unsafe_code)]
 
 pub mod drive;
+pub mod durability;
 pub mod fragmentation;

@@ -190,6 +190,13 @@ pub trait Vfs: Send + Sync {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Gives a file one more name, which must not exist; durable after `sync_directory`.
+    ///
+    /// Errors: the file system has no links (`Unsupported`), or the paths are on different ones (`CrossesDevices`).
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Whether two paths lead to the same file.
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         one == other

@@ -182,6 +182,11 @@ impl VfsLayer for FreezableVfs {
         let _change = self.gate.enter();
         self.inner.clone_file(from, to)
     }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _change = self.gate.enter();
+        self.inner.link(from, to)
+    }
 }
 
 struct FreezableFile {

@@ -41,6 +41,9 @@ pub trait VfsLayer: Send + Sync {
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         self.inner().same_file(one, other)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner().link(from, to)
+    }
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.inner().clone_file(from, to)
     }
@@ -79,6 +82,9 @@ impl<L: VfsLayer> Vfs for L {
     }
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         VfsLayer::same_file(self, one, other)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        VfsLayer::link(self, from, to)
     }
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         VfsLayer::clone_file(self, from, to)

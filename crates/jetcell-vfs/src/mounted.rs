@@ -69,6 +69,9 @@ impl Vfs for MountedVfs {
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.at_both(from, to)?.clone_file(from, to)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.at_both(from, to)?.link(from, to)
+    }
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         self.mount_of(one) == self.mount_of(other) && self.at(one).same_file(one, other)
     }

@@ -95,6 +95,10 @@ impl VfsLayer for OverlayVfs {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.content(path)?;
         self.files.lock().insert(path.to_path_buf(), None);

@@ -179,6 +179,13 @@ impl Vfs for RealVfs {
         Ok(Box::new(FileLock::acquire(path)?))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match rustix::fs::link(from, to) {
+            Err(Errno::OPNOTSUPP | Errno::PERM) => Err(io::ErrorKind::Unsupported.into()),
+            other => Ok(other?),
+        }
+    }
+
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let source = Descriptor::open(from, OpenMode::Read, false)?;
         let target = Descriptor::open(to, OpenMode::CreateNew, false)?;

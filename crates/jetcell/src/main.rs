@@ -34,6 +34,7 @@ use crate::commands::copies::Copies;
 use crate::commands::disk::Disk;
 use crate::commands::doctor::Doctor;
 use crate::commands::dump::Dump;
+use crate::commands::durability::DurabilityTest;
 use crate::commands::events::Events;
 use crate::commands::export::Export;
 use crate::commands::maintain::Maintain;
@@ -86,6 +87,8 @@ Examples:
       reads and verifies all pages, as a backup does
   jetcell test recovery --dir jetcell-run --open --logs 50
       generates 50 logs under load, and replays them
+  jetcell test durability /mnt/tested/run --witness tcp:otherhost:9200
+      writes until the power is cut, and tells another host what was acknowledged
 
 jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped early, 2 could not run.";
 
@@ -173,6 +176,10 @@ enum Test {
     ///
     /// Seeds passive copies of ESE databases under a mail load, makes them follow and catch up, and compares the I/O of both sides
     Replication(Box<StorageTest<Replication>>),
+    /// Find out whether storage keeps what it acknowledged when the power is cut
+    ///
+    /// Writes to storage until it is cut off, lets a witness elsewhere know what was acknowledged, and verifies after the cut
+    Durability(Box<DurabilityTest>),
 }
 
 /// Restarts the program with allocators that reserve little address space, if the process has a limit of it
@@ -269,6 +276,7 @@ fn main() -> ExitCode {
         Subcommands::Test(Test::Backup(command)) => command.run(),
         Subcommands::Test(Test::Recovery(command)) => command.run(),
         Subcommands::Test(Test::Replication(command)) => command.run(),
+        Subcommands::Test(Test::Durability(command)) => command.run(),
         Subcommands::Report(command) => command.run(),
         Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),

@@ -32,7 +32,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 20] = [
         &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup", "jetcell-copies"],
         &[],
     ),
-    ("jetcell-lab", &["jetcell-vfs", "jetcell-workload"], &[]),
+    ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload"], &[]),
     ("jetcell-report", &["jetcell-workload", "jetcell-lab"], &[]),
     (
         "jetcell",

@@ -15,7 +15,7 @@
 //!   reached the disk in part, as an unsynced change would.
 //!
 //! Transfers complete inside `submit`, in order. Time moves only by its [`SimClock`]. The same calls and the same
-//! seeds give the same bytes. Left out: latency, errors (see `FaultVfs`), permissions, links.
+//! seeds give the same bytes. Left out: latency, errors (see `FaultVfs`), permissions, links to directories.
 
 mod content;
 mod crash;
@@ -182,6 +182,10 @@ impl Vfs for SimVfs {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.call(|state| state.rename(from, to))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(|state| state.link(from, to))
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {

@@ -182,12 +182,23 @@ impl DiskState {
 
     pub fn create(&mut self, path: &Path) -> io::Result<NodeId> {
         if self.names.contains_key(path) || self.is_directory(path) {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} exists", path.display())));
+            return Err(exists(path));
         }
         self.begin(|| None)?;
         let node = self.new_node(Node::default());
         self.rename_names(NameChange::Create { path: path.to_owned(), node });
         Ok(node)
+    }
+
+    pub fn link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let node = self.lookup(from)?;
+        if self.names.contains_key(to) || self.is_directory(to) {
+            return Err(exists(to));
+        }
+        let change = NameChange::Create { path: to.to_owned(), node };
+        self.begin(|| Some(Interrupted::Name(change.clone())))?;
+        self.rename_names(change);
+        Ok(())
     }
 
     fn new_node(&mut self, node: Node) -> NodeId {
@@ -350,4 +361,8 @@ impl DiskState {
 
 fn missing(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{} does not exist", path.display()))
+}
+
+fn exists(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, format!("{} exists", path.display()))
 }

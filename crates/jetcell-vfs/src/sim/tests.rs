@@ -230,3 +230,20 @@ fn a_torn_rename_leaves_the_file_under_both_names() {
     assert!(there("/d/a") && there("/d/b") && !there("/d/c"), "the later rename is lost");
     assert_eq!(after.contents(path("/d/a")), after.contents(path("/d/b")));
 }
+
+#[test]
+fn a_link_is_one_more_name_of_the_file_and_durable_after_a_sync_of_its_directory() {
+    let (disk, file) = disk_with_file();
+    disk.link(path("/d/a"), path("/d/b")).unwrap();
+    assert_eq!(disk.link(path("/d/a"), path("/d/b")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    file.write_at(0, &[7; 4096], WHY).unwrap();
+    file.sync(WHY).unwrap();
+    assert_eq!(disk.contents(path("/d/b")).unwrap()[..4096], [7; 4096]);
+    let kept =
+        |disk: &SimVfs| (0..50).filter(|seed| after(disk, *seed).exists(path("/d/b")).unwrap()).count();
+    assert!((1..50).contains(&kept(&disk)), "not synced");
+    disk.sync_directory(path("/d")).unwrap();
+    assert_eq!(kept(&disk), 50);
+    disk.remove(path("/d/a")).unwrap();
+    assert_eq!(disk.contents(path("/d/b")).unwrap()[..4096], [7; 4096]);
+}

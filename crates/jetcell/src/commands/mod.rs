@@ -9,6 +9,8 @@ pub mod copies;
 pub mod disk;
 pub mod doctor;
 pub mod dump;
+pub mod durability;
+mod empty_directory;
 pub mod events;
 pub mod export;
 pub mod maintain;

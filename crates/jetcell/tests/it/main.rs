@@ -10,6 +10,7 @@ mod copies;
 mod disk;
 mod doctor;
 mod dump;
+mod durability;
 mod esrp;
 mod events;
 mod maintain;

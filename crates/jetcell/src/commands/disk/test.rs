@@ -12,6 +12,7 @@ use jetcell_report::{drive_test_markdown, drive_test_text};
 use jetcell_vfs::{Cancel, RealOptions, RealVfs};
 use jetcell_workload::units::ByteSize;
 
+use crate::commands::empty_directory::require_empty;
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
@@ -100,7 +101,7 @@ impl DiskTest {
 
     fn test(&self) -> Result<DriveTest, Failure> {
         if let Some(output) = &self.output {
-            check_output(output)?;
+            require_empty(output, "result")?;
         }
         let vfs = RealVfs::new(RealOptions::default())
             .map_err(|error| format!("the threads for transfers cannot start: {error}"))?;
@@ -131,20 +132,6 @@ impl DiskTest {
 
 fn json(result: &DriveTest) -> String {
     serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
-}
-
-fn check_output(output: &Path) -> Result<(), Failure> {
-    match fs::read_dir(output) {
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => {
-                Err(format!("{} is not empty; give another directory for the result", output.display())
-                    .into())
-            }
-        },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("{} cannot be used for the result: {error}", output.display()).into()),
-    }
 }
 
 /// The result is written last, so a directory with a result has everything.

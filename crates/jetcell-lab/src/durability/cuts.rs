@@ -1,0 +1,328 @@
+//! Hundreds of cuts on simulated disks, honest ones and liars: the verdict must be right about each.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use jetcell_vfs::{
+    CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, File, FileLayer, IoReason, OpenMode, SimVfs,
+    Vfs, VfsLayer,
+};
+
+use super::*;
+
+const DIRECTORY: &str = "/tested";
+
+/// What a disk says although it is not so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lie {
+    /// Files are synced.
+    FileSyncs,
+    /// Directories are synced.
+    DirectorySyncs,
+    /// Files whose path contains this are synced.
+    SyncsOf(&'static str),
+}
+
+struct LyingVfs {
+    below: SimVfs,
+    lie: Lie,
+}
+
+struct LyingFile(Arc<dyn File>);
+
+impl VfsLayer for LyingVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &self.below
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let file = self.below.open(path, mode)?;
+        let lies = match self.lie {
+            Lie::FileSyncs => true,
+            Lie::DirectorySyncs => false,
+            Lie::SyncsOf(part) => path.to_string_lossy().contains(part),
+        };
+        Ok(if lies { Arc::new(LyingFile(file)) } else { file })
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        match self.lie {
+            Lie::DirectorySyncs => Ok(()),
+            _ => self.below.sync_directory(directory),
+        }
+    }
+}
+
+impl FileLayer for LyingFile {
+    fn inner(&self) -> &dyn File {
+        &*self.0
+    }
+
+    fn sync(&self, _: IoReason) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A witness in memory.
+#[derive(Default)]
+struct Memory(String);
+
+impl Witness for Memory {
+    fn take(&mut self, line: &Line) -> io::Result<()> {
+        self.0 += &line.text();
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn journal(&self) -> Journal {
+        Journal::parse(&self.0).unwrap()
+    }
+}
+
+/// Works on a disk until it ends after this operation, or the power goes.
+fn work(vfs: Arc<dyn Vfs>, level: Level, seed: u64, transactions: bool, operations: u64) -> Memory {
+    let begin = Begin::new(seed, level, transactions, DIRECTORY.into());
+    let mut witness = Memory::default();
+    write(&vfs, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < operations).unwrap();
+    witness
+}
+
+fn verdict(disk: &SimVfs, witness: &Memory) -> Verification {
+    verify(disk, Path::new(DIRECTORY), &witness.journal()).unwrap()
+}
+
+/// The operations of a disk that prepares a test, so that cuts come later.
+fn prepared(transactions: bool) -> u64 {
+    let disk = SimVfs::new();
+    work(Arc::new(disk.clone()), Level::Power, 0, transactions, 0);
+    disk.operations()
+}
+
+/// An honest disk whose power goes at some operation.
+fn cut(seed: u64, after: u64, transactions: bool) -> (SimVfs, Memory) {
+    let disk = SimVfs::new();
+    disk.stop_after(after);
+    let witness = work(Arc::new(disk.clone()), Level::Power, seed, transactions, u64::MAX);
+    (disk.crash(seed, CrashOptions::default()), witness)
+}
+
+#[test]
+fn an_honest_disk_is_acquitted_after_each_of_300_cuts() {
+    let first = prepared(false);
+    let mut undecided = 0;
+    for seed in 0..300 {
+        let (after, witness) = cut(seed, first + 1 + seed * 7, false);
+        let found = verdict(&after, &witness);
+        assert!(
+            found.is_kept() && !found.ended && found.failed.is_some(),
+            "seed {seed}: {:?}",
+            found.findings
+        );
+        undecided += found.kinds.iter().map(|tally| tally.undecided).sum::<u64>();
+    }
+    assert!(undecided > 300, "the cuts must hit unsynced operations: {undecided}");
+}
+
+#[test]
+fn transactions_on_an_honest_disk_survive_cuts() {
+    let first = prepared(true);
+    for seed in 0..30 {
+        let (after, witness) = cut(seed, first + 1 + seed * 31, true);
+        let found = verdict(&after, &witness);
+        assert!(found.is_kept(), "seed {seed}: {:?}", found.findings);
+    }
+}
+
+#[test]
+fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
+    for seed in 0..200 {
+        let lie = [Lie::FileSyncs, Lie::DirectorySyncs, Lie::SyncsOf("log/"), Lie::SyncsOf("trials/")]
+            [seed as usize % 4];
+        let disk = SimVfs::new();
+        let witness =
+            work(Arc::new(LyingVfs { below: disk.clone(), lie }), Level::Power, seed, false, 400 + seed * 5);
+        // No disk keeps all by luck.
+        let lose_length = if lie == Lie::SyncsOf("log/") { 1.0 } else { 0.3 };
+        let unlucky = CrashOptions { all_or_nothing: 0.0, lose_length, ..CrashOptions::default() };
+        let found = verdict(&disk.crash(seed, unlucky), &witness);
+        assert!(!found.is_kept(), "seed {seed}, {lie:?}");
+        let only_in = |part: &str| found.findings.iter().all(|finding| finding.path.starts_with(part));
+        match lie {
+            Lie::SyncsOf(part) => assert!(only_in(part), "{lie:?}: {:?}", found.findings),
+            Lie::DirectorySyncs => {
+                // No content is missing where the name is there.
+                let of_names = |kind| {
+                    matches!(
+                        kind,
+                        OperationKind::Create
+                            | OperationKind::Rename
+                            | OperationKind::Link
+                            | OperationKind::Unlink
+                    )
+                };
+                assert!(found.findings.iter().all(|finding| of_names(finding.kind)), "{:?}", found.findings);
+            }
+            Lie::FileSyncs => {}
+        }
+        let first = found.findings.iter().map(|finding| finding.operation).min();
+        assert_eq!(found.first_missing, first);
+        assert!(first <= Some(found.last_acknowledged));
+    }
+}
+
+#[test]
+fn every_kind_of_operation_and_damage_is_seen() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..12 {
+        let lie = [Lie::FileSyncs, Lie::DirectorySyncs][seed as usize % 2];
+        let disk = SimVfs::new();
+        let witness = work(Arc::new(LyingVfs { below: disk.clone(), lie }), Level::Power, seed, false, 3000);
+        let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
+        seen.extend(found.findings.iter().map(|finding| (finding.kind, finding.damage)));
+    }
+    for kind in OperationKind::ALL {
+        let lost = seen.contains(&(kind, Damage::Lost)) || seen.contains(&(kind, Damage::Reordered));
+        assert!(lost || kind == OperationKind::Transaction, "{kind:?}: {seen:?}");
+    }
+    for kind in [OperationKind::Append, OperationKind::Overwrite] {
+        assert!(seen.contains(&(kind, Damage::Torn)), "{kind:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn transactions_on_a_disk_that_does_not_sync_their_log_are_lost() {
+    for seed in 0..20 {
+        let disk = SimVfs::new();
+        let liar = LyingVfs { below: disk.clone(), lie: Lie::SyncsOf("engine/E00") };
+        let witness = work(Arc::new(liar), Level::Power, seed, true, 2000);
+        let everything =
+            CrashOptions { lose_write: 1.0, tear_write: 0.0, all_or_nothing: 0.0, ..CrashOptions::default() };
+        let found = verdict(&disk.crash(seed, everything), &witness);
+        assert!(
+            found.findings.iter().any(|finding| finding.kind == OperationKind::Transaction),
+            "seed {seed}"
+        );
+        assert!(
+            found.findings.iter().all(|finding| finding.kind == OperationKind::Transaction),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn one_lost_write_that_was_acknowledged_is_named() {
+    for seed in 0..20 {
+        let disk = SimVfs::new();
+        let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        let mut witness = Memory::default();
+        // The log is written once, so nothing covers the loss up before the file is replaced.
+        let lose = &mut |at: OperationNumber| {
+            if at.0 == 200 {
+                disk.lose_writes("log/", 1);
+            }
+            at.0 < 250
+        };
+        write(&vfs, Path::new(DIRECTORY), &begin, &mut witness, lose).unwrap();
+        let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
+        let [finding] = &found.findings[..] else { panic!("seed {seed}: {:?}", found.findings) };
+        assert_eq!((finding.kind, finding.damage), (OperationKind::LogWrite, Damage::Reordered));
+        assert!((201..220).contains(&finding.operation.0), "{finding:?}");
+        let tally = found.kinds.iter().find(|tally| tally.kind == OperationKind::LogWrite).unwrap();
+        assert_eq!((tally.reordered, tally.lost, tally.torn), (1, 0, 0));
+    }
+}
+
+#[test]
+fn a_killed_writer_loses_nothing_that_was_complete_and_a_reset_may() {
+    for seed in 0..40 {
+        let disk = SimVfs::new();
+        let witness = work(Arc::new(disk.clone()), Level::Process, seed, false, 300 + seed * 7);
+        assert!(verdict(&disk.process_kill(), &witness).is_kept(), "seed {seed}");
+    }
+    // On this level, what is lost without a sync is a finding, too.
+    let convicted = (0..40).filter(|seed| {
+        let disk = SimVfs::new();
+        let witness = work(Arc::new(disk.clone()), Level::Process, *seed, false, 700);
+        !verdict(&disk.crash(*seed, CrashOptions::default()), &witness).is_kept()
+    });
+    assert!(convicted.count() > 30);
+}
+
+#[test]
+fn a_failed_sync_ends_the_writer_and_leaves_what_it_covered_undecided() {
+    for seed in 0..40 {
+        let disk = SimVfs::new();
+        let failing = Fault::new(FaultTarget::Sync, FaultEffect::IoError).after_operations(100 + seed);
+        let faulty = FaultVfs::new(Arc::new(disk.clone()));
+        faulty.inject(failing);
+        let witness = work(Arc::new(faulty), Level::Power, seed, false, u64::MAX);
+        let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
+        let (failed, _) = found.failed.clone().unwrap();
+        assert!(found.is_kept() && failed > found.last_acknowledged, "seed {seed}: {:?}", found.findings);
+        assert!(found.kinds.iter().any(|tally| tally.undecided > 0));
+    }
+}
+
+#[test]
+fn an_empty_directory_and_garbage_are_convicted_and_no_panic() {
+    let disk = SimVfs::new();
+    let witness = work(Arc::new(disk.clone()), Level::Power, 5, true, 600);
+    let empty = SimVfs::new();
+    empty.put(Path::new("/tested/other"), b"x");
+    let found = verdict(&empty, &witness);
+    assert!(found.findings.iter().all(|finding| finding.damage != Damage::Torn) && found.findings.len() > 50);
+    // One bit of a block that was synced.
+    let log = Path::new("/tested/log/current");
+    disk.flip_bit(log, 4096 * 8 + 5).unwrap();
+    let found = verdict(&disk.clone_disk(), &witness);
+    let [finding] = &found.findings[..] else { panic!("{:?}", found.findings) };
+    assert_eq!((finding.kind, finding.damage), (OperationKind::LogWrite, Damage::Unreadable));
+}
+
+#[test]
+fn a_journal_ends_at_an_incomplete_line_and_damage_in_the_middle_is_refused() {
+    let witness = work(Arc::new(SimVfs::new()), Level::Power, 1, false, 50);
+    let whole = witness.journal();
+    assert!(whole.ended && whole.last.0 > 40);
+    let cut = &witness.0[..witness.0.len() - "\"ended\"\n".len() - 3];
+    let shorter = Journal::parse(cut).unwrap();
+    assert!(!shorter.ended && shorter.last < whole.last);
+    assert_eq!(Journal::parse("").unwrap_err(), JournalError::NoBegin);
+    assert_eq!(Journal::parse("{\"begin\":7}\n").unwrap_err(), JournalError::NoBegin);
+    let newer = witness.0.replacen("\"schema\":1", "\"schema\":9", 1);
+    assert_eq!(Journal::parse(&newer).unwrap_err(), JournalError::Version(9));
+    let lines: Vec<&str> = witness.0.split_inclusive('\n').collect();
+    let damaged = [&lines[..3], &["{\n"], &lines[3..]].concat().concat();
+    assert_eq!(Journal::parse(&damaged).unwrap_err(), JournalError::Damaged(4));
+    let swapped = [&lines[..1], &lines[2..3], &lines[1..2], &lines[3..]].concat().concat();
+    assert_eq!(Journal::parse(&swapped).unwrap_err(), JournalError::Damaged(3));
+}
+
+#[test]
+fn a_witness_over_tcp_keeps_what_it_is_told_and_refuses_strangers() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let listener = WitnessListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address().unwrap().to_string();
+    let mut journal = FileWitness::create(&path).unwrap();
+    let serving = std::thread::spawn(move || listener.serve(&mut journal, &Default::default()));
+    let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
+    let begin = Begin::new(1, Level::Power, false, DIRECTORY.into());
+    let mut witness = TcpWitness::connect(&address).unwrap();
+    let written = write(&disk, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < 60).unwrap();
+    drop(witness);
+    let lines = serving.join().unwrap().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!((text.lines().count() as u64, Journal::parse(&text).unwrap().last), (lines, written.last));
+
+    assert!(FileWitness::create(&path).is_err(), "a journal is never overwritten");
+    let mut other = FileWitness::create(&directory.path().join("other")).unwrap();
+    let listener = WitnessListener::bind("127.0.0.1:0").unwrap();
+    let mut stranger = std::net::TcpStream::connect(listener.address().unwrap()).unwrap();
+    io::Write::write_all(&mut stranger, b"GET / HTTP/1.1\r\n").unwrap();
+    let refused = listener.serve(&mut other, &Default::default()).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+}

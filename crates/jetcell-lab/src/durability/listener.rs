@@ -1,0 +1,99 @@
+//! The other side of a connection: a process that keeps a journal for a writer.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use jetcell_vfs::Cancel;
+
+use super::journal::Line;
+use super::witness::{FileWitness, KEPT};
+
+/// Longest line that is taken.
+const LONGEST: usize = 64 << 10;
+/// Time between two looks at whether to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Waits for one writer, and keeps its journal.
+pub struct WitnessListener(TcpListener);
+
+impl WitnessListener {
+    /// Listens at `host:port`; port 0 is any that is free.
+    ///
+    /// # Errors
+    /// The address is none of this machine, or in use.
+    pub fn bind(address: &str) -> io::Result<WitnessListener> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(WitnessListener(listener))
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Keeps the lines of the first writer until it ends, or `cancel` is asked. A writer whose machine lost its power never says
+    /// that it has ended. Returns the number of lines.
+    ///
+    /// # Errors
+    /// The journal cannot be written, or the peer sends something else than a journal.
+    pub fn serve(&self, journal: &mut FileWitness, cancel: &Cancel) -> io::Result<u64> {
+        let mut stream = loop {
+            match self.0.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) if is_pause(&error) => std::thread::sleep(LOOK),
+                Err(error) => return Err(error),
+            }
+            if cancel.is_cancelled() {
+                return Ok(0);
+            }
+        };
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        keep_lines(&mut stream, journal, cancel)
+    }
+}
+
+fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel) -> io::Result<u64> {
+    let (mut received, mut lines) = (Vec::new(), 0);
+    let mut buffer = [0; 4096];
+    while !cancel.is_cancelled() {
+        let count = match stream.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if is_pause(&error) => continue,
+            // The machine of the writer is gone, which is what it is for.
+            Err(_) => return Ok(lines),
+        };
+        if count == 0 {
+            return Ok(lines);
+        }
+        received.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = received.drain(..=end).collect();
+            if Line::parse(&line).is_none() {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "the peer is no writer of a durability test",
+                ));
+            }
+            journal.keep(&line)?;
+            lines += 1;
+            if stream.write_all(KEPT).is_err() {
+                return Ok(lines);
+            }
+        }
+        if received.len() > LONGEST {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line of the peer does not end"));
+        }
+    }
+    Ok(lines)
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,228 @@
+//! What may be on the device after the cut: for each block and each name the durable state, and the changes that no completed
+//! sync covered.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::operation::{Operation, OperationKind, OperationNumber, directory_of};
+use super::sector::FileId;
+
+/// The operation that made a state.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Origin {
+    pub(super) operation: OperationNumber,
+    pub(super) kind: OperationKind,
+}
+
+/// A block of a file. Without a durable write it may read as zeros.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Block {
+    pub(super) durable: Option<Origin>,
+    pub(super) pending: Vec<Origin>,
+}
+
+impl Block {
+    /// Whether the block may have what this operation wrote.
+    pub(super) fn may_be_of(&self, operation: OperationNumber) -> bool {
+        self.durable.iter().chain(&self.pending).any(|origin| origin.operation == operation)
+    }
+}
+
+/// A file, independent of its names.
+#[derive(Clone, Debug)]
+pub(super) struct FileModel {
+    pub(super) blocks: Vec<Block>,
+    /// Blocks that the file has for certain.
+    pub(super) durable_blocks: usize,
+    /// What made the file as long as it is.
+    pub(super) length: Origin,
+    /// Whether a name of it was removed or given to another file, so that it need not have a name.
+    pub(super) may_be_gone: bool,
+}
+
+/// What a name leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Binding {
+    pub(super) origin: Origin,
+    pub(super) file: Option<FileId>,
+}
+
+/// A name. Without a durable binding there was never such a name.
+#[derive(Clone, Default, Debug)]
+pub(super) struct NameModel {
+    pub(super) durable: Option<Binding>,
+    pub(super) pending: Vec<Binding>,
+}
+
+impl NameModel {
+    /// What a program would find.
+    fn current(&self) -> Option<FileId> {
+        self.pending.last().or(self.durable.as_ref()).and_then(|binding| binding.file)
+    }
+
+    pub(super) fn may_be_absent(&self) -> bool {
+        self.durable.is_none_or(|binding| binding.file.is_none())
+            || self.pending.iter().any(|binding| binding.file.is_none())
+    }
+
+    /// The bindings to files.
+    pub(super) fn files(&self) -> impl Iterator<Item = (Binding, FileId)> + '_ {
+        let all = self.durable.iter().chain(&self.pending);
+        all.filter_map(|binding| Some((*binding, binding.file?)))
+    }
+}
+
+/// The files and names of a test.
+#[derive(Default, Debug)]
+pub(super) struct Model {
+    pub(super) files: BTreeMap<FileId, FileModel>,
+    pub(super) names: BTreeMap<PathBuf, NameModel>,
+    /// The last row that must be in the table.
+    pub(super) durable_row: Option<(OperationNumber, i32)>,
+    /// The last row that may be in the table.
+    pub(super) last_row: i32,
+    applied: u64,
+}
+
+/// Operations between two searches for files that nothing leads to any more.
+const FORGET_EVERY: u64 = 4096;
+
+impl Model {
+    /// An operation that was completed.
+    pub(super) fn complete(&mut self, number: OperationNumber, operation: &Operation) {
+        match operation {
+            Operation::SyncFile { path } => self.sync_file(path),
+            Operation::SyncDirectory { path } => self.sync_directory(path),
+            Operation::Commit { row } => {
+                self.durable_row = Some((number, *row));
+                self.last_row = *row;
+            }
+            _ => self.begin(number, operation),
+        }
+        self.applied += 1;
+        if self.applied.is_multiple_of(FORGET_EVERY) {
+            self.forget();
+        }
+    }
+
+    /// An operation that may have happened, in part.
+    pub(super) fn begin(&mut self, number: OperationNumber, operation: &Operation) {
+        let Some(kind) = operation.kind() else { return };
+        let origin = Origin { operation: number, kind };
+        match operation {
+            Operation::Create { path } => {
+                let file =
+                    FileModel { blocks: Vec::new(), durable_blocks: 0, length: origin, may_be_gone: false };
+                self.files.insert(FileId(number), file);
+                self.bind(path, Some(FileId(number)), origin);
+            }
+            Operation::Write { path, block, blocks, .. } => {
+                let Some(file) = self.current_mut(path) else { return };
+                let (begin, end) = (*block as usize, (*block + *blocks) as usize);
+                file.grow(end, origin);
+                for block in file.blocks.iter_mut().take(end).skip(begin) {
+                    block.pending.push(origin);
+                }
+            }
+            Operation::Preallocate { path, blocks } => {
+                if let Some(file) = self.current_mut(path) {
+                    file.grow(*blocks as usize, origin);
+                }
+            }
+            Operation::Rename { from, to } => {
+                self.leave(to);
+                let file = self.current(from);
+                self.bind(to, file, origin);
+                self.bind(from, None, origin);
+            }
+            Operation::Link { from, to } => self.bind(to, self.current(from), origin),
+            Operation::Unlink { path } => {
+                self.leave(path);
+                self.bind(path, None, origin);
+            }
+            Operation::Commit { row } => self.last_row = *row,
+            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } => {}
+        }
+    }
+
+    /// Makes durable what an operation changed, as if it was synced.
+    pub(super) fn settle(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Write { path, .. } | Operation::Preallocate { path, .. } => self.sync_file(path),
+            Operation::Rename { from, to } | Operation::Link { from, to } => {
+                self.sync_directory(directory_of(from));
+                self.sync_directory(directory_of(to));
+            }
+            Operation::Create { path } | Operation::Unlink { path } => {
+                self.sync_directory(directory_of(path))
+            }
+            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } | Operation::Commit { .. } => {}
+        }
+    }
+
+    fn current(&self, path: &Path) -> Option<FileId> {
+        self.names.get(path)?.current()
+    }
+
+    fn current_mut(&mut self, path: &Path) -> Option<&mut FileModel> {
+        self.current(path).and_then(|file| self.files.get_mut(&file))
+    }
+
+    fn bind(&mut self, path: &Path, file: Option<FileId>, origin: Origin) {
+        let name = self.names.entry(path.to_path_buf()).or_default();
+        name.pending.push(Binding { origin, file });
+    }
+
+    /// The file of a name that it is going to lose.
+    fn leave(&mut self, path: &Path) {
+        if let Some(file) = self.current_mut(path) {
+            file.may_be_gone = true;
+        }
+    }
+
+    fn sync_file(&mut self, path: &Path) {
+        let Some(file) = self.current_mut(path) else { return };
+        file.durable_blocks = file.blocks.len();
+        for block in &mut file.blocks {
+            if let Some(last) = block.pending.pop() {
+                block.durable = Some(last);
+                block.pending.clear();
+            }
+        }
+    }
+
+    fn sync_directory(&mut self, directory: &Path) {
+        let inside = self.names.range_mut(directory.to_path_buf()..);
+        let below = inside.take_while(|(path, _)| path.starts_with(directory));
+        for (_, name) in below.filter(|(path, _)| directory_of(path) == directory) {
+            if let Some(last) = name.pending.pop() {
+                name.durable = Some(last);
+                name.pending.clear();
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        let named: std::collections::BTreeSet<FileId> =
+            self.names.values().flat_map(NameModel::files).map(|(_, file)| file).collect();
+        self.files.retain(|file, _| named.contains(file));
+    }
+}
+
+impl FileModel {
+    fn grow(&mut self, blocks: usize, origin: Origin) {
+        if blocks > self.blocks.len() {
+            self.blocks.resize_with(blocks, Block::default);
+            self.length = origin;
+        }
+    }
+}
+
+impl Model {
+    /// The operations that changed something that is not durable yet.
+    pub(super) fn undecided(&self) -> std::collections::BTreeSet<Origin> {
+        let blocks = self.files.values().flat_map(|file| &file.blocks).flat_map(|block| &block.pending);
+        let names = self.names.values().flat_map(|name| &name.pending).map(|binding| &binding.origin);
+        blocks.chain(names).copied().collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! What the writer does, and how it is called in a verdict.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a block, the smallest transfer.
+pub(super) const BLOCK: usize = 4096;
+
+/// The place of an operation in its script, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OperationNumber(pub u64);
+
+impl OperationNumber {
+    pub(super) fn next(self) -> OperationNumber {
+        OperationNumber(self.0 + 1)
+    }
+}
+
+/// The kinds of operations that a verdict counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationKind {
+    /// A new file.
+    Create,
+    /// Blocks behind the end of a file.
+    Append,
+    /// Blocks that a file had.
+    Overwrite,
+    /// Space for a file.
+    Preallocate,
+    /// Blocks in preallocated space, as a database writes its log.
+    LogWrite,
+    /// A new name in place of the old one.
+    Rename,
+    /// One more name.
+    Link,
+    /// A name less.
+    Unlink,
+    /// A durable commit of the ESE engine.
+    Transaction,
+}
+
+impl OperationKind {
+    /// All kinds, in the order of the verdict.
+    pub const ALL: [OperationKind; 9] = [
+        OperationKind::Create,
+        OperationKind::Append,
+        OperationKind::Overwrite,
+        OperationKind::Preallocate,
+        OperationKind::LogWrite,
+        OperationKind::Rename,
+        OperationKind::Link,
+        OperationKind::Unlink,
+        OperationKind::Transaction,
+    ];
+
+    /// Name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::Create => "create",
+            OperationKind::Append => "append",
+            OperationKind::Overwrite => "overwrite",
+            OperationKind::Preallocate => "preallocate",
+            OperationKind::LogWrite => "preallocated log write",
+            OperationKind::Rename => "rename",
+            OperationKind::Link => "link",
+            OperationKind::Unlink => "unlink",
+            OperationKind::Transaction => "engine transaction",
+        }
+    }
+}
+
+/// One operation. Paths are relative to the directory of the test.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Operation {
+    Create { path: PathBuf },
+    Write { path: PathBuf, block: u64, blocks: u64, kind: OperationKind },
+    Preallocate { path: PathBuf, blocks: u64 },
+    Rename { from: PathBuf, to: PathBuf },
+    Link { from: PathBuf, to: PathBuf },
+    Unlink { path: PathBuf },
+    SyncFile { path: PathBuf },
+    SyncDirectory { path: PathBuf },
+    Commit { row: i32 },
+}
+
+impl Operation {
+    /// What it counts as; `None` for a sync.
+    pub(super) fn kind(&self) -> Option<OperationKind> {
+        Some(match self {
+            Operation::Create { .. } => OperationKind::Create,
+            Operation::Write { kind, .. } => *kind,
+            Operation::Preallocate { .. } => OperationKind::Preallocate,
+            Operation::Rename { .. } => OperationKind::Rename,
+            Operation::Link { .. } => OperationKind::Link,
+            Operation::Unlink { .. } => OperationKind::Unlink,
+            Operation::Commit { .. } => OperationKind::Transaction,
+            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } => return None,
+        })
+    }
+
+    /// Whether its completion promises that something survives a power cut.
+    pub(super) fn promises(&self) -> bool {
+        matches!(
+            self,
+            Operation::SyncFile { .. } | Operation::SyncDirectory { .. } | Operation::Commit { .. }
+        )
+    }
+}
+
+/// The directory of a path.
+pub(super) fn directory_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}

@@ -1,0 +1,301 @@
+//! After the cut: is everything there that a completed sync covered?
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jetcell_vfs::Vfs;
+use jetcell_workload::measurement::LatencySummary;
+use serde::{Deserialize, Serialize};
+
+use super::comparison::{Fault, compare, writer_of};
+use super::damage::Damage;
+use super::journal::{Journal, Level};
+use super::latency::{SyncDoubt, doubt};
+use super::model::{Binding, Model, NameModel, Origin};
+use super::operation::{Operation, OperationKind, OperationNumber};
+use super::script::Script;
+use super::sector::FileId;
+use super::transactions::{missing_rows, whole};
+
+/// A promise that was not kept.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Finding {
+    /// The operation.
+    pub operation: OperationNumber,
+    /// What it did.
+    pub kind: OperationKind,
+    /// What became of it.
+    pub damage: Damage,
+    /// Where, below the directory of the test.
+    pub path: PathBuf,
+    /// What was found there.
+    pub found: String,
+}
+
+/// The promises of one kind of operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KindTally {
+    /// The kind.
+    pub kind: OperationKind,
+    /// Operations that a completed sync covered.
+    pub acknowledged: u64,
+    /// Operations that no completed sync covered; they may be there, or not.
+    pub undecided: u64,
+    /// Lost.
+    pub lost: u64,
+    /// Torn.
+    pub torn: u64,
+    /// Missing before later ones.
+    pub reordered: u64,
+    /// Unreadable.
+    pub unreadable: u64,
+}
+
+/// What a verification found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Verification {
+    /// Version of this layout.
+    pub schema: u32,
+    /// What the storage had to survive.
+    pub level: Level,
+    /// The last operation that was complete.
+    pub last_acknowledged: OperationNumber,
+    /// When it was complete.
+    pub last_unix_ms: i64,
+    /// The first operation that is not as promised.
+    pub first_missing: Option<OperationNumber>,
+    /// One for each kind.
+    pub kinds: Vec<KindTally>,
+    /// The promises that were not kept, in the order of the operations; each operation once.
+    pub findings: Vec<Finding>,
+    /// Latency of the syncs in microseconds.
+    pub sync: LatencySummary,
+    /// Why these latencies are suspicious.
+    pub sync_doubt: Option<SyncDoubt>,
+    /// The operation that ended the writer, and the error.
+    pub failed: Option<(OperationNumber, String)>,
+    /// Whether the writer ended by itself, so that nothing was cut while it worked.
+    pub ended: bool,
+}
+
+impl Verification {
+    /// Whether every promise was kept.
+    pub fn is_kept(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Compares the storage with the journal. Nothing is written.
+///
+/// # Errors
+/// The directory cannot be read at all. What cannot be read inside is a finding.
+pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<Verification> {
+    if !vfs.exists(directory)? {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let mut verifier =
+        Verifier { vfs, directory, faults: BTreeMap::new(), newest: OperationNumber::default() };
+    let (model, mut tallies) = replay(journal);
+    verifier.files(&model);
+    if journal.begin.transactions {
+        verifier.transactions(&model, journal);
+    }
+    let findings = verifier.findings();
+    for finding in &findings {
+        if let Some(tally) = tallies.get_mut(&finding.kind) {
+            tally.count(finding.damage);
+        }
+    }
+    let sync = journal.latencies.summary();
+    Ok(Verification {
+        schema: 1,
+        level: journal.begin.level,
+        last_acknowledged: journal.last,
+        last_unix_ms: journal.last_unix_ms,
+        first_missing: findings.first().map(|finding| finding.operation),
+        kinds: tallies.into_values().collect(),
+        findings,
+        sync_doubt: doubt(&sync, journal.begin.level, journal.begin.storage.as_ref()),
+        sync,
+        failed: journal.failed.clone(),
+        ended: journal.ended,
+    })
+}
+
+impl KindTally {
+    fn of(kind: OperationKind) -> KindTally {
+        KindTally { kind, acknowledged: 0, undecided: 0, lost: 0, torn: 0, reordered: 0, unreadable: 0 }
+    }
+
+    fn count(&mut self, damage: Damage) {
+        *match damage {
+            Damage::Lost => &mut self.lost,
+            Damage::Torn => &mut self.torn,
+            Damage::Reordered => &mut self.reordered,
+            Damage::Unreadable => &mut self.unreadable,
+        } += 1;
+    }
+}
+
+type Tallies = BTreeMap<OperationKind, KindTally>;
+
+/// The states that are allowed after the cut.
+fn replay(journal: &Journal) -> (Model, Tallies) {
+    let mut model = Model::default();
+    let mut tallies: Tallies = OperationKind::ALL.map(|kind| (kind, KindTally::of(kind))).into();
+    let all = journal.begin.level == Level::Process;
+    let mut number = OperationNumber::default();
+    for operation in Script::new(journal.begin.seed, journal.begin.transactions) {
+        number = number.next();
+        if number <= journal.last {
+            model.complete(number, &operation);
+            if all {
+                model.settle(&operation);
+            }
+        } else {
+            model.begin(number, &operation);
+        }
+        if let Some(tally) = operation.kind().and_then(|kind| tallies.get_mut(&kind)) {
+            tally.acknowledged += 1;
+        }
+        // The writer waits for its witness, so it was not further than this.
+        let waits = all || operation.promises();
+        if number > journal.last && (waits || has_failed(journal, number)) {
+            break;
+        }
+    }
+    for origin in model.undecided() {
+        if let Some(tally) = tallies.get_mut(&origin.kind) {
+            tally.acknowledged -= 1;
+            tally.undecided += 1;
+        }
+    }
+    (model, tallies)
+}
+
+fn has_failed(journal: &Journal, number: OperationNumber) -> bool {
+    journal.failed.as_ref().is_some_and(|(failed, _)| *failed <= number)
+}
+
+struct Verifier<'v> {
+    vfs: &'v dyn Vfs,
+    directory: &'v Path,
+    faults: BTreeMap<Origin, (PathBuf, Fault)>,
+    /// The newest operation of which something is there.
+    newest: OperationNumber,
+}
+
+impl Verifier<'_> {
+    fn files(&mut self, model: &Model) {
+        let mut found = BTreeSet::new();
+        for (path, name) in &model.names {
+            found.extend(self.name(path, name, model));
+        }
+        // Renames may be undecided, but a file may not vanish between its old and its new name.
+        for (path, name) in &model.names {
+            let Some(Binding { origin, file: Some(file) }) = name.durable else { continue };
+            let vanished =
+                !found.contains(&file) && model.files.get(&file).is_some_and(|file| !file.may_be_gone);
+            if vanished {
+                self.fault(origin, path, Fault::missing("the file has none of its names"));
+            }
+        }
+    }
+
+    fn fault(&mut self, origin: Origin, path: &Path, fault: Fault) {
+        self.faults.entry(origin).or_insert_with(|| (path.to_path_buf(), fault));
+    }
+
+    /// Verifies what a name leads to, and returns the file that was found, whole or not.
+    fn name(&mut self, path: &Path, name: &NameModel, model: &Model) -> Option<FileId> {
+        let durable = name.durable;
+        let bytes = match whole(self.vfs, &self.directory.join(path)) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let absent = error.kind() == io::ErrorKind::NotFound;
+                if let Some(durable) = durable.filter(|_| !absent || !name.may_be_absent()) {
+                    let fault = match absent {
+                        true => Fault::missing("the name does not exist"),
+                        false => Fault::unreadable(error.to_string()),
+                    };
+                    self.fault(durable.origin, path, fault);
+                    return durable.file;
+                }
+                return None;
+            }
+        };
+        let candidates: Vec<_> = name
+            .files()
+            .filter_map(|(binding, file)| {
+                Some((binding, file, compare(file, model.files.get(&file)?, &bytes)))
+            })
+            .collect();
+        let whole = candidates.iter().find(|(_, _, compared)| compared.faults.is_empty());
+        let writer = writer_of(&bytes);
+        let same = || candidates.iter().find(|(_, file, _)| writer == Some(*file));
+        let only = || candidates.iter().find(|(binding, _, _)| writer.is_none() && Some(*binding) == durable);
+        match whole.or_else(same).or_else(only) {
+            Some((binding, file, compared)) => {
+                self.newest = self.newest.max(binding.origin.operation).max(compared.newest);
+                for (origin, fault) in &compared.faults {
+                    self.fault(*origin, path, fault.clone());
+                }
+                Some(*file)
+            }
+            None => {
+                let durable = durable?;
+                let what =
+                    if durable.file.is_some() { "another file has the name" } else { "the name exists" };
+                self.fault(durable.origin, path, Fault::missing(what));
+                durable.file
+            }
+        }
+    }
+
+    fn transactions(&mut self, model: &Model, journal: &Journal) {
+        let Some((number, row)) = model.durable_row else { return };
+        let path = Path::new("engine");
+        let numbers = commits(journal);
+        let origin = |operation| Origin { operation, kind: OperationKind::Transaction };
+        match missing_rows(self.vfs, self.directory, &journal.begin.directory, row) {
+            Ok(missing) => {
+                let missing: BTreeSet<i32> = missing.into_iter().collect();
+                for (row, operation) in &numbers {
+                    if missing.contains(row) {
+                        let fault = Fault::missing(&format!("row {row} is not in the table"));
+                        self.fault(origin(*operation), path, fault);
+                    } else {
+                        self.newest = self.newest.max(*operation);
+                    }
+                }
+            }
+            Err(error) => self.fault(origin(number), path, Fault::unreadable(error.to_string())),
+        }
+    }
+
+    fn findings(self) -> Vec<Finding> {
+        let newest = self.newest;
+        let finding = |(origin, (path, fault)): (Origin, (PathBuf, Fault))| Finding {
+            operation: origin.operation,
+            kind: origin.kind,
+            damage: match fault.damage {
+                Damage::Lost if newest > origin.operation => Damage::Reordered,
+                damage => damage,
+            },
+            path,
+            found: fault.found,
+        };
+        self.faults.into_iter().map(finding).collect()
+    }
+}
+
+/// The operations of the rows that must be there.
+fn commits(journal: &Journal) -> BTreeMap<i32, OperationNumber> {
+    let script = (1..=journal.last.0).map(OperationNumber).zip(Script::new(journal.begin.seed, true));
+    let row = |(number, operation)| match operation {
+        Operation::Commit { row } => Some((row, number)),
+        _ => None,
+    };
+    script.filter_map(row).collect()
+}

@@ -1,0 +1,157 @@
+//! The writer: follows the script on the storage, and tells the witness what the storage promised.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jetcell_vfs::{Clock, File, IoBuffer, IoReason, OpenMode, Vfs};
+
+use super::journal::{Begin, Level, Line};
+use super::operation::{BLOCK, Operation, OperationNumber};
+use super::script::Script;
+use super::sector::{FileId, fill};
+use super::transactions::Transactions;
+use super::witness::Witness;
+
+/// What a writer did until it ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// The last operation that the witness knows.
+    pub last: OperationNumber,
+    /// The operation that failed, and why.
+    pub failed: Option<(OperationNumber, String)>,
+}
+
+/// Why a writer could not work.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The directory could not be prepared; nothing was promised.
+    #[error("{}: {error}", path.display())]
+    Prepare {
+        /// What could not be made.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The engine could not be started.
+    #[error("the engine cannot start: {0}")]
+    Engine(ese_engine::Error),
+    /// The witness is not there.
+    #[error("the witness cannot be reached: {0}")]
+    Witness(io::Error),
+}
+
+/// Works in `directory` until `go_on` says no, or an operation fails.
+///
+/// # Errors
+/// The work cannot begin, or the witness is lost. A failure of the storage is no error: it may be the cut.
+pub fn write(
+    vfs: &Arc<dyn Vfs>,
+    directory: &Path,
+    begin: &Begin,
+    witness: &mut dyn Witness,
+    go_on: &mut dyn FnMut(OperationNumber) -> bool,
+) -> Result<Written, WriteError> {
+    for path in Script::directories().iter().map(|path| directory.join(path)) {
+        vfs.create_directory(&path).map_err(|error| WriteError::Prepare { path, error })?;
+    }
+    let transactions = begin.transactions.then(|| Transactions::create(vfs.clone(), directory));
+    let transactions = transactions.transpose().map_err(WriteError::Engine)?;
+    let clock = vfs.clock();
+    witness.take(&Line::Begin(Box::new(begin.clone()))).map_err(WriteError::Witness)?;
+    let mut writer = Writer { vfs, directory, transactions, files: Files::default() };
+    let mut number = OperationNumber::default();
+    let mut last = number;
+    for operation in Script::new(begin.seed, begin.transactions) {
+        if !go_on(number) {
+            break;
+        }
+        number = number.next();
+        let began = clock.monotonic();
+        if let Err(error) = writer.execute(number, &operation) {
+            // The machine may be about to lose its power: then the witness is gone, too.
+            let _ = witness.take(&Line::Failed { operation: number, error: error.clone() });
+            return Ok(Written { last, failed: Some((number, error)) });
+        }
+        if operation.promises() || begin.level == Level::Process {
+            let line = complete(&*clock, number, began);
+            witness.take(&line).map_err(WriteError::Witness)?;
+            last = number;
+        }
+    }
+    witness.take(&Line::Ended).map_err(WriteError::Witness)?;
+    Ok(Written { last, failed: None })
+}
+
+fn complete(clock: &dyn Clock, operation: OperationNumber, began: Duration) -> Line {
+    let took = clock.monotonic().saturating_sub(began).as_micros();
+    let us = u64::try_from(took).unwrap_or(u64::MAX);
+    Line::Complete { operation, us, unix_ms: clock.unix_ms() }
+}
+
+/// Which file a name leads to, as the writer knows it.
+#[derive(Default)]
+struct Files(std::collections::BTreeMap<PathBuf, FileId>);
+
+struct Writer<'w> {
+    vfs: &'w Arc<dyn Vfs>,
+    directory: &'w Path,
+    transactions: Option<Transactions>,
+    files: Files,
+}
+
+impl Writer<'_> {
+    fn execute(&mut self, number: OperationNumber, operation: &Operation) -> Result<(), String> {
+        match operation {
+            Operation::Commit { row } => match &self.transactions {
+                Some(transactions) => transactions.commit(*row).map_err(|error| error.to_string()),
+                None => Ok(()),
+            },
+            other => self.execute_on_files(number, other).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        self.vfs.open(&self.directory.join(path), mode)
+    }
+
+    fn execute_on_files(&mut self, number: OperationNumber, operation: &Operation) -> io::Result<()> {
+        let at = |path: &PathBuf| self.directory.join(path);
+        match operation {
+            Operation::Create { path } => {
+                self.open(path, OpenMode::CreateNew)?;
+                self.files.0.insert(path.clone(), FileId(number));
+            }
+            Operation::Write { path, block, blocks, .. } => {
+                let file = self.files.0.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
+                let mut bytes = IoBuffer::zeroed(*blocks as usize * BLOCK);
+                fill(&mut bytes, number, file, *block);
+                self.open(path, OpenMode::Write)?.write_at(block * BLOCK as u64, &bytes, IoReason::Other)?;
+            }
+            Operation::Preallocate { path, blocks } => {
+                self.open(path, OpenMode::Write)?.grow(blocks * BLOCK as u64)?
+            }
+            Operation::Rename { from, to } => {
+                self.vfs.rename(&at(from), &at(to))?;
+                if let Some(file) = self.files.0.remove(from) {
+                    self.files.0.insert(to.clone(), file);
+                }
+            }
+            Operation::Link { from, to } => {
+                self.vfs.link(&at(from), &at(to))?;
+                if let Some(file) = self.files.0.get(from).copied() {
+                    self.files.0.insert(to.clone(), file);
+                }
+            }
+            Operation::Unlink { path } => {
+                self.vfs.remove(&at(path))?;
+                self.files.0.remove(path);
+            }
+            Operation::SyncFile { path } => self.open(path, OpenMode::Write)?.sync(IoReason::Other)?,
+            Operation::SyncDirectory { path } => self.vfs.sync_directory(&at(path))?,
+            Operation::Commit { .. } => {}
+        }
+        Ok(())
+    }
+}

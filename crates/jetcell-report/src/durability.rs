@@ -1,0 +1,171 @@
+//! The verdict of a durability test, for a terminal.
+
+use jetcell_lab::durability::{Level, Verification};
+
+use crate::number::grouped;
+use crate::table::{Cell, Table};
+use crate::text_table::{table_text, wrapped};
+
+/// Findings that are listed.
+const MOST_FINDINGS: usize = 20;
+
+fn count(number: u64) -> String {
+    grouped(number as f64)
+}
+
+/// Verdict, promises by kind of operation, findings and remarks, in lines of at most `width` characters.
+pub fn durability_text(found: &Verification, width: usize) -> String {
+    let mut out = wrapped("", &verdict(found), width);
+    for table in [Some(kinds(found)), findings(found)].into_iter().flatten() {
+        out.push('\n');
+        out += &table_text(&table, width);
+    }
+    out.push('\n');
+    remarks(found).iter().for_each(|line| out += &wrapped("  ", line, width));
+    out
+}
+
+fn verdict(found: &Verification) -> String {
+    let last = count(found.last_acknowledged.0);
+    match found.first_missing {
+        None => format!("KEPT: everything that was acknowledged up to operation {last} is there"),
+        Some(first) => {
+            format!(
+                "NOT KEPT: {} operations that were acknowledged are not there as written. The first is operation {}; the last \
+                 that was acknowledged is {last}",
+                found.findings.len(),
+                count(first.0)
+            )
+        }
+    }
+}
+
+fn kinds(found: &Verification) -> Table {
+    let columns = ["Acknowledged", "Lost", "Torn", "Reordered", "Unreadable", "Undecided"];
+    let row = |tally: &jetcell_lab::durability::KindTally| {
+        let bad = |number: u64| Cell::from(count(number)).bad_if(number > 0);
+        vec![
+            Cell::from(tally.kind.name()),
+            count(tally.acknowledged).into(),
+            bad(tally.lost),
+            bad(tally.torn),
+            bad(tally.reordered),
+            bad(tally.unreadable),
+            count(tally.undecided).into(),
+        ]
+    };
+    Table::numbers("Promises", "Operation", columns).rows(found.kinds.iter().map(row))
+}
+
+fn findings(found: &Verification) -> Option<Table> {
+    let row = |one: &jetcell_lab::durability::Finding| {
+        let damage = format!("{:?}", one.damage).to_lowercase();
+        vec![
+            Cell::from(count(one.operation.0)),
+            one.kind.name().into(),
+            damage.into(),
+            one.path.display().to_string().into(),
+            one.found.as_str().into(),
+        ]
+    };
+    let table = Table::words("Findings", &["Number", "Operation", "Damage", "Path", "Found"]);
+    (!found.findings.is_empty()).then(|| table.rows(found.findings.iter().take(MOST_FINDINGS).map(row)))
+}
+
+fn remarks(found: &Verification) -> Vec<String> {
+    let mut lines = Vec::new();
+    if found.findings.len() > MOST_FINDINGS {
+        lines.push(format!("{} findings in all; --json has each", count(found.findings.len() as u64)));
+    }
+    lines.push(
+        match found.level {
+            Level::Process => "Level process: the writer was killed. This says nothing about a reset or a power cut.",
+            Level::Reset => {
+                "Level reset: drives kept their power, and so what was in their caches. This says nothing about a power cut."
+            }
+            Level::Power => "Level power: the cut must have reached the drives, too.",
+        }
+        .to_string(),
+    );
+    lines.push(format!(
+        "Syncs: {}, median {} µs, 99 % {} µs, slowest {} µs",
+        count(found.sync.count),
+        count(found.sync.p50),
+        count(found.sync.p99),
+        count(found.sync.max)
+    ));
+    if let Some(doubt) = found.sync_doubt {
+        lines.push(format!("Suspicious: {}.", doubt.meaning()));
+    }
+    if let Some((operation, error)) = &found.failed {
+        lines.push(format!(
+            "Operation {} failed ({error}). What no sync had covered then is undecided.",
+            count(operation.0)
+        ));
+    }
+    if found.ended {
+        lines.push("The writer had ended by itself, so nothing was cut while it worked.".to_string());
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_lab::durability::{
+        Damage, Finding, KindTally, OperationKind, OperationNumber, SyncDoubt, Verification,
+    };
+    use jetcell_workload::measurement::LatencySummary;
+
+    use super::*;
+
+    #[test]
+    fn verdict_kinds_findings_and_doubts_are_said() {
+        let tally = |kind| KindTally {
+            kind,
+            acknowledged: 1200,
+            undecided: 3,
+            lost: 1,
+            torn: 0,
+            reordered: 0,
+            unreadable: 0,
+        };
+        let finding = Finding {
+            operation: OperationNumber(1017),
+            kind: OperationKind::Rename,
+            damage: Damage::Lost,
+            path: "trials/001/\x1b".into(),
+            found: "the name does not exist".into(),
+        };
+        let mut found = Verification {
+            schema: 1,
+            level: Level::Power,
+            last_acknowledged: OperationNumber(2345),
+            last_unix_ms: 0,
+            first_missing: Some(OperationNumber(1017)),
+            kinds: vec![tally(OperationKind::Rename)],
+            findings: vec![finding],
+            sync: LatencySummary { count: 500, p50: 7, ..LatencySummary::default() },
+            sync_doubt: Some(SyncDoubt::NoRoundTrip),
+            failed: Some((OperationNumber(2347), "Input/output error".into())),
+            ended: false,
+        };
+        let text = durability_text(&found, usize::MAX);
+        for part in [
+            "NOT KEPT: 1 operations",
+            "operation 1,017",
+            "Suspicious: half",
+            "Operation 2,347 failed",
+            "lost",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(!text.contains('\x1b'));
+        (found.first_missing, found.sync_doubt, found.ended) = (None, None, true);
+        found.findings.clear();
+        let text = durability_text(&found, usize::MAX);
+        assert!(
+            text.starts_with("KEPT: ") && text.contains("ended by itself") && !text.contains("Suspicious"),
+            "{text}"
+        );
+    }
+}

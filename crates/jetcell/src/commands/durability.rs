@@ -1,0 +1,291 @@
+//! `jetcell test durability`: does storage keep what it acknowledged?
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jetcell_lab::durability::{
+    Begin, FileWitness, Journal, Level, OperationNumber, TcpWitness, Verification, Witness, WitnessListener,
+    WriteError, verify, write,
+};
+use jetcell_report::durability_text;
+use jetcell_vfs::{Cancel, RealOptions, RealVfs, Vfs, parent_directory};
+use jetcell_workload::machine::Storage;
+use jetcell_workload::units::{TimeSpan, human_bytes};
+
+use crate::commands::empty_directory::require_empty;
+use crate::commands::transfer_progress::stop_on_signals;
+use crate::console::{self, print};
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell test durability --listen 0.0.0.0:9200 --journal witness.jsonl
+      on another host: the witness, which keeps what the writer was told to be durable
+  jetcell test durability /mnt/tested/run --witness tcp:otherhost:9200
+      on the machine whose power will be cut: writes until the cut
+  jetcell test durability /mnt/tested/run --verify witness.jsonl
+      after the cut, with the journal of the witness: what was lost, torn or reordered
+  jetcell test durability /mnt/tested/run --witness /mnt/other/witness.jsonl --level reset
+      the witness is a file on another device; the machine will be reset, and the drives keep their power
+  jetcell test durability run --witness witness.jsonl --level process --duration 10s
+      the writer will be killed; every completed operation must be there
+
+The directory must be new or empty. The test needs 128 MiB. Verification changes nothing.
+docs/lab.md tells how to cut the power with a switch, IPMI, or a virtual machine.
+
+Exit code: 0 written, or everything acknowledged is there; 1 an operation failed, or something is missing; 2 could not run.";
+
+/// Space that the writer may need.
+const SPACE: u64 = 128 << 20;
+/// Time between two lines of progress.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// Which start of the kernel this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const SAME_HOST: &str = "127.0.0.1";
+
+/// Finds out whether storage keeps what it acknowledged when the power is cut
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DurabilityTest {
+    /// Directory on the storage that is tested
+    #[arg(value_name = "DIR", required_unless_present = "listen", conflicts_with = "listen")]
+    directory: Option<PathBuf>,
+    /// Witness that keeps what was acknowledged: tcp:HOST:PORT, or a new file on another device
+    #[arg(long, value_name = "WITNESS", required_unless_present_any = ["listen", "verify"])]
+    witness: Option<String>,
+    /// What the storage has to survive
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LevelName::Power, conflicts_with_all = ["verify", "listen"])]
+    level: LevelName,
+    /// End after this time, for example 60s [default: at the cut, or at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["verify", "listen"])]
+    duration: Option<TimeSpan>,
+    /// Decides about all operations [default: the time]
+    #[arg(long, value_name = "N", conflicts_with_all = ["verify", "listen"])]
+    seed: Option<u64>,
+    /// Leave out the transactions of the ESE engine
+    #[arg(long, conflicts_with_all = ["verify", "listen"])]
+    no_transactions: bool,
+    /// Compare the directory with the journal of the witness
+    #[arg(long, value_name = "JOURNAL", conflicts_with_all = ["witness", "listen"])]
+    verify: Option<PathBuf>,
+    /// Verify although this machine was not restarted: only the storage was cut off, and mounted again
+    #[arg(long, requires = "verify")]
+    same_boot: bool,
+    /// Be the witness of a writer on another host, or in another process
+    #[arg(long, value_name = "[ADDRESS:]PORT", requires = "journal")]
+    listen: Option<String>,
+    /// File that the witness keeps the journal in
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    journal: Option<PathBuf>,
+    /// Print the verification as JSON
+    #[arg(long, requires = "verify")]
+    json: bool,
+    /// Print no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// What the storage has to survive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum LevelName {
+    /// The writer is killed
+    Process,
+    /// The machine is reset; drives keep their power
+    Reset,
+    /// The power is cut, of the drives too
+    Power,
+}
+
+impl From<LevelName> for Level {
+    fn from(name: LevelName) -> Level {
+        match name {
+            LevelName::Process => Level::Process,
+            LevelName::Reset => Level::Reset,
+            LevelName::Power => Level::Power,
+        }
+    }
+}
+
+fn span(text: &str) -> Result<TimeSpan, String> {
+    text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
+}
+
+impl DurabilityTest {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        let done = match (&self.directory, &self.verify, &self.listen, &self.journal) {
+            (_, _, Some(address), Some(journal)) => self.listen(address, journal),
+            (Some(directory), Some(journal), ..) => self.verify(directory, journal),
+            (Some(directory), None, ..) => self.write(directory),
+            _ => Err("give a directory, or --listen with --journal".into()),
+        };
+        done.unwrap_or_else(|failure| {
+            print_error(failure);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn note(&self, line: &str) {
+        if !self.quiet {
+            console::note(line);
+        }
+    }
+
+    fn write(&self, directory: &Path) -> Result<Outcome, Failure> {
+        let vfs: Arc<dyn Vfs> = Arc::new(files()?);
+        require_empty(directory, "test")?;
+        require_space(&*vfs, directory)?;
+        let existing = existing_ancestor(directory);
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
+        let mut witness = self.witness(existing)?;
+        let clock = vfs.clock();
+        let absolute =
+            std::path::absolute(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let seed = self.seed.unwrap_or(clock.unix_ms().unsigned_abs());
+        let begin = Begin {
+            boot: boot(),
+            unix_ms: clock.unix_ms(),
+            storage: Some(Storage::under(existing)),
+            ..Begin::new(seed, self.level.into(), !self.no_transactions, absolute.clone())
+        };
+        self.note(&format!(
+            "{}: writing; cut the power when you like, or end with Ctrl-C",
+            directory.display()
+        ));
+        let (began, mut line) = (Instant::now(), Instant::now());
+        let limit = self.duration.map_or(Duration::MAX, |span| span.0);
+        let mut go_on = |at: OperationNumber| {
+            if line.elapsed() >= LINE_INTERVAL {
+                line = Instant::now();
+                self.note(&format!("{} operations in {} s", at.0, began.elapsed().as_secs()));
+            }
+            !cancel.is_cancelled() && began.elapsed() < limit
+        };
+        let written = write(&vfs, &absolute, &begin, &mut *witness, &mut go_on);
+        let written = written.map_err(|error| match error {
+            WriteError::Witness(_) => format!("{error}; what it kept before can be verified"),
+            other => other.to_string(),
+        })?;
+        match written.failed {
+            Some((operation, error)) => {
+                print_error(format!(
+                    "operation {} failed: {error}; if that was the cut, verify what was acknowledged before",
+                    operation.0
+                ));
+                Ok(Outcome::Findings)
+            }
+            None => {
+                self.note(&format!(
+                    "ended; operation {} is the last one that the witness knows",
+                    written.last.0
+                ));
+                Ok(Outcome::Good)
+            }
+        }
+    }
+
+    fn witness(&self, tested: &Path) -> Result<Box<dyn Witness>, Failure> {
+        let name = self.witness.as_deref().unwrap_or_default();
+        if let Some(address) = name.strip_prefix("tcp:") {
+            let witness = TcpWitness::connect(address);
+            return match witness {
+                Ok(witness) => Ok(Box::new(witness)),
+                Err(error) => Err(format!(
+                    "{address}: the witness cannot be reached: {error}; start it there with --listen and --journal"
+                )
+                .into()),
+            };
+        }
+        let path = Path::new(name);
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+        let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
+        let same = device(parent_directory(path)).map_err(cannot)? == device(tested).map_err(cannot)?;
+        if same && self.level != LevelName::Process {
+            return Err(format!(
+                "{}: the witness is on the storage that is tested; give a file on another device, or tcp:HOST:PORT",
+                path.display()
+            )
+            .into());
+        }
+        Ok(Box::new(FileWitness::create(path).map_err(cannot)?))
+    }
+
+    fn listen(&self, address: &str, journal: &Path) -> Result<Outcome, Failure> {
+        let address = match address.contains(':') {
+            true => address.to_string(),
+            false => format!("{SAME_HOST}:{address}"),
+        };
+        let listener = WitnessListener::bind(&address)
+            .map_err(|error| format!("{address}: the witness cannot listen there: {error}"))?;
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
+        let mut kept = FileWitness::create(journal)
+            .map_err(|error| format!("{}: {error}; give a new file", journal.display()))?;
+        let at = listener.address().map_err(|error| format!("{address}: {error}"))?;
+        self.note(&format!("Witness: {at}; Ctrl-C ends it after the cut"));
+        let lines = listener
+            .serve(&mut kept, &cancel)
+            .map_err(|error| format!("{}: the journal ends here: {error}", journal.display()))?;
+        self.note(&format!("{}: {lines} lines", journal.display()));
+        Ok(Outcome::Good)
+    }
+
+    fn verify(&self, directory: &Path, path: &Path) -> Result<Outcome, Failure> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let journal = Journal::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        if journal.last.0 == 0 {
+            return Err(format!(
+                "{}: nothing was acknowledged; let the writer work longer before the cut",
+                path.display()
+            )
+            .into());
+        }
+        let restarted = journal.begin.boot != boot();
+        if journal.begin.level != Level::Process && !restarted && !self.same_boot {
+            return Err("this machine was not restarted since the writer began, so its memory would be verified and not the \
+                        storage; restart it, or give --same-boot if only the storage was cut off and mounted again"
+                .into());
+        }
+        let found = verify(&files()?, directory, &journal)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        print(&if self.json { json(&found) } else { durability_text(&found, console::width()) });
+        Ok(if found.is_kept() { Outcome::Good } else { Outcome::Findings })
+    }
+}
+
+fn files() -> Result<RealVfs, Failure> {
+    RealVfs::new(RealOptions::default())
+        .map_err(|error| format!("the threads for transfers cannot start: {error}").into())
+}
+
+fn boot() -> Option<String> {
+    fs::read_to_string(BOOT_ID).ok().map(|id| id.trim().to_string())
+}
+
+fn json(found: &Verification) -> String {
+    serde_json::to_string_pretty(found).expect("text and numbers can be written as JSON") + "\n"
+}
+
+fn existing_ancestor(path: &Path) -> &Path {
+    let mut named = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+    named.find(|path| path.exists()).unwrap_or(Path::new("."))
+}
+
+fn require_space(vfs: &dyn Vfs, directory: &Path) -> Result<(), Failure> {
+    let free = vfs.free_space(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    match free < SPACE {
+        true => Err(format!(
+            "{}: {} are free, and the test may need {}",
+            directory.display(),
+            human_bytes(free),
+            human_bytes(SPACE)
+        )
+        .into()),
+        false => Ok(()),
+    }
+}

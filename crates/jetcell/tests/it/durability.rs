@@ -1,0 +1,132 @@
+//! `jetcell test durability`: writers that are killed, storage that forgets, and what is refused.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+/// Lines of the journal that a writer must have before it is killed.
+const ENOUGH: usize = 300;
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+/// Waits until the journal is long enough, and kills the writer.
+fn kill(mut writer: Child, journal: &Path) {
+    while lines(journal) < ENOUGH {
+        assert!(writer.try_wait().unwrap().is_none(), "the writer ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+}
+
+fn verification(mut verifier: Command) -> (Option<i32>, Value) {
+    let output = verifier.output().unwrap();
+    let found = serde_json::from_slice(&output.stdout);
+    (output.status.code(), found.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr))))
+}
+
+#[test]
+fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
+    let cell = Cell::new();
+    let write = [
+        "test",
+        "durability",
+        "tested",
+        "--witness",
+        "journal",
+        "--level",
+        "process",
+        "--quiet",
+        "--seed",
+        "3",
+    ];
+    kill(cell.program(&write).spawn().unwrap(), &cell.path("journal"));
+    let verify = || cell.program(&["test", "durability", "tested", "--verify", "journal", "--json"]);
+    let before = cell.listing();
+    let (code, found) = verification(verify());
+    assert_eq!((code, &found["findings"]), (Some(0), &Value::Array(Vec::new())), "{found}");
+    assert!(found["last_acknowledged"].as_u64().unwrap() >= ENOUGH as u64 - 1);
+    assert_eq!(cell.listing(), before, "a verification changed something");
+    let text = cell.program(&["test", "durability", "tested", "--verify", "journal"]).output().unwrap();
+    assert!(String::from_utf8(text.stdout).unwrap().starts_with("KEPT: "));
+
+    // A sector of the log gets other bytes.
+    let log = fs::OpenOptions::new().write(true).open(cell.path("tested/log/current")).unwrap();
+    log.write_all_at(&[0xFF; 512], 512).unwrap();
+    let (code, found) = verification(verify());
+    let finding = &found["findings"][0];
+    assert_eq!((code, &finding["path"]), (Some(1), &"log/current".into()), "{found}");
+    assert_eq!(found["first_missing"], finding["operation"]);
+
+    // The engine loses its logs.
+    for entry in fs::read_dir(cell.path("tested/engine")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let (code, found) = verification(verify());
+    let findings = found["findings"].as_array().unwrap();
+    assert!(code == Some(1) && findings.iter().any(|finding| finding["kind"] == "transaction"), "{found}");
+}
+
+#[test]
+fn another_process_is_the_witness() {
+    let cell = Cell::new();
+    let listen = ["test", "durability", "--listen", "0", "--journal", "journal"];
+    let mut witness = cell.program(&listen).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(witness.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let address = line.strip_prefix("Witness: ").and_then(|rest| rest.split(';').next()).unwrap().to_string();
+    let write = ["test", "durability", "tested", "--witness", &format!("tcp:{address}"), "--quiet"];
+    kill(cell.program(&write).spawn().unwrap(), &cell.path("journal"));
+    assert!(witness.wait().unwrap().success(), "the witness ends with its writer");
+
+    let refused = cell.program_refused(&["test", "durability", "tested", "--verify", "journal"]);
+    assert!(refused.starts_with("this machine was not restarted since the writer began"), "{refused}");
+    let verify = ["test", "durability", "tested", "--verify", "journal", "--same-boot", "--json"];
+    let (code, found) = verification(cell.program(&verify));
+    assert_eq!((code, found["findings"].as_array().map(Vec::len)), (Some(0), Some(0)), "{found}");
+    assert_eq!(found["level"], "power");
+}
+
+#[test]
+fn what_cannot_be_tested_is_refused() {
+    let cell = Cell::new();
+    cell.make_dir("used");
+    cell.write("used/file", "x");
+    cell.write("journal", "text");
+    let refused = |words: &[&str]| cell.program_refused(&[&["test", "durability"], words].concat());
+    let process = ["--level", "process"];
+    assert_eq!(
+        refused(&[&["used", "--witness", "new"], &process[..]].concat()),
+        "used is not empty; give another directory for the test"
+    );
+    assert!(
+        refused(&["new", "--witness", "other"])
+            .starts_with("other: the witness is on the storage that is tested")
+    );
+    assert!(
+        refused(&[&["new", "--witness", "journal"], &process[..]].concat())
+            .starts_with("journal: File exists")
+    );
+    assert!(refused(&["new", "--witness", "none/journal"]).starts_with("none/journal: No such file"));
+    // Nothing listens at port 1.
+    assert!(refused(&["new", "--witness", "tcp:127.0.0.1:1"]).contains("the witness cannot be reached"));
+    assert!(refused(&["new", "--witness", "tcp:127.0.0.1"]).contains("the witness cannot be reached"));
+    assert!(refused(&["new"]).contains("--witness"));
+    assert!(refused(&["used", "--verify", "none"]).starts_with("none: No such file"));
+    assert!(refused(&["used", "--verify", "journal"]).starts_with("journal: this is no journal"));
+    assert!(refused(&["--listen", "0"]).contains("--journal"));
+    assert!(refused(&["--listen", "0", "--journal", "journal"]).starts_with("journal: File exists"));
+    assert!(refused(&["--listen", "nowhere:", "--journal", "new"]).contains("cannot listen there"));
+}
