@@ -69,6 +69,12 @@ impl Cache {
         self.page_table.pin(key).is_some() || self.page_table.is_evicted_dirty(key)
     }
 
+    /// Whether memory has a copy of the page that was verified.
+    pub(crate) fn has_verified(&self, key: PageKey) -> bool {
+        let state = self.page_table.pin(key).map(|page| page.frame().state());
+        matches!(state, Some(FrameState::Ready | FrameState::Fresh))
+    }
+
     /// Pins a page if that needs no I/O and no waiting; may be called with latches held.
     pub fn resident(&self, key: PageKey) -> Option<PinnedPage> {
         let page = self.page_table.pin(key)?;

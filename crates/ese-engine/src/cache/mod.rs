@@ -53,6 +53,7 @@ mod page_cache;
 mod page_key;
 mod page_table;
 mod preread;
+mod read_through;
 mod replacement;
 mod transfer_buffers;
 mod watched_read;
@@ -68,6 +69,7 @@ pub(crate) use new_pages::NewPageWrites;
 pub use options::{CacheOptions, EvictionPolicy};
 pub use page_cache::Cache;
 pub use page_key::{FileId, PageKey};
+pub(crate) use read_through::PagesRead;
 pub(crate) use watched_read::WatchedRead;
 pub use write_ahead::{DeferredUndo, ProtectedBatch, TornPageGuard, WriteAhead};
 

@@ -109,7 +109,7 @@ impl Cache {
     }
 }
 
-fn arrived(page: &PinnedPage, result: &io::Result<()>) {
+pub(super) fn arrived(page: &PinnedPage, result: &io::Result<()>) {
     page.frame().transition(
         FrameState::Loading,
         if result.is_ok() { FrameState::Unverified } else { FrameState::Unread },

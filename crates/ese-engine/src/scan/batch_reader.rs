@@ -2,58 +2,86 @@
 
 use std::io;
 
+use ese_format::PageNumber;
 use jetcell_sync::Arc;
 use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
-/// A batch: where it is in the file, and its length in bytes.
+use crate::cache::PagesRead;
+use crate::storage::DatabaseFile;
+
+/// A batch: its first page, where it is in the file, and its length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Batch {
+    pub first: PageNumber,
     pub offset: u64,
     pub len: usize,
 }
 
-/// The result of a read, and the bytes.
-type Completion = (io::Result<()>, IoBuffer);
+/// How the batches are read.
+pub(super) enum BatchSource {
+    /// Past the cache. No page counts as the newest.
+    File(Arc<dyn File>),
+    /// Through the cache: the scan is going to change pages.
+    Cache(Arc<DatabaseFile>),
+}
 
 /// Reads of one file, at most one ahead.
 pub(super) struct BatchReader {
-    file: Arc<dyn File>,
-    ahead: Option<(Batch, Receiver<Completion>)>,
+    source: BatchSource,
+    ahead: Option<(Batch, Receiver<PagesRead>)>,
     spare: Vec<IoBuffer>,
 }
 
 impl BatchReader {
-    pub fn new(file: Arc<dyn File>) -> BatchReader {
-        BatchReader { file, ahead: None, spare: Vec::new() }
+    pub fn new(source: BatchSource) -> BatchReader {
+        BatchReader { source, ahead: None, spare: Vec::new() }
     }
 
-    /// The bytes of a batch. `false`: at least a part of them could not be read.
-    pub fn read(&mut self, batch: Batch) -> (bool, IoBuffer) {
-        if let Some((ahead, done)) = self.ahead.take()
-            && ahead == batch
-            && let Ok((result, buffer)) = done.recv()
+    /// Reads a batch. After an error, at least a part of it could not be read.
+    pub fn read(&mut self, batch: Batch) -> PagesRead {
+        let ahead = self.ahead.take().filter(|(ahead, _)| *ahead == batch);
+        if let Some((_, done)) = ahead
+            && let Ok(read) = done.recv()
         {
-            return (result.is_ok(), buffer);
+            return read;
         }
-        let mut buffer = self.buffer(batch.len);
-        let result = self.file.read_at(batch.offset, &mut buffer, IoReason::Scan);
-        (result.is_ok(), buffer)
+        if let BatchSource::File(file) = &self.source {
+            let file = file.clone();
+            let mut buffer = self.buffer(batch.len);
+            let result = file.read_at(batch.offset, &mut buffer, IoReason::Scan);
+            return (result, buffer, Vec::new());
+        }
+        let lost = |_| (Err(io::ErrorKind::BrokenPipe.into()), IoBuffer::zeroed(batch.len), Vec::new());
+        self.start(batch).recv().unwrap_or_else(lost)
     }
 
     /// Begins to read a batch that will be asked for next.
     pub fn read_ahead(&mut self, batch: Batch) {
-        let (sender, done) = channel();
-        let transfer = Transfer {
-            kind: TransferKind::Read,
-            offset: batch.offset,
-            buffer: self.buffer(batch.len),
-            reason: IoReason::Scan,
-            // Sending fails if the batch is not asked for.
-            done: Box::new(move |result, buffer| drop(sender.send((result, buffer)))),
-        };
+        let done = self.start(batch);
         self.ahead = Some((batch, done));
-        self.file.submit(vec![transfer]);
+    }
+
+    fn start(&mut self, batch: Batch) -> Receiver<PagesRead> {
+        let (sender, done) = channel();
+        let buffer = self.buffer(batch.len);
+        // Sending fails if the batch is not asked for.
+        let send = move |read| drop(sender.send(read));
+        match &self.source {
+            BatchSource::File(file) => file.submit(vec![Transfer {
+                kind: TransferKind::Read,
+                offset: batch.offset,
+                buffer,
+                reason: IoReason::Scan,
+                done: Box::new(move |result, buffer| send((result, buffer, Vec::new()))),
+            }]),
+            BatchSource::Cache(file) => {
+                let first = file.page_key(batch.first);
+                // A later page may be written past the cache.
+                file.cache.read_through(first, file.unsettled.until(), buffer, send);
+            }
+        }
+        done
     }
 
     /// Forgets a batch that was read ahead: it can be old by the time it is asked for.
@@ -88,12 +116,17 @@ mod tests {
         let disk = SimVfs::new();
         let counted = CountedVfs::new(Arc::new(disk.clone()));
         disk.put(path, &[[1; 4096], [2; 4096]].concat());
-        let mut reader = BatchReader::new(counted.open(path, OpenMode::Read).unwrap());
-        let [first, second] = [0, 4096].map(|offset| Batch { offset, len: 4096 });
+        let mut reader = BatchReader::new(BatchSource::File(counted.open(path, OpenMode::Read).unwrap()));
+        let batch = |page: u32| Batch {
+            first: PageNumber::fixed(page),
+            offset: u64::from(page - 1) * 4096,
+            len: 4096,
+        };
+        let [first, second] = [1, 2].map(batch);
         let reads = || counted.snapshot().get(IoReason::Scan, IoOperation::Read).operations;
         let byte = |reader: &mut BatchReader, batch| {
-            let (whole, bytes) = reader.read(batch);
-            assert!(whole && bytes.len() == 4096);
+            let (result, bytes, _) = reader.read(batch);
+            assert!(result.is_ok() && bytes.len() == 4096);
             let byte = bytes[0];
             reader.recycle(bytes);
             byte
@@ -106,6 +139,6 @@ mod tests {
         disk.corrupt(path, 4096, &[3; 4096]).unwrap();
         reader.forget();
         assert_eq!((byte(&mut reader, second), reads()), (3, 5));
-        assert!(!reader.read(Batch { offset: 8192, len: 4096 }).0);
+        assert!(reader.read(batch(3)).0.is_err());
     }
 }

@@ -11,7 +11,7 @@ use ese_format::space::Extent;
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoReason;
 
-use super::batch_reader::{Batch, BatchReader};
+use super::batch_reader::{Batch, BatchReader, BatchSource};
 use super::progress::FINDINGS_KEPT;
 use super::zero::{log_bytes_of_page, zero_page};
 use super::{PageFlaw, ScanOptions, ScanProgress};
@@ -124,11 +124,15 @@ impl DatabaseScan {
             return Ok(false);
         }
         let stored = keeper.as_ref().map_or(Ok(None), |keeper| keeper.load())?;
+        let source = match options.zero {
+            true => BatchSource::Cache(self.file.clone()),
+            false => BatchSource::File(self.file.file.clone()),
+        };
         let mut begun = Work {
             pace: Pace::new(self.file.cache.fault_times()),
             options,
             keeper,
-            batches: BatchReader::new(self.file.file.clone()),
+            batches: BatchReader::new(source),
             next: FIRST,
             due: self.file.vfs.clock().monotonic(),
             pass: PassReport::default(),
@@ -338,17 +342,27 @@ impl DatabaseScan {
         let mut step = Step::default();
         if batch.len > 0 {
             // At least one page of a batch that cannot be read is unreadable, so each page is read separately.
-            let (whole, mut bytes) = work.batches.read(batch);
-            // Pages that are overwritten, and reads that are limited, must not be old.
+            let (result, mut bytes, loaded) = work.batches.read(batch);
+            // Reads that are limited must not be old.
             let next = self.batch(work, end, last);
-            if next.len > 0 && !work.options.zero && work.options.throttle == Throttle::default() {
+            if next.len > 0 && work.options.throttle == Throttle::default() {
                 work.batches.read_ahead(next);
             }
             for (index, page) in bytes.chunks_exact_mut(page_bytes).enumerate() {
                 if self.stop.load(Ordering::Acquire) {
                     return Ok(0);
                 }
-                self.judge(work.next.plus(index as u32), page, whole, work.options.zero, &mut step)?;
+                let number = work.next.plus(index as u32);
+                let newest = loaded.get(index).is_some_and(Option::is_some);
+                if let Some(flags) = self.judge(number, page, result.is_ok(), &mut step)?
+                    && work.options.zero
+                {
+                    // Memory may have a newer state of a page that it had before.
+                    match newest && flags.contains(PageFlags::SCRUBBED) {
+                        true => step.pass.unchanged += 1,
+                        false => step.candidates.push(number),
+                    }
+                }
             }
             work.batches.recycle(bytes);
             if !self.zero(&mut step)? {
@@ -371,7 +385,7 @@ impl DatabaseScan {
         let size = self.file.page_size;
         let left = last.saturating_add(1).saturating_sub(first.get()) as usize;
         let pages = left.min(work.options.pages_per_batch(size));
-        Batch { offset: size.offset_of(first), len: pages * size.bytes() }
+        Batch { first, offset: size.offset_of(first), len: pages * size.bytes() }
     }
 
     /// Adds what a step has found to the counters, and reports it.
@@ -410,7 +424,7 @@ impl DatabaseScan {
     /// because it had to read it.
     fn rewrite(&self, page: PageNumber) -> bool {
         let key = self.file.page_key(page);
-        let reported = self.file.cache.resident(key).is_none();
+        let reported = !self.file.cache.has_verified(key);
         // An available page must not be used for writes past the cache while the cache is to write it. None begin during a step.
         self.file.unsettled.add(Extent { last: page, count: 1 });
         // If it cannot be read now, the cache reports that, and the next pass finds the page again.
@@ -497,14 +511,14 @@ impl DatabaseScan {
         Ok(true)
     }
 
+    /// Verifies a page. Returns the flags of a good one that is in use or was; none if they were not on the disk.
     fn judge(
         &self,
         number: PageNumber,
         page: &mut [u8],
         was_read: bool,
-        zeroing: bool,
         step: &mut Step,
-    ) -> Result<()> {
+    ) -> Result<Option<PageFlags>> {
         let size = self.file.page_size;
         let first = if was_read { verify_page(page, size, number) } else { PageIntegrity::Bad };
         let in_doubt = !matches!(first, PageIntegrity::Good | PageIntegrity::Zero);
@@ -515,16 +529,12 @@ impl DatabaseScan {
         step.pages += 1;
         step.uninitialized += u64::from(zero);
         step.examined_again += u64::from(in_doubt);
-        if zeroing && !zero && flaw.is_none() {
-            let known = !in_doubt && Page::new(page, size).flags().contains(PageFlags::SCRUBBED);
-            // A page in memory may have changed since it was written.
-            match known && !self.file.cache.contains(self.file.page_key(number)) {
-                true => step.pass.unchanged += 1,
-                false => step.candidates.push(number),
-            }
-        }
+        let flags = (!zero && flaw.is_none()).then(|| match in_doubt {
+            true => PageFlags::empty(),
+            false => Page::new(page, size).flags(),
+        });
         step.findings.extend(flaw.map(|flaw| (number, flaw)));
-        Ok(())
+        Ok(flags)
     }
 
     /// Whether the page is zero, and what is wrong with it, without a concurrent write.

@@ -16,6 +16,7 @@ use super::{EXTENT_BYTES, PageFlaw, ScanOptions};
 use crate::btree::Tree;
 use crate::cache::{Cache, CacheOptions};
 use crate::database::Database;
+use crate::pace::Throttle;
 use crate::transaction::ActiveTransaction;
 use crate::{CreateOptions, DefragOptions, Event, EventSink, Instance, InstanceOptions, TornPageProtection};
 
@@ -279,9 +280,16 @@ fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
     }
 }
 
-/// The scan repairs single bits on the disk, of pages in memory and of others, and reports each page once.
+/// The scan repairs single bits on the disk, of pages in memory and of others, and reports each page once. So it does when it
+/// also overwrites deleted data.
 #[test]
 fn the_scan_writes_pages_with_flipped_bits_again() {
+    for zero in [false, true] {
+        the_scan_repairs(zero);
+    }
+}
+
+fn the_scan_repairs(zero: bool) {
     let disk = SimVfs::new();
     let heard = Arc::new(Heard::default());
     let (instance, db) = open_with(Arc::new(disk.clone()), 48, false, Some(heard.clone()));
@@ -296,7 +304,10 @@ fn the_scan_writes_pages_with_flipped_bits_again() {
     for page in [warm, cold] {
         disk.flip_bit(Path::new(DB), SIZE.offset_of(page) * 8 + 900 * 8 + 3).unwrap();
     }
-    instance.start_scan(&db, Duration::ZERO);
+    let throttle = Throttle::default();
+    assert!(
+        instance.start_maintenance(&db, ScanOptions { zero, throttle, ..ScanOptions::default() }).unwrap()
+    );
     pass(&db);
     assert_eq!((db.scan_progress().bad, db.scan_progress().corrected), (2, 2));
     let corrected = heard.0.lock().iter().filter(|id| **id == 399).count();
@@ -308,11 +319,47 @@ fn the_scan_writes_pages_with_flipped_bits_again() {
         let mut now = repaired[at..at + SIZE.bytes()].to_vec();
         assert_eq!(verify_page(&mut now, SIZE, page), PageIntegrity::Good);
         // The header has flags that change with each write.
-        assert!(now[40..] == content[at + 40..at + SIZE.bytes()], "{page:?}");
+        assert!(zero || now[40..] == content[at + 40..at + SIZE.bytes()], "{page:?}");
     }
     pass(&db);
     assert_eq!((db.scan_progress().bad, db.scan_progress().corrected), (2, 2));
     drop((tree, db));
+    instance.shutdown().unwrap();
+}
+
+/// The pages that are overwritten are read with the batches of the scan, and not once more.
+#[test]
+fn zeroing_reads_each_page_once() {
+    let counted = Arc::new(CountedVfs::new(Arc::new(SimVfs::new())));
+    let (instance, db) = open(counted.clone(), 1024, false);
+    let tree = tree(&instance, &db);
+    fill(&instance, &tree, 0..1000);
+    drop((tree, db));
+    instance.shutdown().unwrap();
+    drop(instance);
+    let cache = Cache::new(CacheOptions::new(1024 * SIZE.bytes(), SIZE, Vfs::clock(&*counted)));
+    let options = InstanceOptions {
+        threads: false,
+        torn_page_protection: TornPageProtection::Off,
+        ..InstanceOptions::with_cache(counted.clone(), "/log".into(), cache)
+    };
+    let instance = Instance::open(options).unwrap();
+    let db = instance.attach(Path::new(DB), 256).unwrap();
+    let throttle = Throttle::default();
+    assert!(
+        instance
+            .start_maintenance(&db, ScanOptions { zero: true, throttle, ..ScanOptions::default() })
+            .unwrap()
+    );
+    let before = counted.snapshot();
+    pass(&db);
+    let read = counted.snapshot().since(&before);
+    let read = |reason| read.get(reason, IoOperation::Read).operations;
+    assert!(db.scan_progress().zeroed > 100, "{:?}", db.scan_progress());
+    // What is left are the pages of the catalog, where the progress is stored.
+    assert!(read(IoReason::DatabaseRead) < 10, "{}", read(IoReason::DatabaseRead));
+    assert!(read(IoReason::Scan) <= db.scan_progress().reads + 1);
+    drop(db);
     instance.shutdown().unwrap();
 }
 

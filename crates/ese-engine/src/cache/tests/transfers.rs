@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use ese_format::PageSize;
 use jetcell_sync::Arc;
-use jetcell_vfs::IoReason;
+use jetcell_vfs::{IoBuffer, IoReason};
 use proptest::collection::btree_set;
 use proptest::prelude::*;
 
 use super::CacheFixture;
-use crate::cache::WriteAhead;
 use crate::cache::write_back::{UnflushedLog, WriteReason};
+use crate::cache::{FileId, PageKey, WriteAhead};
 
 /// Runs of adjacent pages, none longer than `longest`: the first page and the length of each.
 fn runs(pages: &BTreeSet<u32>, longest: usize) -> Vec<(u32, usize)> {
@@ -85,4 +86,45 @@ fn a_page_whose_log_is_durable_is_written_without_a_flush() {
     assert_eq!((write(), fixture.log.flushes.load(Ordering::SeqCst)), (0, 0));
     fixture.log.flush(end).unwrap();
     assert_eq!((write(), fixture.log.flushes.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// A read through the cache is one transfer. It leaves the pages in memory that were not there, up to the last one that it may
+/// keep, and fetching them needs no I/O.
+#[test]
+fn a_read_through_keeps_the_pages_that_were_not_in_memory() {
+    let fixture = CacheFixture::new(160, 60, false);
+    fixture.set(3, 9);
+    assert_eq!(fixture.value(5), 0);
+    let (sender, read) = jetcell_sync::mpsc::channel();
+    let buffer = IoBuffer::zeroed(10 * PageSize::KIB_4.bytes());
+    fixture.disk.hold.store(true, Ordering::SeqCst);
+    fixture.cache.read_through(fixture.key(1), 8, buffer, move |read| sender.send(read).unwrap());
+    assert_eq!(fixture.disk.held(), [(1, 10, IoReason::Scan)]);
+    fixture.disk.release();
+    let (result, bytes, loaded) = read.recv().unwrap();
+    result.unwrap();
+    let kept: Vec<u32> = loaded.iter().flatten().map(|page| page.key().page.get()).collect();
+    assert_eq!(kept, [1, 2, 4, 6, 7, 8]);
+    for page in kept {
+        let at = (page as usize - 1) * PageSize::KIB_4.bytes();
+        assert_eq!(bytes[at..at + PageSize::KIB_4.bytes()], fixture.disk.stored(page));
+        fixture.cache.fetch_cold(fixture.key(page)).unwrap();
+        assert_eq!(fixture.disk.held(), []);
+    }
+    assert_eq!(fixture.value(3), 9);
+    fixture.cache.flush_file(fixture.file).unwrap();
+}
+
+/// No more than an eighth of the cache is kept, and after an error nothing.
+#[test]
+fn a_read_through_leaves_most_of_the_cache_alone() {
+    let fixture = CacheFixture::new(160, 200, false);
+    for (file, expected) in [(fixture.file, fixture.cache.limits.frames / 8), (FileId(9), 0)] {
+        let first = PageKey { file, ..fixture.key(1) };
+        let (sender, read) = jetcell_sync::mpsc::channel();
+        let buffer = IoBuffer::zeroed(100 * PageSize::KIB_4.bytes());
+        fixture.cache.read_through(first, u32::MAX, buffer, move |read| sender.send(read).unwrap());
+        let (result, _, loaded) = read.recv().unwrap();
+        assert_eq!((result.is_ok(), loaded.iter().flatten().count()), (expected > 0, expected));
+    }
 }

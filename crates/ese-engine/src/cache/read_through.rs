@@ -1,0 +1,81 @@
+//! Reads of adjacent pages for a scan that may change them: one transfer, for the scan and for the cache.
+
+use std::io;
+
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use super::frame::FrameState;
+use super::preread::arrived;
+use super::{Cache, PageKey, PinnedPage};
+
+/// Adjacent pages that were read: the outcome, the bytes, and for each page whether it is in the cache because of this read.
+/// Then the bytes were its newest state when they were read. The pin keeps it in the cache.
+pub(crate) type PagesRead = (io::Result<()>, IoBuffer, Vec<Option<PinnedPage>>);
+
+/// The part of the cache that the pages of one read may take.
+const PART: usize = 8;
+
+impl Cache {
+    /// Starts reading adjacent pages into `buffer` and returns. Those up to `last` that have no frame get one, if one is
+    /// available, so that [`Cache::fetch_cold`] needs no read of its own. Of the others memory may have a newer state.
+    pub(crate) fn read_through(
+        &self,
+        first: PageKey,
+        last: u32,
+        buffer: IoBuffer,
+        done: impl FnOnce(PagesRead) + Send + 'static,
+    ) {
+        let page_bytes = self.page_size.bytes();
+        let count = buffer.len() / page_bytes;
+        let Some(attached) = self.shared.find_file(first.file) else {
+            return done((Err(io::ErrorKind::NotFound.into()), buffer, Vec::new()));
+        };
+        let mut room = (self.limits.frames / PART).max(1);
+        let mut reserve = |index: u32| {
+            let key = PageKey { page: first.page.plus(index), ..first };
+            let page = if room > 0 && key.page.get() <= last { self.reserve(key) } else { None };
+            room -= usize::from(page.is_some());
+            page
+        };
+        let loading: Vec<Option<PinnedPage>> = (0..count as u32).map(&mut reserve).collect();
+        attached.in_flight.begin(1);
+        let file = attached.file.clone();
+        let completed = move |result: io::Result<()>, buffer: IoBuffer| {
+            for (page, copy) in loading.iter().zip(buffer.chunks_exact(page_bytes)) {
+                let Some(page) = page else { continue };
+                let mut bytes = page.frame().take_bytes();
+                bytes.copy_from_slice(copy);
+                page.frame().put_bytes(bytes);
+                arrived(page, &result);
+            }
+            attached.in_flight.end(1);
+            done((result, buffer, loading));
+        };
+        file.submit(vec![Transfer {
+            kind: TransferKind::Read,
+            offset: self.page_size.offset_of(first.page),
+            buffer,
+            reason: IoReason::Scan,
+            done: Box::new(completed),
+        }]);
+    }
+
+    /// A frame for a page of which memory has nothing. A session that needs the page waits until it is read.
+    fn reserve(&self, key: PageKey) -> Option<PinnedPage> {
+        if self.contains(key) {
+            return None;
+        }
+        let frame = self.take_available()?;
+        frame.assign(key, FrameState::Loading);
+        let page = PinnedPage::adopt(frame);
+        if !self.insert_cold(&page) {
+            return None;
+        }
+        // It was evicted with changes since it was looked for.
+        if page.frame().deltas_pending() {
+            page.frame().transition(FrameState::Loading, FrameState::Unread);
+            return None;
+        }
+        Some(page)
+    }
+}
