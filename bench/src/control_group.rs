@@ -1,8 +1,9 @@
-//! Limits the memory of this process, page cache included, with a control group of its own.
+//! Limits this process with a control group of its own: its memory, page cache included, or the rate of a disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 /// Whether the memory of the process is limited, and how.
@@ -17,7 +18,7 @@ pub enum MemoryLimit {
 /// The control group of this process. When it is dropped, the group is removed and the process has no limit.
 pub struct ControlGroup {
     home: PathBuf,
-    own: Option<PathBuf>,
+    pub(crate) own: Option<PathBuf>,
     /// The limit that is in force.
     pub limit: MemoryLimit,
 }
@@ -28,24 +29,30 @@ impl ControlGroup {
         match v2().or_else(v1) {
             None => ControlGroup::none("no memory controller that this user may use"),
             Some((home, file)) => {
-                remove_leftovers(&home);
-                let own = home.join(format!("jetcell-bench-{}", std::process::id()));
-                let made = fs::create_dir(&own)
-                    .and_then(|()| fs::write(own.join(file), bytes.to_string()))
-                    .and_then(|()| fs::write(own.join("cgroup.procs"), std::process::id().to_string()));
-                match made {
-                    Ok(()) => ControlGroup { home, own: Some(own), limit: MemoryLimit::ControlGroup(bytes) },
-                    Err(error) => {
-                        let _ = fs::remove_dir(&own);
-                        ControlGroup::none(&error.to_string())
-                    }
-                }
+                let limit = MemoryLimit::ControlGroup(bytes);
+                ControlGroup::create(home, &[(file, bytes.to_string())], limit)
+                    .unwrap_or_else(|error| ControlGroup::none(&format!("{error:#}")))
             }
         }
     }
-}
 
-impl ControlGroup {
+    /// Moves this process to a new group below `home` whose files have these values.
+    pub(crate) fn create(
+        home: PathBuf,
+        values: &[(&str, String)],
+        limit: MemoryLimit,
+    ) -> Result<ControlGroup> {
+        remove_leftovers(&home);
+        let own = home.join(format!("jetcell-bench-{}", std::process::id()));
+        fs::create_dir(&own).with_context(|| own.display().to_string())?;
+        let group = ControlGroup { home, own: Some(own.clone()), limit };
+        let members = ("cgroup.procs", std::process::id().to_string());
+        for (file, value) in values.iter().chain([&members]) {
+            fs::write(own.join(file), value).with_context(|| own.join(file).display().to_string())?;
+        }
+        Ok(group)
+    }
+
     /// Leaves the process unlimited, for this reason.
     pub fn none(why: &str) -> ControlGroup {
         ControlGroup { home: PathBuf::new(), own: None, limit: MemoryLimit::None(why.to_string()) }
@@ -89,7 +96,13 @@ fn v2() -> Option<(PathBuf, &'static str)> {
 }
 
 fn v1() -> Option<(PathBuf, &'static str)> {
-    let home = Path::new("/sys/fs/cgroup/memory").join(group_of_self("memory")?);
-    let home = if home.is_dir() { home } else { PathBuf::from("/sys/fs/cgroup/memory") };
-    home.is_dir().then_some((home, "memory.limit_in_bytes"))
+    Some((hierarchy("memory")?, "memory.limit_in_bytes"))
+}
+
+/// The group of this process in the hierarchy of a controller of version 1.
+pub(crate) fn hierarchy(controller: &str) -> Option<PathBuf> {
+    let root = Path::new("/sys/fs/cgroup").join(controller);
+    let home = root.join(group_of_self(controller)?);
+    let home = if home.is_dir() { home } else { root };
+    home.is_dir().then_some(home)
 }

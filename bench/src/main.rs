@@ -6,6 +6,7 @@
 mod backup;
 mod control_group;
 mod device;
+mod disk_limit;
 mod driver;
 mod engines;
 mod maintenance;

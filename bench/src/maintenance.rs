@@ -14,6 +14,8 @@ use jetcell_vfs::{
 };
 use serde::Serialize;
 
+use crate::control_group::ControlGroup;
+use crate::disk_limit::DiskLimit;
 use crate::measure::print;
 use crate::store_args::StoreArgs;
 use crate::table::median;
@@ -23,6 +25,8 @@ use crate::usage::Usage;
 const BATCH: usize = 256 << 10;
 /// Rounds of all reads in turn; the first round does not count.
 const ROUNDS: usize = 8;
+/// Bytes per second of the limited disk, in each direction: a drive with a SATA interface.
+const LIMITED: u64 = 500_000_000;
 /// Page size of the store.
 const PAGE: u32 = 32 << 10;
 
@@ -40,6 +44,8 @@ struct MaintenanceResult {
     scan_processors: f64,
     raw_processors: f64,
     zeroing: Zeroing,
+    /// On the disk with a limit.
+    limited: std::result::Result<Zeroing, String>,
 }
 
 #[derive(Serialize)]
@@ -144,9 +150,10 @@ pub fn maintenance(store: &StoreArgs) -> Result<()> {
     }
     let [scan, raw, in_turn, together] = rates.map(|rates| median(rates).unwrap_or(0.0));
     let [scan_processors, raw_processors, ..] = processors.map(|all| median(all).unwrap_or(0.0));
-    other.close()?;
     let zeroing = zero(&one, &directory, &*files)?;
     one.close()?;
+    let limited = zero_on_limited_disk(&other, &directory, &*files, &group);
+    other.close()?;
     fs::remove_dir_all(&second).with_context(|| second.display().to_string())?;
     let result = MaintenanceResult {
         bytes,
@@ -157,6 +164,7 @@ pub fn maintenance(store: &StoreArgs) -> Result<()> {
         scan_processors,
         raw_processors,
         zeroing,
+        limited: limited.map_err(|error| format!("{error:#}")),
     };
     print(store, &group.limit, result)
 }
@@ -224,6 +232,16 @@ fn zero(one: &Opened, directory: &Path, files: &dyn Vfs) -> Result<Zeroing> {
         raw_bytes_per_second: raw,
         processors: used.cpu_seconds / used.seconds,
     })
+}
+
+fn zero_on_limited_disk(
+    one: &Opened,
+    directory: &Path,
+    files: &dyn Vfs,
+    memory: &ControlGroup,
+) -> Result<Zeroing> {
+    let _limit = DiskLimit::enter(directory, LIMITED, memory)?;
+    zero(one, directory, files)
 }
 
 /// Operations and bytes of the writes for some reasons.

@@ -338,6 +338,8 @@ impl Row<'_> {
         let raw: Figure = |value| Some(at(value, "/raw_bytes_per_second")? / 1e6);
         let zeroing: Figure = |value| Some(at(value, "/zeroing/bytes_per_second")? / 1e6);
         let writes: Figure = |value| Some(at(value, "/zeroing/raw_bytes_per_second")? / 1e6);
+        let limited: Figure = |value| Some(at(value, "/limited/Ok/bytes_per_second")? / 1e6);
+        let limited_writes: Figure = |value| Some(at(value, "/limited/Ok/raw_bytes_per_second")? / 1e6);
         let in_turn: Figure = |value| Some(at(value, "/in_turn_bytes_per_second")? / 1e6);
         let together: Figure = |value| Some(at(value, "/together_bytes_per_second")? / 1e6);
         let scan_percent: Figure = |value| Some(at(value, "/scan_processors")? * 100.0);
@@ -345,7 +347,14 @@ impl Row<'_> {
         vec![
             line("checksum scan, MB/s", scan, "read without verification", raw, AtLeast(0.95)),
             self.absolute("checksum scan, % of a processor", (MAINTENANCE, scan_percent), Absent, 0),
-            line("zeroing, MB/s written", zeroing, "writes of the same size", writes, AtLeast(0.8)),
+            line("zeroing, MB/s written", zeroing, "writes of the same size", writes, Absent),
+            line(
+                "zeroing, disk limited to 500 MB/s",
+                limited,
+                "writes of the same size",
+                limited_writes,
+                AtLeast(0.8),
+            ),
             self.absolute("zeroing, % of a processor", (MAINTENANCE, zero_percent), Absent, 0),
             line("scan of two databases in turn, MB/s", in_turn, "both at once", together, Absent),
         ]
