@@ -69,6 +69,8 @@ pub struct Chart {
     pub scale: Scale,
     /// Whether a value holds from its point to the next one, as in a histogram, so that the lines are steps.
     pub steps: bool,
+    /// Whether the values are dots without lines between them.
+    pub dots: bool,
     /// The lines.
     pub series: Vec<Series>,
     /// Marked values of the horizontal axis, each with its name for the legend.
@@ -93,6 +95,7 @@ impl Chart {
             along,
             scale: Scale::Linear,
             steps: false,
+            dots: false,
             series,
             marks: Vec::new(),
             limits: Vec::new(),

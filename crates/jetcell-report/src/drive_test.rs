@@ -33,7 +33,7 @@ pub fn drive_test_markdown(test: &DriveTest) -> String {
     out
 }
 
-fn tables(test: &DriveTest) -> Vec<Table> {
+pub(crate) fn tables(test: &DriveTest) -> Vec<Table> {
     let mut all = vec![targets(test), figures(test)];
     if test.targets.len() > 1 {
         all.push(differences(test));
@@ -42,7 +42,7 @@ fn tables(test: &DriveTest) -> Vec<Table> {
     all
 }
 
-fn notes(test: &DriveTest) -> Vec<String> {
+pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
     let mut lines = vec![format!(
         "{} repetitions of at most {} s for each step, in {}; direct I/O by {}; the smallest transfer is {}",
         test.options.repetitions,
@@ -52,6 +52,10 @@ fn notes(test: &DriveTest) -> Vec<String> {
         human_bytes(test.smallest_transfer)
     )];
     for target in &test.targets {
+        if target.smallest_transfer > test.smallest_transfer {
+            let smallest = human_bytes(target.smallest_transfer);
+            lines.push(format!("{}: the smallest transfer that it can do is {smallest}", target.name));
+        }
         lines.extend(target.notes.iter().map(|note| format!("{}: {note}", target.name)));
         if let Some(done) = &target.preconditioning {
             let state = if done.is_steady() { "steady" } else { "not steady" };
@@ -201,6 +205,7 @@ pub(crate) mod tests {
             path: PathBuf::from(name),
             kind: TargetKind::Directory,
             bytes: 512 << 20,
+            smallest_transfer: 4096,
             written: true,
             notes: vec!["a <note>".into()],
             preconditioning: None,

@@ -15,6 +15,7 @@ mod csv;
 #[cfg(test)]
 mod documented;
 mod drive_test;
+mod drive_test_page;
 mod durability;
 pub mod esrp;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use crate::csv::{csv, table_csv};
 pub use bars::{Bar, Bars};
 pub use comparison::Comparison;
 pub use drive_test::{drive_test_markdown, drive_test_text};
+pub use drive_test_page::drive_test_html;
 pub use durability::durability_text;
 pub use fragmentation::fragmentation_text;
 pub use html::html;

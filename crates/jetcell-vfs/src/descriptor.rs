@@ -1,7 +1,7 @@
 //! An open file of the real file system: which descriptor serves which range, and synchronous transfers.
 //!
 //! O_DIRECT is set after opening, because some file systems create the file and then refuse the flag. Ranges that
-//! O_DIRECT cannot serve (offset or length not a multiple of 4096) go through a second, buffered descriptor of the
+//! O_DIRECT cannot serve (offset or length not a multiple of 4096, or of less where that was asked for) go through a second, buffered descriptor of the
 //! same file; the kernel keeps both views coherent. Memory that is not aligned goes through a bounce buffer.
 
 use std::io::{self, IoSlice};
@@ -26,6 +26,8 @@ pub(crate) struct Descriptor {
     access: OFlags,
     file: OwnedFd,
     direct: bool,
+    /// O_DIRECT is tried for ranges that are multiples of this.
+    alignment: usize,
     buffered: OnceLock<OwnedFd>,
 }
 
@@ -56,7 +58,23 @@ impl Descriptor {
             leave_access_time(&file);
         }
         let direct = direct && set_direct(&file);
-        Ok(Descriptor { path: path.to_owned(), access, file, direct, buffered: OnceLock::new() })
+        let (path, alignment) = (path.to_owned(), ALIGNMENT);
+        Ok(Descriptor { path, access, file, direct, alignment, buffered: OnceLock::new() })
+    }
+
+    pub fn with_alignment(self, alignment: usize) -> Descriptor {
+        Descriptor { alignment, ..self }
+    }
+
+    /// Tries to read, because not every kernel tells it.
+    pub fn smallest_transfer(&self) -> usize {
+        let can = |size: &usize| {
+            let mut buffer = IoBuffer::zeroed(*size);
+            rustix::io::pread(&self.file, &mut *buffer, *size as u64) == Ok(*size)
+        };
+        let sizes = std::iter::successors(Some(self.alignment), |size| Some(size * 2));
+        let mut smaller = sizes.take_while(|size| *size < ALIGNMENT && self.direct);
+        smaller.find(can).unwrap_or(ALIGNMENT)
     }
 
     pub fn path(&self) -> &Path {
@@ -81,7 +99,7 @@ impl Descriptor {
 
     /// The descriptor that can transfer this range.
     pub fn for_range(&self, offset: u64, len: usize) -> io::Result<BorrowedFd<'_>> {
-        let aligned = offset.is_multiple_of(ALIGNMENT as u64) && len.is_multiple_of(ALIGNMENT);
+        let aligned = offset.is_multiple_of(self.alignment as u64) && len.is_multiple_of(self.alignment);
         if !self.direct || aligned {
             return Ok(self.file.as_fd());
         }
@@ -149,7 +167,8 @@ impl Descriptor {
     }
 
     fn bounces(&self, offset: u64, memory: &[u8]) -> bool {
-        let ranges_fit = offset.is_multiple_of(ALIGNMENT as u64) && memory.len().is_multiple_of(ALIGNMENT);
+        let ranges_fit =
+            offset.is_multiple_of(self.alignment as u64) && memory.len().is_multiple_of(self.alignment);
         self.direct && ranges_fit && !memory.as_ptr().addr().is_multiple_of(ALIGNMENT)
     }
 

@@ -131,6 +131,11 @@ pub trait File: Send + Sync {
     fn submit(&self, batch: Vec<Transfer>);
     /// Everything written (and the length) survives power loss once this returns (fdatasync).
     fn sync(&self, reason: IoReason) -> io::Result<()>;
+    /// The smallest transfer that bypasses the kernel's cache, in bytes. A file says less than 4096 only if that was asked for when
+    /// its file system was opened; the content must have been written.
+    fn smallest_transfer(&self) -> usize {
+        IoBuffer::ALIGNMENT
+    }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Grows to `len` with allocated space that reads as zeros. On error (disk full) the length is as before.

@@ -20,6 +20,8 @@ use crate::retry::retry;
 use crate::uring::Uring;
 use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
 
+/// Devices have no smaller blocks.
+const SECTOR: usize = 512;
 /// Zeros written at a time where the file system cannot reserve space.
 const ZEROS: usize = 1 << 20;
 
@@ -54,6 +56,7 @@ impl Default for RealOptions {
 pub struct RealVfs {
     engine: Arc<dyn Engine>,
     direct: bool,
+    smallest_transfer: usize,
     clock: Arc<RealClock>,
 }
 
@@ -69,7 +72,15 @@ impl RealVfs {
                 Err(_) => Arc::new(Pool::new()?),
             },
         };
-        Ok(RealVfs { engine, direct: options.direct, clock: Arc::new(RealClock::new()) })
+        let smallest_transfer = IoBuffer::ALIGNMENT;
+        Ok(RealVfs { engine, direct: options.direct, smallest_transfer, clock: Arc::new(RealClock::new()) })
+    }
+
+    /// Also transfers of `bytes` (512 or more) bypass the kernel's cache, where the device can do that; elsewhere they fail.
+    /// [`File::smallest_transfer`] says which ones it can do.
+    #[must_use]
+    pub fn with_smallest_transfer(self, bytes: usize) -> RealVfs {
+        RealVfs { smallest_transfer: bytes.clamp(SECTOR, IoBuffer::ALIGNMENT), ..self }
     }
 
     /// `io_uring` or `threads`.
@@ -112,7 +123,8 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
 
 impl Vfs for RealVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let descriptor = Arc::new(Descriptor::open(path, mode, self.direct)?);
+        let descriptor =
+            Arc::new(Descriptor::open(path, mode, self.direct)?.with_alignment(self.smallest_transfer));
         Ok(Arc::new(RealFile { descriptor, engine: self.engine.clone() }))
     }
 
@@ -263,6 +275,10 @@ impl File for RealFile {
 
     fn sync(&self, _reason: IoReason) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(self.descriptor.control())?)
+    }
+
+    fn smallest_transfer(&self) -> usize {
+        self.descriptor.smallest_transfer()
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -214,7 +214,7 @@ mod tests {
     const SIZE: u64 = 64 << 20;
 
     fn measured(name: &str, drive: SimulatedDrive) -> (Step, Measurement) {
-        let step = steps().into_iter().find(|step| step.name == name).unwrap();
+        let step = steps(4096).into_iter().find(|step| step.name == name).unwrap();
         let ((file, clock), cancel) = (drive.start(), Cancel::default());
         let bench = Bench {
             file: &file,

@@ -66,6 +66,8 @@ pub struct TestedTarget {
     pub kind: TargetKind,
     /// Tested bytes.
     pub bytes: u64,
+    /// Bytes of the smallest transfer that it can do past the kernel's cache, or 512 if it can do less.
+    pub smallest_transfer: u64,
     /// Whether it was also written.
     pub written: bool,
     /// What a reader of the results should know.
@@ -81,6 +83,7 @@ impl TestedTarget {
             path: target.path.clone(),
             kind: target.kind,
             bytes: target.bytes,
+            smallest_transfer: 0,
             written: target.is_written(),
             notes: target.notes.clone(),
             preconditioning: None,

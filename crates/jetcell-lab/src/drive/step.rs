@@ -114,8 +114,8 @@ impl Step {
     }
 }
 
-/// All steps.
-pub(super) fn steps() -> Vec<Step> {
+/// All steps, with random transfers from `smallest` bytes on.
+pub(super) fn steps(smallest: u64) -> Vec<Step> {
     let kinds = [("read", 100), ("write", 0)];
     let mut all = Vec::new();
     for (kind, percent) in kinds {
@@ -135,14 +135,14 @@ pub(super) fn steps() -> Vec<Step> {
         }
     }
     for (kind, percent) in kinds {
-        for size in (12..=20).map(|power| 1_u64 << power) {
-            let kib = size >> 10;
-            let title = if size == LARGE {
-                format!("Random {kind}, 1 MiB")
-            } else {
-                format!("Random {kind}, {kib} KiB")
+        for size in (9..=20).map(|power| 1_u64 << power).filter(|size| *size >= smallest) {
+            let (text, name) = match size {
+                LARGE => ("1 MiB".to_string(), "1024k".to_string()),
+                size if size < 1024 => (format!("{size} B"), format!("{size}")),
+                size => (format!("{} KiB", size >> 10), format!("{}k", size >> 10)),
             };
-            let step = Step::new(format!("size_{kind}_{kib}k"), title, Group::BySize, Unit::Iops);
+            let title = format!("Random {kind}, {text}");
+            let step = Step::new(format!("size_{kind}_{name}"), title, Group::BySize, Unit::Iops);
             all.push(step.of(size, 1, percent));
         }
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_say_what_is_done() {
-        let all = steps();
+        let all = steps(512);
         let mut names: Vec<&str> = all.iter().map(|step| step.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
@@ -187,7 +187,7 @@ mod tests {
         let sizes = |kind: &str| {
             all.iter().filter(|step| step.name.starts_with(kind)).map(|step| step.size).collect::<Vec<_>>()
         };
-        assert_eq!(sizes("size_read").first().zip(sizes("size_read").last()), Some((&4096, &(1 << 20))));
+        assert_eq!(sizes("size_read").first().zip(sizes("size_read").last()), Some((&512, &(1 << 20))));
         assert_eq!(sizes("size_read"), sizes("size_write"));
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jetcell_vfs::{Cancel, Clock, IoBuffer};
+use jetcell_vfs::{Cancel, Clock};
 use jetcell_workload::machine::Machine;
 
 use super::load::{self, Access, Load};
@@ -13,6 +13,9 @@ use super::preconditioning::{MOST_ROUNDS, PASSES, Preconditioning};
 use super::result::{DriveTest, Options, SCHEMA, StepResult, TestedTarget};
 use super::step::{Step, steps};
 use super::target::Target;
+
+/// The smallest transfer that is tried.
+const SECTOR: u64 = 512;
 
 /// Where a test is.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,11 +65,15 @@ pub fn test(
         return Err(TestError::Cancelled);
     };
     let (began_unix_ms, began) = (clock.unix_ms(), clock.monotonic());
-    let mut run = Run { targets, options, cancel, tell, done: 0, total: 0 };
-    let steps: Vec<Step> = steps();
-    let all = steps.iter().map(|step| run.targets.iter().filter(|target| fits(step, target)).count());
-    run.total = all.sum::<usize>() * options.repetitions.max(1);
+    let smallest = vec![SECTOR; targets.len()];
+    let mut run = Run { targets, smallest, options, cancel, tell, done: 0, total: 0 };
+    // What a device can do is known when its file is filled.
+    run.count(&steps(SECTOR));
     let tested = run.prepare()?;
+    run.smallest = tested.iter().map(|one| one.smallest_transfer).collect();
+    let smallest_transfer = run.smallest.iter().copied().min().unwrap_or(SECTOR);
+    let steps: Vec<Step> = steps(smallest_transfer);
+    run.count(&steps);
     let steps = steps.into_iter().map(|step| run.step(step)).collect::<Result<Vec<_>, _>>()?;
     Ok(DriveTest {
         schema: SCHEMA,
@@ -75,7 +82,7 @@ pub fn test(
         seconds: (clock.monotonic() - began).as_secs_f64(),
         machine,
         backend: backend.into(),
-        smallest_transfer: IoBuffer::ALIGNMENT as u64,
+        smallest_transfer,
         options: options.clone(),
         targets: tested,
         steps: steps.into_iter().filter(|step| step.figures.iter().any(Option::is_some)).collect(),
@@ -96,12 +103,10 @@ fn name_apart(targets: &mut [Target]) {
     }
 }
 
-fn fits(step: &Step, target: &Target) -> bool {
-    target.is_written() || !step.writes()
-}
-
 struct Run<'r> {
     targets: &'r [Target],
+    /// Bytes of the smallest transfer of each target.
+    smallest: Vec<u64>,
     options: &'r Options,
     cancel: &'r Cancel,
     tell: &'r mut dyn FnMut(Progress),
@@ -112,6 +117,16 @@ struct Run<'r> {
 impl Run<'_> {
     fn time(&self) -> Duration {
         Duration::try_from_secs_f64(self.options.seconds).unwrap_or(Duration::from_secs(1))
+    }
+
+    fn count(&mut self, steps: &[Step]) {
+        let of = |step| (0..self.targets.len()).filter(|at| self.fits(step, *at)).count();
+        self.total = steps.iter().map(of).sum::<usize>() * self.options.repetitions.max(1);
+    }
+
+    fn fits(&self, step: &Step, at: usize) -> bool {
+        let written = self.targets.get(at).is_some_and(Target::is_written);
+        (written || !step.writes()) && self.smallest.get(at).is_some_and(|smallest| step.size >= *smallest)
     }
 
     fn tell(&mut self, title: String) {
@@ -145,6 +160,7 @@ impl Run<'_> {
                 }
             }
             self.check()?;
+            one.smallest_transfer = target.file.smallest_transfer() as u64;
             tested.push(one);
         }
         Ok(tested)
@@ -167,7 +183,7 @@ impl Run<'_> {
                 let (Some(target), Some(place)) = (self.targets.get(at), measured.get_mut(at)) else {
                     continue;
                 };
-                if !fits(&step, target) {
+                if !self.fits(&step, at) {
                     continue;
                 }
                 self.tell(format!("{}: {}", target.name, step.title));
@@ -233,7 +249,7 @@ mod tests {
         let mut told = Vec::new();
         let found =
             test(&mut targets, "simulated", &options(), &Cancel::default(), &mut |at| told.push(at)).unwrap();
-        assert_eq!(found.steps.len(), steps().len());
+        assert_eq!(found.steps.len(), steps(4096).len());
         for step in &found.steps {
             let Some(b) = step.figures[1].as_ref() else { panic!("{} is missing", step.step.name) };
             let difference = b.difference.unwrap();

@@ -49,6 +49,10 @@ impl Chart {
     pub(super) fn line(&self, series: &Series) -> Line {
         let heights = series.points.iter().map(|(x, y)| (*x, self.scale.height(*y)));
         let heights: Vec<(f64, f64)> = heights.collect();
+        if self.dots {
+            let shown = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+            return vec![heights.into_iter().filter(shown).collect()];
+        }
         if !self.steps {
             return thinned(&heights);
         }
@@ -107,11 +111,11 @@ impl Chart {
         }
         let mut add = |line: &[(f64, f64)], colour: RGBColor| {
             let points = || line.iter().map(|(x, y)| (x / divisor, *y));
-            if line.len() > 1 {
+            if line.len() > 1 && !self.dots {
                 chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
             }
             // Values between measured quantities are unknown, so the points are shown.
-            if line.len() == 1 || matches!(self.along, Along::Percentile | Along::Quantity(_)) {
+            if line.len() == 1 || self.dots || matches!(self.along, Along::Percentile | Along::Quantity(_)) {
                 chart.draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))?;
             }
             Ok(())

@@ -122,6 +122,13 @@ fn a_directory_is_tested_and_nothing_is_left_in_it() {
     assert_eq!(curve["figures"][0]["repetitions"][0]["zones"].as_array().unwrap().len(), 4);
     let report = std::fs::read_to_string(cell.path("result/report.md")).unwrap();
     assert!(report.contains("## Figures\n"), "{report}");
+    let page = std::fs::read_to_string(cell.path("result/report.html")).unwrap();
+    assert!(page.contains("Random write by size") && page.matches("<svg").count() >= 8);
+    let smallest = printed["smallest_transfer"].as_u64().unwrap();
+    assert_eq!(printed["targets"][0]["smallest_transfer"], smallest);
+    let sizes = steps.iter().filter(|step| step["name"].as_str().unwrap().starts_with("size_read"));
+    assert_eq!(sizes.map(|step| step["size"].as_u64().unwrap()).min(), Some(smallest));
+    assert!([512, 1024, 2048, 4096].contains(&smallest));
 }
 
 #[test]

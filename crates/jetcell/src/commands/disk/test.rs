@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_lab::drive::{DriveTest, Options, Progress, Target, test};
-use jetcell_report::{drive_test_markdown, drive_test_text};
+use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
 use jetcell_vfs::{Cancel, RealOptions, RealVfs};
 use jetcell_workload::units::ByteSize;
 
@@ -23,7 +23,7 @@ Examples:
   jetcell disk test /mnt/data
       reads and writes in a file of 500 MB, which has no name and is gone at the end
   jetcell disk test /mnt/data --size 8GiB --precondition --output result
-      a flash drive in its steady state; result.json and report.md in the directory result
+      a flash drive in its steady state; result.json, report.md, and report.html with charts in the directory result
   jetcell disk test /mnt/green /mnt/black
       two drives in turns, with differences, their confidence intervals, and what is significant
   jetcell disk test /dev/sdb
@@ -33,6 +33,8 @@ Files and devices that exist are only read. Exit code: 0 tested, 1 a read did no
 
 /// Time between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// Smallest block size that is tried, in bytes.
+const SMALLEST_TRANSFER: usize = 512;
 /// Repetitions if there are several targets, which only together tell a difference from noise.
 const TURNS: usize = 4;
 
@@ -64,7 +66,7 @@ pub struct DiskTest {
     /// Decides about the random places
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Directory for result.json and report.md; it must be empty or new
+    /// Directory for result.json, report.html with charts, and report.md; it must be empty or new
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the result as JSON
@@ -104,7 +106,8 @@ impl DiskTest {
             require_empty(output, "result")?;
         }
         let vfs = RealVfs::new(RealOptions::default())
-            .map_err(|error| format!("the threads for transfers cannot start: {error}"))?;
+            .map_err(|error| format!("the threads for transfers cannot start: {error}"))?
+            .with_smallest_transfer(SMALLEST_TRANSFER);
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
         let open = |path: &PathBuf| Target::open(&vfs, path, self.size.0, self.write);
@@ -137,6 +140,7 @@ fn json(result: &DriveTest) -> String {
 /// The result is written last, so a directory with a result has everything.
 fn store(result: &DriveTest, output: &Path) -> std::io::Result<()> {
     fs::create_dir_all(output)?;
+    whole_file::write(&output.join("report.html"), &drive_test_html(result))?;
     whole_file::write(&output.join("report.md"), &drive_test_markdown(result))?;
     whole_file::write(&output.join("result.json"), &json(result))
 }

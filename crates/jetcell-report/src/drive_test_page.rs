@@ -1,0 +1,210 @@
+//! The test of drives as a page with charts; several targets are drawn over each other.
+
+use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Step, StepResult};
+use jetcell_workload::measurement::Latencies;
+use jetcell_workload::units::human_bytes;
+
+use crate::bars::{Bar, Bars};
+use crate::chart::{Along, Chart, Scale, Series};
+use crate::drive_test::{notes, tables};
+use crate::number::significant;
+use crate::page::Page;
+use crate::printable::printable_lines;
+
+const GIB: f64 = (1 << 30) as f64;
+/// Steps of a histogram in a factor of ten.
+const PER_DECADE: u32 = 10;
+
+/// Charts, tables and remarks of a test, as one file.
+pub fn drive_test_html(test: &DriveTest) -> String {
+    let mut page = Page::new("Disk test");
+    for line in notes(test) {
+        page = page.text(&line);
+    }
+    page = page.heading("Over the surface").charts(&surface(test));
+    let bars: Vec<Bars> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
+    page = page.heading("Random transfers").bars(&bars).charts(&by_depth(test));
+    page = page.heading("Latency").charts(&histograms(test));
+    let page = tables(test).iter().fold(page.heading("Figures"), Page::table).finish();
+    printable_lines(&page).into_owned()
+}
+
+/// Each target that did the step, with its name.
+fn done<'t>(test: &'t DriveTest, step: &'t StepResult) -> impl Iterator<Item = (&'t str, &'t Figure)> {
+    let names = test.targets.iter().map(|target| target.name.as_str());
+    names.zip(&step.figures).filter_map(|(name, figure)| Some((name, figure.as_ref()?)))
+}
+
+fn of_group(test: &DriveTest, group: Group) -> impl Iterator<Item = &StepResult> {
+    test.steps.iter().filter(move |step| step.step.group == group)
+}
+
+/// A line for each target and step; a single step needs no name.
+fn lines(
+    test: &DriveTest,
+    steps: &[&StepResult],
+    points: impl Fn(&Figure) -> Vec<(f64, f64)>,
+) -> Vec<Series> {
+    let mut all = Vec::new();
+    for step in steps {
+        for (name, figure) in done(test, step) {
+            let kind = if step.step.reads_percent == 0 { "write" } else { "read" };
+            let name = if steps.len() > 1 { format!("{name}, {kind}") } else { name.to_string() };
+            all.push(Series::new(name, points(figure)));
+        }
+    }
+    all
+}
+
+fn surface(test: &DriveTest) -> Vec<Chart> {
+    let place = || Along::Quantity("GiB from the begin".into());
+    let transfers: Vec<&StepResult> = of_group(test, Group::Transfer).collect();
+    let rates = |figure: &Figure| mean_curve(&figure.repetitions);
+    let curve = Chart::new("Transfer rate", "MiB/s", place(), lines(test, &transfers, rates));
+    let access: Vec<&StepResult> = of_group(test, Group::AccessTime).collect();
+    let cloud = |figure: &Figure| {
+        let points = figure.repetitions.iter().flat_map(|one| &one.points);
+        let mut points: Vec<(f64, f64)> = points.map(|point| (point.offset as f64 / GIB, point.ms)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    };
+    let times = lines(test, &access, cloud);
+    let mut cloud = Chart::new("Access time", "ms, one dot for each random read of 4 KiB", place(), times);
+    cloud.dots = true;
+    vec![curve, cloud]
+}
+
+/// The mean rate of each zone over the repetitions.
+fn mean_curve(repetitions: &[Measurement]) -> Vec<(f64, f64)> {
+    let zones = repetitions.first().map(|one| one.zones.as_slice()).unwrap_or_default();
+    let rate = |(at, zone): (usize, &jetcell_lab::drive::Zone)| {
+        let rates: Vec<f64> = repetitions.iter().filter_map(|one| one.zones.get(at)?.rate()).collect();
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        (zone.offset as f64 / GIB, mean)
+    };
+    zones.iter().enumerate().map(rate).collect()
+}
+
+fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
+    let reads = if kind == "read" { 100 } else { 0 };
+    let steps = of_group(test, Group::BySize).filter(|step| step.step.reads_percent == reads);
+    let mut bars = Vec::new();
+    for step in steps {
+        for (at, (name, figure)) in done(test, step).enumerate() {
+            let size = human_bytes(step.step.size);
+            let better = if step.winner == Some(at) { ", better" } else { "" };
+            bars.push(Bar {
+                name: if test.targets.len() > 1 { format!("{size}, {name}") } else { size },
+                value: figure.mean,
+                label: format!("{}{better}", significant(figure.mean)),
+                own: false,
+            });
+        }
+    }
+    let unit = "IOPS, one transfer at a time".to_string();
+    (!bars.is_empty()).then(|| Bars {
+        title: format!("Random {kind} by size"),
+        unit,
+        scale: Scale::Logarithmic,
+        bars,
+    })
+}
+
+fn by_depth(test: &DriveTest) -> Vec<Chart> {
+    let chart = |(kind, reads): (&str, u32)| {
+        let steps = || of_group(test, Group::QueueDepth).filter(|step| step.step.reads_percent == reads);
+        let line = |(at, target): (usize, &jetcell_lab::drive::TestedTarget)| {
+            let point =
+                |step: &StepResult| Some((step.step.depth as f64, step.figures.get(at)?.as_ref()?.mean));
+            Series::new(target.name.as_str(), steps().filter_map(point))
+        };
+        let lines: Vec<Series> = test.targets.iter().enumerate().map(line).collect();
+        let along = Along::Quantity("transfers in flight".into());
+        let drawn = lines.iter().any(|line| !line.points.is_empty());
+        drawn.then(|| Chart::new(format!("Random {kind} of 4 KiB"), "IOPS", along, lines))
+    };
+    [("read", 100), ("write", 0)].into_iter().filter_map(chart).collect()
+}
+
+/// The steps whose latencies are drawn, and which of them.
+fn histograms(test: &DriveTest) -> Vec<Chart> {
+    type Pick = fn(&Measurement) -> &Latencies;
+    const DRAWN: [(&str, Pick); 4] = [
+        ("access_time", |one| &one.read_latencies),
+        ("random_write_4k", |one| &one.write_latencies),
+        ("sync", |one| &one.sync_latencies),
+        ("mixed_8k", |one| &one.read_latencies),
+    ];
+    let chart = |(name, pick): (&str, Pick)| {
+        let step = test.steps.iter().find(|step| step.step.name == name)?;
+        let shares = |figure: &Figure| {
+            let mut all = Latencies::default();
+            figure.repetitions.iter().for_each(|one| all.add(pick(one)));
+            all.shares(PER_DECADE)
+                .into_iter()
+                .map(|(us, share)| ((us / 1e3).log10(), share * 100.0))
+                .collect()
+        };
+        let lines = lines(test, &[step], shares);
+        let along = Along::Logarithm("milliseconds".into());
+        let mut chart =
+            Chart::new(title(&step.step), "percent of the transfers, in tenths of a decade", along, lines);
+        chart.steps = true;
+        Some(chart)
+    };
+    DRAWN.into_iter().filter_map(chart).collect()
+}
+
+fn title(step: &Step) -> String {
+    match step.group {
+        Group::Mixed => format!("{}, reads", step.title),
+        _ => step.title.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive_test::tests::example;
+
+    #[test]
+    fn curves_dots_bars_and_histograms_of_both_targets_are_drawn() {
+        let mut test = example();
+        let mut more = |name: &str, title: &str, group, size, depth| {
+            let mut step = test.steps[0].clone();
+            step.step = Step { name: name.into(), title: title.into(), group, size, depth, ..step.step };
+            test.steps.push(step);
+        };
+        more("size_read_512", "Random read, 512 B", Group::BySize, 512, 1);
+        more("size_read_4k", "Random read, 4 KiB", Group::BySize, 4096, 1);
+        more("depth_read_1", "depth", Group::QueueDepth, 4096, 1);
+        more("depth_read_8", "depth", Group::QueueDepth, 4096, 8);
+        let charts = surface(&test);
+        let points = |chart: &Chart| chart.series.iter().map(|line| line.points.len()).collect::<Vec<_>>();
+        assert_eq!((points(&charts[0]), points(&charts[1])), (vec![4, 4], vec![9, 9]));
+        // 25 MiB in a quarter of a second.
+        assert!(charts[0].series.iter().flat_map(|line| &line.points).all(|point| point.1 == 100.0));
+        assert_eq!(charts[1].svg().matches("<circle").count(), 18);
+        assert!(
+            !charts[1].svg().contains("<polyline opacity=\"1\" fill=\"none\" style=\"stroke:var(--series-0)")
+        );
+        let bars = by_size(&test, "read").unwrap();
+        let names: Vec<&str> = bars.bars.iter().map(|bar| bar.name.as_str()).collect();
+        assert_eq!(names[0], "512 B, green");
+        assert_eq!((names.len(), bars.bars[1].label.ends_with(", better")), (4, true));
+        assert!(by_size(&test, "write").is_none());
+        assert_eq!(points(&by_depth(&test)[0]), [2, 2]);
+        let histogram = &histograms(&test)[0];
+        assert!(
+            histogram
+                .series
+                .iter()
+                .all(|line| { (line.points.iter().map(|point| point.1).sum::<f64>() - 100.0).abs() < 1e-9 })
+        );
+        let page = drive_test_html(&test);
+        assert!(
+            page.starts_with("<!DOCTYPE html>") && page.contains("a &lt;note&gt;") && !page.contains('\x1b')
+        );
+        assert!(!page.contains("http"), "a page needs no network");
+    }
+}
