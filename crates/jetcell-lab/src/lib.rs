@@ -1,11 +1,15 @@
 //! Examines and tests storage: [`drive`] measures drives and file systems, [`durability`] finds out whether they keep what they
-//! acknowledged, and [`fragmentation`] says where the parts of a file are on the device.
+//! acknowledged, [`filesystems`] compares directories under the mail load, and [`fragmentation`] says where the parts of a file are on the device.
 //!
 //! This crate measures and counts. It renders nothing.
 
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod difference;
 pub mod drive;
 pub mod durability;
+pub mod filesystems;
 pub mod fragmentation;
+
+pub use difference::Difference;

@@ -193,7 +193,8 @@ fn latencies(test: &DriveTest) -> Table {
 pub(crate) mod tests {
     use std::path::PathBuf;
 
-    use jetcell_lab::drive::{Difference, Group, Options, Point, SCHEMA, Step, Unit, Zone};
+    use jetcell_lab::Difference;
+    use jetcell_lab::drive::{Group, Options, Point, SCHEMA, Step, Unit, Zone};
     use jetcell_workload::machine::Machine;
     use jetcell_workload::measurement::{Interval, Latencies};
 

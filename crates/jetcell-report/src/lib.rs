@@ -20,6 +20,7 @@ mod durability;
 pub mod esrp;
 #[cfg(test)]
 mod example;
+mod filesystems;
 mod fragmentation;
 mod html;
 mod markdown;
@@ -43,6 +44,7 @@ pub use comparison::Comparison;
 pub use drive_test::{drive_test_markdown, drive_test_text};
 pub use drive_test_page::drive_test_html;
 pub use durability::durability_text;
+pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
 pub use fragmentation::fragmentation_text;
 pub use html::html;
 pub use markdown::markdown;

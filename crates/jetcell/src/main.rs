@@ -37,6 +37,7 @@ use crate::commands::dump::Dump;
 use crate::commands::durability::DurabilityTest;
 use crate::commands::events::Events;
 use crate::commands::export::Export;
+use crate::commands::filesystems::FilesystemsTest;
 use crate::commands::maintain::Maintain;
 use crate::commands::man::Manual;
 use crate::commands::raid::Raid;
@@ -180,6 +181,10 @@ enum Test {
     ///
     /// Writes to storage until it is cut off, lets a witness elsewhere know what was acknowledged, and verifies after the cut
     Durability(Box<DurabilityTest>),
+    /// Run the mail load on several file systems in turns, and compare them
+    ///
+    /// Runs the mail load on directories of several file systems in turns, until the difference can be told from noise
+    Filesystems(Box<FilesystemsTest>),
 }
 
 /// Restarts the program with allocators that reserve little address space, if the process has a limit of it
@@ -277,6 +282,7 @@ fn main() -> ExitCode {
         Subcommands::Test(Test::Recovery(command)) => command.run(),
         Subcommands::Test(Test::Replication(command)) => command.run(),
         Subcommands::Test(Test::Durability(command)) => command.run(),
+        Subcommands::Test(Test::Filesystems(command)) => command.run(),
         Subcommands::Report(command) => command.run(),
         Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),

@@ -3,7 +3,6 @@
 //! All transfers bypass the kernel's cache. Several targets are tested in turns (A B, B A, …), so that a drift of the machine
 //! affects them alike, and are compared by pairs of the same turn.
 
-mod comparison;
 mod load;
 mod measurement;
 mod preconditioning;
@@ -14,7 +13,6 @@ mod step;
 mod target;
 mod test;
 
-pub use comparison::Difference;
 pub use measurement::{Measurement, Point, Zone};
 pub use preconditioning::Preconditioning;
 pub use result::{DriveTest, Figure, Options, SCHEMA, StepResult, TestedTarget};

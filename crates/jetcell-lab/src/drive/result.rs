@@ -6,11 +6,11 @@ use jetcell_workload::machine::Machine;
 use jetcell_workload::measurement::Interval;
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{Difference, winner};
 use super::measurement::Measurement;
 use super::preconditioning::Preconditioning;
 use super::step::Step;
 use super::target::{Target, TargetKind};
+use crate::difference::{Difference, winner};
 
 /// Version of the stored form; raised when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 1;
@@ -124,7 +124,7 @@ impl StepResult {
             .map(|target| target.iter().filter_map(|one| one.figure(&step)).collect())
             .collect();
         let base = figures.first().cloned().unwrap_or_default();
-        let winner = winner(step.unit, &figures);
+        let winner = winner(step.unit.lower_is_better(), &figures);
         let of = |(at, (repetitions, values)): (usize, (Vec<Measurement>, &Vec<f64>))| {
             (!values.is_empty()).then(|| Figure {
                 mean: values.iter().sum::<f64>() / values.len() as f64,

@@ -14,24 +14,12 @@ use jetcell_workload::result::RunResult;
 use crate::Stored;
 use crate::chart::Chart;
 
+pub use jetcell_workload::measurement::Better;
 pub use render::{csv, html, json, markdown, text};
 
 /// The meaning of the sign of a difference, in a sentence.
 pub const SIGNS: &str = "Differences are in percent of the base; positive is better: where less is better (↓) the sign is \
      reversed; where neither is better (·) it is that of the change.";
-
-/// Which direction is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-    /// Neither direction is better.
-    #[serde(alias = "neutral")]
-    Neither,
-}
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,11 +60,7 @@ impl Metric {
 
     /// Percent by which `run` is better than `base`.
     pub fn delta(&self, base: usize, run: usize) -> Option<f64> {
-        let (base, value) = (self.value(base)?.figure, self.value(run)?.figure);
-        let change = (value / base - 1.0) * 100.0;
-        let turned = if self.better == Better::Lower { -change } else { change };
-        // Adding zero removes the sign of a negative zero.
-        (base != 0.0 && base.is_finite() && turned.is_finite()).then_some(turned + 0.0)
+        self.better.percent(self.value(base)?.figure, self.value(run)?.figure)
     }
 
     /// The finding from the intervals; `None` unless both runs have one.

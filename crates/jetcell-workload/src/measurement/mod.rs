@@ -2,6 +2,7 @@
 //! repetitions and latencies are computed from them; the analysis (steady state, limit) explains them.
 
 mod backup_counters;
+mod better;
 mod copy_counters;
 mod counters;
 mod defragmentation;
@@ -26,6 +27,7 @@ mod verification;
 use ese_engine::Error;
 
 pub use backup_counters::BackupCounters;
+pub use better::Better;
 pub use copy_counters::CopyCounters;
 pub use counters::{CacheState, InstanceIo, Snapshot};
 pub use defragmentation::DefragSummary;

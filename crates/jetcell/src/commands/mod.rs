@@ -13,6 +13,7 @@ pub mod durability;
 mod empty_directory;
 pub mod events;
 pub mod export;
+pub mod filesystems;
 pub mod maintain;
 pub mod man;
 pub mod raid;

@@ -13,6 +13,7 @@ mod dump;
 mod durability;
 mod esrp;
 mod events;
+mod filesystems;
 mod maintain;
 mod manners;
 mod raid;

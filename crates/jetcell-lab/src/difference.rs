@@ -6,8 +6,6 @@
 use jetcell_workload::measurement::Interval;
 use serde::{Deserialize, Serialize};
 
-use super::step::Unit;
-
 /// The difference of a target to the first one, in percent of the first one's mean. The sign is that of the change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
@@ -21,7 +19,7 @@ pub struct Difference {
 
 impl Difference {
     /// The difference of figures to those of the base, by repetition. `None` if there are no pairs or the base is zero.
-    pub(super) fn of(base: &[f64], other: &[f64]) -> Option<Difference> {
+    pub(crate) fn of(base: &[f64], other: &[f64]) -> Option<Difference> {
         let pairs: Vec<(f64, f64)> = base.iter().copied().zip(other.iter().copied()).collect();
         let mean = pairs.iter().map(|(base, _)| base).sum::<f64>() / pairs.len() as f64;
         if !mean.is_finite() || mean <= 0.0 {
@@ -36,11 +34,10 @@ impl Difference {
 }
 
 /// The target that is better than every other one, if each of these differences is significant.
-pub(super) fn winner(unit: Unit, figures: &[Vec<f64>]) -> Option<usize> {
+pub(crate) fn winner(lower_is_better: bool, figures: &[Vec<f64>]) -> Option<usize> {
     let beats = |one: &[f64], other: &[f64]| {
-        Difference::of(other, one).is_some_and(|difference| {
-            difference.significant && (difference.percent < 0.0) == unit.lower_is_better()
-        })
+        Difference::of(other, one)
+            .is_some_and(|difference| difference.significant && (difference.percent < 0.0) == lower_is_better)
     };
     let others = |at: usize| figures.iter().enumerate().filter(move |(other, _)| *other != at);
     let several = figures.iter().filter(|each| !each.is_empty()).count() > 1;
@@ -62,8 +59,8 @@ mod tests {
         let other = base.map(|iops| iops * 1.05);
         let found = Difference::of(&base, &other).unwrap();
         assert!((found.percent - 5.0).abs() < 1e-9 && found.significant, "{found:?}");
-        assert_eq!(winner(Unit::Iops, &[base.to_vec(), other.to_vec()]), Some(1));
-        assert_eq!(winner(Unit::Milliseconds, &[base.to_vec(), other.to_vec()]), Some(0));
+        assert_eq!(winner(false, &[base.to_vec(), other.to_vec()]), Some(1));
+        assert_eq!(winner(true, &[base.to_vec(), other.to_vec()]), Some(0));
     }
 
     #[test]
@@ -71,20 +68,20 @@ mod tests {
         let (base, other) = ([100.0, 104.0, 98.0, 101.0], [103.0, 99.0, 101.0, 102.0]);
         let found = Difference::of(&base, &other).unwrap();
         assert!(!found.significant && found.half_width.unwrap() > found.percent.abs(), "{found:?}");
-        assert_eq!(winner(Unit::Iops, &[base.to_vec(), other.to_vec()]), None);
-        assert_eq!(winner(Unit::Iops, &[vec![100.0], vec![200.0]]), None, "one repetition proves nothing");
+        assert_eq!(winner(false, &[base.to_vec(), other.to_vec()]), None);
+        assert_eq!(winner(false, &[vec![100.0], vec![200.0]]), None, "one repetition proves nothing");
     }
 
     #[test]
     fn the_winner_of_three_is_better_than_both_others() {
         let around = |mean: f64| [mean - 1.0, mean + 1.0, mean, mean + 0.5].to_vec();
-        let three = |a, b, c| winner(Unit::Iops, &[around(a), around(b), around(c)]);
+        let three = |a, b, c| winner(false, &[around(a), around(b), around(c)]);
         assert_eq!((three(100.0, 150.0, 200.0), three(300.0, 150.0, 200.0)), (Some(2), Some(0)));
         // Two equal ones in front.
-        assert_eq!(winner(Unit::Iops, &[around(100.0), around(200.0), around(200.0)]), None);
+        assert_eq!(winner(false, &[around(100.0), around(200.0), around(200.0)]), None);
         // A step that the second target does not have.
-        assert_eq!(winner(Unit::Iops, &[around(100.0), Vec::new(), around(200.0)]), Some(2));
-        assert_eq!(winner(Unit::Iops, &[around(100.0), Vec::new()]), None);
+        assert_eq!(winner(false, &[around(100.0), Vec::new(), around(200.0)]), Some(2));
+        assert_eq!(winner(false, &[around(100.0), Vec::new()]), None);
     }
 
     #[test]

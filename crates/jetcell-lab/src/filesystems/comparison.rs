@@ -1,0 +1,226 @@
+//! Turns until the differences are narrow enough, and what comes out.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jetcell_workload::machine::Storage;
+use jetcell_workload::measurement::Interval;
+use serde::Serialize;
+
+use super::rows::{ROWS, Row};
+use crate::difference::{Difference, winner};
+
+/// Version of the stored form; raised when a field changes its meaning or is removed.
+pub const SCHEMA: u32 = 1;
+
+/// When there are enough turns.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Limits {
+    /// Fewest turns.
+    pub fewest: usize,
+    /// Most turns.
+    pub most: usize,
+    /// Half of the width of an interval that is narrow enough, in percent of the transactional I/O of the first directory.
+    pub precision_percent: f64,
+    /// No turn begins after this time.
+    #[serde(skip)]
+    pub longest: Duration,
+}
+
+/// A directory of a test.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TestedDirectory {
+    /// Name in the tables.
+    pub name: String,
+    /// As it was given.
+    pub directory: PathBuf,
+    /// File system and device.
+    pub storage: Storage,
+    /// Bytes of the files of the test after the last turn.
+    pub file_bytes: u64,
+    /// Bytes that the file system uses for them.
+    pub allocated_bytes: u64,
+}
+
+/// A row in all directories.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RowResult {
+    /// The row.
+    #[serde(flatten)]
+    pub row: Row,
+    /// The figures of the turns, for each directory.
+    pub turns: Vec<Vec<f64>>,
+    /// Means of the turns.
+    pub means: Vec<f64>,
+    /// 95 % confidence intervals of the means; `None` for one turn.
+    pub intervals: Vec<Option<Interval>>,
+    /// Differences to the first directory. A positive one is better; if neither direction is better, it is more.
+    pub differences: Vec<Option<Difference>>,
+    /// Index of the directory that is significantly better than every other one.
+    pub winner: Option<usize>,
+}
+
+/// A test of several directories.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FilesystemTest {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of this program.
+    pub program: String,
+    /// When there were to be enough turns.
+    pub limits: Limits,
+    /// Whether the intervals were narrow enough at the end.
+    pub precise: bool,
+    /// The directories. The first is the one that others are compared with.
+    pub directories: Vec<TestedDirectory>,
+    /// The rows.
+    pub rows: Vec<RowResult>,
+}
+
+/// Measures directories in turns, and compares them. `measure` runs one directory and returns its figures; `elapsed` is the time
+/// since the begin.
+///
+/// # Errors
+/// The first error of a run.
+pub fn compare<E>(
+    directories: Vec<TestedDirectory>,
+    limits: Limits,
+    measure: &mut dyn FnMut(usize, usize) -> Result<[f64; ROWS.len()], E>,
+    elapsed: &dyn Fn() -> Duration,
+) -> Result<FilesystemTest, E> {
+    let mut measured: Vec<Vec<[f64; ROWS.len()]>> = vec![Vec::new(); directories.len()];
+    let mut precise = false;
+    for turn in 0..limits.most.max(1) {
+        if turn >= limits.fewest && (precise || elapsed() >= limits.longest) {
+            break;
+        }
+        let forward = 0..directories.len();
+        let order: Vec<usize> =
+            if turn.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() };
+        for at in order {
+            let figures = measure(at, turn)?;
+            if let Some(place) = measured.get_mut(at) {
+                place.push(figures);
+            }
+        }
+        precise = is_precise(&column(&measured, 0), limits.precision_percent);
+    }
+    let result = |(at, row): (usize, &Row)| RowResult::of(*row, column(&measured, at));
+    let rows = ROWS.iter().enumerate().map(result).collect();
+    let program = env!("CARGO_PKG_VERSION").into();
+    Ok(FilesystemTest { schema: SCHEMA, program, limits, precise, directories, rows })
+}
+
+/// The figures of a row: for each directory those of its turns.
+fn column(measured: &[Vec<[f64; ROWS.len()]>], row: usize) -> Vec<Vec<f64>> {
+    let of = |turns: &Vec<[f64; ROWS.len()]>| {
+        turns.iter().filter_map(|figures| figures.get(row).copied()).collect()
+    };
+    measured.iter().map(of).collect()
+}
+
+fn is_precise(turns: &[Vec<f64>], percent: f64) -> bool {
+    let Some((base, others)) = turns.split_first() else { return false };
+    let narrow = |other: &Vec<f64>| {
+        let half = Difference::of(base, other).and_then(|difference| difference.half_width);
+        half.is_some_and(|half| half <= percent)
+    };
+    others.iter().all(narrow)
+}
+
+impl RowResult {
+    fn of(row: Row, turns: Vec<Vec<f64>>) -> RowResult {
+        let mean = |values: &Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let base = turns.first().cloned().unwrap_or_default();
+        let turned = |difference: Difference| Difference {
+            percent: row.better.turned(difference.percent),
+            ..difference
+        };
+        let difference = |(at, values): (usize, &Vec<f64>)| {
+            (at > 0).then(|| Difference::of(&base, values).map(turned)).flatten()
+        };
+        let lower = match row.better {
+            jetcell_workload::measurement::Better::Higher => Some(false),
+            jetcell_workload::measurement::Better::Lower => Some(true),
+            jetcell_workload::measurement::Better::Neither => None,
+        };
+        RowResult {
+            row,
+            means: turns.iter().map(mean).collect(),
+            intervals: turns.iter().map(|values| Interval::of(values)).collect(),
+            differences: turns.iter().enumerate().map(difference).collect(),
+            winner: lower.and_then(|lower| winner(lower, &turns)),
+            turns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn directory(name: &str) -> TestedDirectory {
+        let storage = Storage { directory: name.into(), mount: None, device: None };
+        let (name, directory) = (name.into(), name.into());
+        TestedDirectory { name, directory, storage, file_bytes: 0, allocated_bytes: 0 }
+    }
+
+    fn limits(fewest: usize, most: usize) -> Limits {
+        Limits { fewest, most, precision_percent: 2.0, longest: Duration::from_secs(3600) }
+    }
+
+    /// The IOPS of a directory in a turn of a machine that gets slower; other rows are ten times as much.
+    fn run(iops: f64, turn: usize) -> [f64; 14] {
+        let drift = 1.0 - 0.01 * turn as f64;
+        let mut figures = [iops * drift * 10.0; 14];
+        figures[0] = iops * drift;
+        figures
+    }
+
+    #[test]
+    fn turns_alternate_and_end_when_the_difference_is_precise() {
+        let mut order = Vec::new();
+        let measure = &mut |at: usize, turn: usize| {
+            order.push(at);
+            Ok::<_, ()>(run([100.0, 120.0][at], turn))
+        };
+        let two = || vec![directory("a"), directory("b")];
+        let found = compare(two(), limits(2, 10), measure, &|| Duration::ZERO).unwrap();
+        assert_eq!(order[..4], [0, 1, 1, 0]);
+        let iops = &found.rows[0];
+        let difference = iops.differences[1].unwrap();
+        assert!(
+            found.precise && order.len() < 20 && (difference.percent - 20.0).abs() < 0.1,
+            "{difference:?}"
+        );
+        assert_eq!((iops.winner, iops.differences[0]), (Some(1), None));
+        // More latency and more processor time are worse; a direction of bytes is neither.
+        let signs: Vec<f64> =
+            found.rows.iter().map(|row| row.differences[1].unwrap().percent.signum()).collect();
+        assert_eq!(signs, [1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0]);
+        assert_eq!((found.rows[1].winner, found.rows[5].winner), (Some(0), None));
+    }
+
+    #[test]
+    fn noise_ends_at_the_most_turns_or_the_time_and_has_no_winner() {
+        let noisy = |at: usize, turn: usize| Ok::<_, ()>([100.0 + [7.0, -9.0, 5.0][(at * 2 + turn) % 3]; 14]);
+        let two = || vec![directory("a"), directory("b")];
+        let found = compare(two(), limits(2, 6), &mut { noisy }, &|| Duration::ZERO).unwrap();
+        assert_eq!((found.precise, found.rows[0].turns[1].len(), found.rows[0].winner), (false, 6, None));
+        let clock = Cell::new(0);
+        let elapsed = || {
+            clock.set(clock.get() + 1);
+            Duration::from_secs(clock.get() * 1500)
+        };
+        let found = compare(two(), limits(2, 100), &mut { noisy }, &elapsed).unwrap();
+        assert_eq!(found.rows[0].turns[0].len(), 4);
+        let one = compare(two(), limits(1, 1), &mut { noisy }, &|| Duration::ZERO).unwrap();
+        assert_eq!((one.rows[0].intervals[0], one.rows[0].differences[1].unwrap().half_width), (None, None));
+        assert_eq!(
+            compare(two(), limits(1, 1), &mut |_, _| Err("no"), &|| Duration::ZERO).unwrap_err(),
+            "no"
+        );
+    }
+}

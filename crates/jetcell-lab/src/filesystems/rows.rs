@@ -1,0 +1,80 @@
+//! The figures that are compared: those of Jetstress's table, and the processor.
+
+use jetcell_workload::measurement::Better;
+use jetcell_workload::result::{InstanceRow, RunResult};
+use serde::Serialize;
+
+/// A figure of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Row {
+    /// Short name for programs.
+    pub name: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// Unit.
+    pub unit: &'static str,
+    /// Which direction is better.
+    pub better: Better,
+}
+
+const fn row(name: &'static str, title: &'static str, unit: &'static str, better: Better) -> Row {
+    Row { name, title, unit, better }
+}
+
+/// All rows, in the order of a table.
+pub const ROWS: [Row; 14] = [
+    row("achieved_transactional_iops", "Transactional I/O", "1/s", Better::Higher),
+    row("db_reads_avg_latency_ms", "Database read latency", "ms", Better::Lower),
+    row("db_writes_avg_latency_ms", "Database write latency", "ms", Better::Lower),
+    row("db_reads_per_sec", "Database reads", "1/s", Better::Higher),
+    row("db_writes_per_sec", "Database writes", "1/s", Better::Higher),
+    row("db_reads_avg_bytes", "Bytes of a database read", "bytes", Better::Neither),
+    row("db_writes_avg_bytes", "Bytes of a database write", "bytes", Better::Neither),
+    row("log_reads_avg_latency_ms", "Log read latency", "ms", Better::Lower),
+    row("log_writes_avg_latency_ms", "Log write latency", "ms", Better::Lower),
+    row("log_reads_per_sec", "Log reads", "1/s", Better::Higher),
+    row("log_writes_per_sec", "Log writes", "1/s", Better::Higher),
+    row("log_reads_avg_bytes", "Bytes of a log read", "bytes", Better::Neither),
+    row("log_writes_avg_bytes", "Bytes of a log write", "bytes", Better::Neither),
+    row("avg_processor_time_pct", "Processor", "%", Better::Lower),
+];
+
+type Value = fn(&InstanceRow) -> f64;
+
+/// The figures of a run, in the order of [`ROWS`]. Rates are sums over the databases, latencies and bytes means of all transfers. The
+/// reads include those of the background checksum scan, as in Jetstress's table of all I/O.
+pub fn figures(run: &RunResult) -> [f64; 14] {
+    let rows = &run.instances;
+    let sum = |value: Value| rows.iter().map(value).sum::<f64>();
+    let mean = |value: Value, rate: Value| {
+        let weighted: f64 = rows.iter().map(|row| value(row) * rate(row)).sum();
+        let all = sum(rate);
+        if all > 0.0 { weighted / all } else { 0.0 }
+    };
+    let reads: Value = |row| row.database_reads_per_second + row.maintenance_reads_per_second;
+    let read_bytes: Value = |row| {
+        let bytes = row.database_reads_per_second * row.database_reads_average_bytes
+            + row.maintenance_reads_per_second * row.maintenance_reads_average_bytes;
+        let rate = row.database_reads_per_second + row.maintenance_reads_per_second;
+        if rate > 0.0 { bytes / rate } else { 0.0 }
+    };
+    let writes: Value = |row| row.database_writes_per_second;
+    let log_reads: Value = |row| row.log_reads_per_second;
+    let log_writes: Value = |row| row.log_writes_per_second;
+    [
+        run.achieved_transactional_iops,
+        mean(|row| row.database_reads_average_latency_ms, reads),
+        mean(|row| row.database_writes_average_latency_ms, writes),
+        sum(reads),
+        sum(writes),
+        mean(read_bytes, reads),
+        mean(|row| row.database_writes_average_bytes, writes),
+        mean(|row| row.log_reads_average_latency_ms, log_reads),
+        mean(|row| row.log_writes_average_latency_ms, log_writes),
+        sum(log_reads),
+        sum(log_writes),
+        mean(|row| row.log_reads_average_bytes, log_reads),
+        mean(|row| row.log_writes_average_bytes, log_writes),
+        run.analysis.host.cpu_percent,
+    ]
+}

@@ -1,0 +1,224 @@
+//! The comparison of file systems: for a terminal, as Markdown, and as a page with charts.
+
+use jetcell_lab::filesystems::{FilesystemTest, RowResult, TestedDirectory};
+use jetcell_workload::measurement::Better;
+use jetcell_workload::units::human_bytes;
+
+use crate::bars::{Bar, Bars};
+use crate::chart::{Along, Chart, Scale, Series};
+use crate::markdown as md;
+use crate::number::significant;
+use crate::page::Page;
+use crate::printable::printable_lines;
+use crate::table::{Cell, Table};
+use crate::text_table::{table_text, wrapped};
+
+/// Rows that are drawn as bars.
+const DRAWN: [&str; 4] = [
+    "achieved_transactional_iops",
+    "db_reads_avg_latency_ms",
+    "log_writes_avg_latency_ms",
+    "avg_processor_time_pct",
+];
+
+/// Figures, differences, directories and remarks, in lines of at most `width` characters.
+pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
+    let mut out = String::new();
+    for table in tables(test) {
+        out += &format!("{}\n{}\n", table.title, table_text(&table, width));
+    }
+    notes(test).iter().for_each(|line| out += &wrapped("  ", line, width));
+    out
+}
+
+/// The same as Markdown, with tables of GitHub's dialect.
+pub fn filesystems_markdown(test: &FilesystemTest) -> String {
+    let mut out = String::from("# Jetcell comparison of file systems\n\n");
+    tables(test).iter().for_each(|table| out += &md::table(table));
+    notes(test).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
+    out
+}
+
+/// The same as a page, with the turns and the most important rows as charts.
+pub fn filesystems_html(test: &FilesystemTest) -> String {
+    let page = Page::new("File systems");
+    let page = notes(test).iter().fold(page, |page, line| page.text(line));
+    let drawn = test.rows.iter().filter(|row| DRAWN.contains(&row.row.name));
+    let bars: Vec<Bars> = drawn.map(|row| bars(test, row)).collect();
+    let page = page.bars(&bars).charts(&turns(test));
+    printable_lines(&tables(test).iter().fold(page, Page::table).finish()).into_owned()
+}
+
+fn names(test: &FilesystemTest) -> impl Iterator<Item = &str> {
+    test.directories.iter().map(|one| one.name.as_str())
+}
+
+fn title(row: &RowResult) -> String {
+    let mark = match row.row.better {
+        Better::Higher => "",
+        Better::Lower => " ↓",
+        Better::Neither => " ·",
+    };
+    format!("{}{mark} ({})", row.row.title, row.row.unit)
+}
+
+fn tables(test: &FilesystemTest) -> Vec<Table> {
+    let figure = |row: &RowResult| {
+        let cell = |(mean, interval): (&f64, &Option<jetcell_workload::measurement::Interval>)| {
+            let half = interval.map(|found| format!("± {}", significant(found.half_width)));
+            Cell::with_remark(significant(*mean), half.unwrap_or_default())
+        };
+        let cells = row.means.iter().zip(&row.intervals).map(cell);
+        std::iter::once(Cell::from(title(row))).chain(cells).collect()
+    };
+    let difference = |row: &RowResult| {
+        let cell = |difference: &Option<jetcell_lab::Difference>| match difference {
+            None => Cell::from("-"),
+            Some(found) => {
+                let half = found.half_width.map(|half| format!("± {}", significant(half)));
+                let sign = if found.percent > 0.0 { "+" } else { "" };
+                Cell::with_remark(format!("{sign}{} %", significant(found.percent)), half.unwrap_or_default())
+            }
+        };
+        let winner = row.winner.and_then(|at| names(test).nth(at)).unwrap_or("-").to_string();
+        let cells = row.differences.iter().skip(1).map(cell);
+        std::iter::once(Cell::from(title(row))).chain(cells).chain([winner.into()]).collect()
+    };
+    let others = names(test).skip(1).chain(["Better"]);
+    vec![
+        Table::words("Directories", &["Name", "File system", "Device", "Options", "Files", "Space used"])
+            .rows(test.directories.iter().map(directory)),
+        Table::numbers("Figures", "Row", names(test)).rows(test.rows.iter().map(figure)),
+        Table::numbers("Differences", "Row", others).rows(test.rows.iter().map(difference)),
+    ]
+}
+
+fn directory(one: &TestedDirectory) -> Vec<Cell> {
+    let mount = one.storage.mount.as_ref();
+    let text = |text: Option<&str>| Cell::from(text.unwrap_or("unknown"));
+    vec![
+        Cell::from(one.name.as_str()),
+        text(mount.map(|mount| mount.file_system.as_str())),
+        text(mount.map(|mount| mount.source.as_str())),
+        text(mount.map(|mount| mount.options.as_str())),
+        human_bytes(one.file_bytes).into(),
+        human_bytes(one.allocated_bytes).into(),
+    ]
+}
+
+fn notes(test: &FilesystemTest) -> Vec<String> {
+    let turns = test.rows.first().and_then(|row| row.turns.first()).map_or(0, Vec::len);
+    let precision = significant(test.limits.precision_percent);
+    let state = if test.precise { "are" } else { "are not" };
+    let mut lines = vec![
+        format!(
+            "{turns} turns. The 95 % confidence intervals of the differences of transactional I/O {state} within {precision} % to both \
+             sides."
+        ),
+        "Differences are in percent of the first directory; positive is better: where less is better (↓) the sign is reversed; where \
+         neither is better (·) it is that of the change. A directory is named as better only where its intervals against all others \
+         exclude zero; of twenty rows that do not differ, one may still be marked by chance."
+            .to_string(),
+        "Processor is the busy share of the whole machine, because file systems also work in the kernel.".to_string(),
+    ];
+    let device = |one: &TestedDirectory| Some(one.storage.mount.as_ref()?.source.clone());
+    let Some((first, rest)) = test.directories.split_first() else { return lines };
+    for other in rest.iter().filter(|other| device(other).is_some() && device(other) == device(first)) {
+        lines.push(format!("{} and {} are on the same file system.", first.name, other.name));
+    }
+    lines
+}
+
+fn bars(test: &FilesystemTest, row: &RowResult) -> Bars {
+    let bar = |((name, mean), at): ((&str, &f64), usize)| {
+        let better = if row.winner == Some(at) { ", better" } else { "" };
+        Bar { name: name.into(), value: *mean, label: format!("{}{better}", significant(*mean)), own: false }
+    };
+    let bars = names(test).zip(&row.means).zip(0..).map(bar).collect();
+    Bars { title: row.row.title.into(), unit: row.row.unit.into(), scale: Scale::Linear, bars }
+}
+
+fn turns(test: &FilesystemTest) -> Vec<Chart> {
+    let Some(row) = test.rows.first() else { return Vec::new() };
+    let line = |(name, values): (&str, &Vec<f64>)| {
+        Series::new(name, values.iter().enumerate().map(|(turn, value)| (turn as f64 + 1.0, *value)))
+    };
+    let lines = names(test).zip(&row.turns).map(line).collect();
+    vec![Chart::new(row.row.title, row.row.unit, Along::Quantity("turn".into()), lines)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jetcell_lab::filesystems::{Limits, ROWS, compare};
+    use jetcell_workload::machine::Storage;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Printed {
+        columns: Vec<String>,
+        metrics: Vec<PrintedMetric>,
+    }
+
+    #[derive(Deserialize)]
+    struct PrintedMetric {
+        metric: String,
+        values: Vec<f64>,
+        reported_delta_pct: Vec<Option<f64>>,
+    }
+
+    /// A published test of three file systems, as if these runs had measured it.
+    fn published() -> (Printed, FilesystemTest) {
+        let text = include_str!("comparison/filesystem-comparison.json");
+        let printed: Printed = serde_json::from_str(text).unwrap();
+        let directory = |name: &String| TestedDirectory {
+            name: name.clone(),
+            directory: name.into(),
+            storage: Storage { directory: name.into(), mount: None, device: None },
+            file_bytes: 186 << 30,
+            allocated_bytes: 186 << 30,
+        };
+        let directories = printed.columns.iter().map(directory).collect();
+        let limits = Limits { fewest: 1, most: 1, precision_percent: 2.0, longest: Duration::ZERO };
+        let measure = &mut |at: usize, _| {
+            Ok::<_, ()>(ROWS.map(|row| {
+                let found = printed.metrics.iter().find(|metric| metric.metric == row.name);
+                found.unwrap_or_else(|| panic!("{} is not printed", row.name)).values[at]
+            }))
+        };
+        let test = compare(directories, limits, measure, &|| Duration::ZERO).unwrap();
+        (printed, test)
+    }
+
+    #[test]
+    fn the_28_percentages_of_a_published_test_come_out() {
+        let (printed, test) = published();
+        let mut compared = 0;
+        for row in &test.rows {
+            let reported = printed.metrics.iter().find(|metric| metric.metric == row.row.name).unwrap();
+            for (at, difference) in row.differences.iter().enumerate().skip(1) {
+                let percent = difference.unwrap().percent;
+                assert_eq!(Some(percent.round()), reported.reported_delta_pct[at], "{} {at}", row.row.name);
+                compared += 1;
+            }
+        }
+        assert_eq!(compared, 28);
+    }
+
+    #[test]
+    fn every_form_has_all_rows_and_escapes_names() {
+        let (_, mut test) = published();
+        test.directories[1].name = "re<fs>\x1b|".into();
+        let (text, page) = (filesystems_text(&test, usize::MAX), filesystems_html(&test));
+        let markdown = filesystems_markdown(&test);
+        for row in ROWS {
+            assert!([&text, &page, &markdown].iter().all(|form| form.contains(row.title)), "{}", row.title);
+        }
+        assert!(text.contains("-12.7 %") && text.contains("1,613"), "{text}");
+        assert!(!text.contains('\x1b') && !page.contains('\x1b') && !page.contains("re<fs>"));
+        assert_eq!((page.matches("<svg").count(), page.contains("http")), (5, false));
+    }
+}

@@ -1,0 +1,69 @@
+//! `jetcell test filesystems`: two directories in turns, and what is refused.
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+#[test]
+fn two_directories_are_compared_in_turns() {
+    let cell = Cell::new();
+    let words = [
+        "test",
+        "filesystems",
+        "a",
+        "b",
+        "--size",
+        "64MiB",
+        "--duration",
+        "1s",
+        "--turns",
+        "2",
+        "--fewest-turns",
+        "2",
+        "--output",
+        "out",
+        "--json",
+    ];
+    let output = cell.program(&words).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let order: Vec<&str> = stderr.lines().filter(|line| line.starts_with("turn ")).collect();
+    assert_eq!(order, ["turn 1: a", "turn 1: b", "turn 2: b", "turn 2: a"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), found["directories"].as_array().unwrap().len()), (14, 2));
+    for row in rows {
+        assert_eq!(row["turns"][0].as_array().unwrap().len(), 2, "{row}");
+        assert!(row["means"][1].as_f64().unwrap() >= 0.0);
+    }
+    assert!(
+        rows[0]["means"][0].as_f64().unwrap() > 0.0 && rows[0]["differences"][1]["half_width"].is_number()
+    );
+    assert!(found["directories"][0]["allocated_bytes"].as_u64().unwrap() >= 64 << 20);
+    // Each run can be shown by itself.
+    let run = cell.program(&["report", "out/runs/2-2", "--format", "json"]).output().unwrap();
+    assert!(!run.stdout.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
+    let page = std::fs::read_to_string(cell.path("out/report.html")).unwrap();
+    assert!(page.contains("are on the same file system") && page.contains("Transactional I/O"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let cell = Cell::new();
+    cell.make_dir("used");
+    cell.write("used/file", "x");
+    let refused = |words: &[&str]| cell.program_refused(&[&["test", "filesystems"], words].concat());
+    assert_eq!(
+        refused(&["used", "b", "--output", "out"]),
+        "used is not empty; give another directory for the databases"
+    );
+    assert_eq!(refused(&["a", "./a", "--output", "out"]), "./a is given twice; give each directory once");
+    assert_eq!(
+        refused(&["a", "b", "--output", "used"]),
+        "used is not empty; give another directory for the result"
+    );
+    assert!(refused(&["a", "--output", "out"]).contains("2 values required"));
+    assert!(refused(&["a", "b"]).contains("--output"));
+    assert!(refused(&["a", "b", "--output", "out", "--precision", "0"]).contains("is no precision"));
+    assert!(refused(&["a", "b", "--output", "out", "--config", "none"]).contains("cannot be read"));
+}
