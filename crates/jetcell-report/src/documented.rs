@@ -3,7 +3,7 @@
 use jetcell_workload::Phase;
 use jetcell_workload::measurement::{
     DefragSummary, DiskUse, FileVerification, HostUse, Latencies, LatencySummary, Limit, Limiter, OpenLoop,
-    Repetition, Repetitions, ScanSummary, SteadyState, Trend, Verification,
+    Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
 };
 use jetcell_workload::result::{
     Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase,
@@ -107,11 +107,15 @@ fn everything() -> RunResult {
     analysis.steady_state = Some(SteadyState::default());
     analysis.repetitions =
         Some(Repetitions { each: vec![Repetition::default(); 3], ..Repetitions::default() });
+    analysis.maintenance_impact = vec![TaskImpact::default()];
     analysis.saturation = Some(saturation());
     analysis.open_loop = Some(OpenLoop::default());
     (analysis.host, analysis.host_samples) = (host.clone(), vec![host; 3]);
     result.scan = vec![ScanSummary::default()];
-    (result.configuration.defrag, result.defragmentation) = (true, vec![DefragSummary::default()]);
+    (result.configuration.defrag, result.configuration.layout) = (true, true);
+    result.configuration.maintenance_impact = true;
+    let layout = DefragSummary { sequential_layout: true, ..DefragSummary::default() };
+    result.defragmentation = vec![DefragSummary::default(), layout];
     result.instances.iter_mut().for_each(|row| {
         (row.maintenance_reads_per_second, row.replication_reads_per_second) = (1.0, 1.0);
     });

@@ -160,9 +160,11 @@ pub trait Store: Send + Sync {
     fn cache(&self) -> CacheState;
     /// Starts maintenance of every database. It runs until it is ended, or until shutdown.
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()>;
-    /// Ends the scans and gives their summaries in the order of the plan; none if no scan was started.
+    /// Interrupts maintenance. It can be started again, also with other tasks.
+    fn stop_maintenance(&self);
+    /// Ends maintenance and gives the summaries of the scans in the order of the plan; none if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
-    /// Ends online defragmentation and gives the summaries in the order of the plan; none if it was not started.
+    /// The same, of online defragmentation.
     fn end_defragmentation(&self) -> Vec<DefragSummary>;
     /// Reads all pages of a database and verifies each, while sessions may go on. Writes them to a directory, if there is
     /// one, with the logs that they need. Ends early when the watch says so.

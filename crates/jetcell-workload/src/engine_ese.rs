@@ -10,6 +10,7 @@
 mod backup;
 mod load;
 mod log_copies;
+mod maintenance;
 mod replay;
 mod replication;
 mod session;
@@ -18,14 +19,13 @@ mod verify;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CreateOptions, DefragOptions, Error, EventSink, IndexDefinition,
-    Instance, InstanceOptions, ScanOptions, TableDefinition, Throttle, TornPageProtection,
+    BulkLoadOptions, ColumnDefinition, CreateOptions, Error, EventSink, IndexDefinition, Instance,
+    InstanceOptions, TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -34,6 +34,7 @@ use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, MountedVfs, Rea
 use parking_lot::Mutex;
 
 use self::log_copies::LogCopier;
+use self::maintenance::WorkTimes;
 use self::session::EseSession;
 use crate::engine::{
     Copies, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Session, Store,
@@ -131,7 +132,7 @@ impl Engine for EseEngine {
             ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
         });
         cache.start_threads()?;
-        let (files, defragmenting, copiers) = (self.files.clone(), Mutex::default(), Mutex::default());
+        let (files, worked, copiers) = (self.files.clone(), Mutex::default(), Mutex::default());
         let events = self.events.lock().clone();
         let of_disk = plan.databases_of_disks();
         let mut store = EseStore {
@@ -140,7 +141,7 @@ impl Engine for EseEngine {
             units: Vec::new(),
             zero_at_creation: plan.zero_at_creation,
             of_disk,
-            defragmenting,
+            worked,
             copiers,
             events,
         };
@@ -254,8 +255,7 @@ struct EseStore {
     zero_at_creation: bool,
     /// The place of each database among those of its disk, and their number.
     of_disk: Vec<(u32, u32)>,
-    /// When online defragmentation was started, if it is running.
-    defragmenting: Mutex<Option<Instant>>,
+    worked: Mutex<WorkTimes>,
     /// One for each unit, while log reads of further copies are simulated.
     copiers: Mutex<Vec<LogCopier>>,
     /// Receives the events of copies, too.
@@ -306,46 +306,21 @@ impl Store for EseStore {
     }
 
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()> {
-        let (tasks, throttle) = (settings.tasks, Throttle::pausing(settings.pause));
-        if tasks.defrag {
-            *self.defragmenting.lock() = Some(Instant::now());
-        }
-        for (index, unit) in self.units.iter().enumerate() {
-            let [scanning, defragmenting] = settings.windows(self.of_disk[index])?;
-            // Without a window, the databases of a test are scanned together, as in Jetstress. No test continues the pass of
-            // another one.
-            if tasks.scan {
-                let (throttle, window, zero) = (throttle.clone(), scanning, tasks.zero);
-                let options = ScanOptions { throttle, window, zero, ..ScanOptions::default() };
-                unit.instance.start_maintenance(&unit.database, options)?;
-            }
-            if tasks.defrag {
-                let (throttle, window) = (throttle.clone(), defragmenting);
-                let options = DefragOptions { throttle, window, ..DefragOptions::default() };
-                unit.instance.start_defragmentation(&unit.database, options)?;
-            }
-        }
-        Ok(())
+        self.start_tasks(settings)
+    }
+
+    fn stop_maintenance(&self) {
+        self.stop_tasks();
     }
 
     fn end_scan(&self) -> Vec<ScanSummary> {
-        let scanned = self.units.iter().filter(|unit| unit.database.scan_progress().running);
-        scanned
-            .map(|unit| {
-                unit.instance.stop_scan(&unit.database);
-                ScanSummary::new(unit.database.path().to_path_buf(), &unit.database.scan_progress())
-            })
-            .collect()
+        self.stop_tasks();
+        self.scans()
     }
 
     fn end_defragmentation(&self) -> Vec<DefragSummary> {
-        let Some(began) = self.defragmenting.lock().take() else { return Vec::new() };
-        let end = |unit: &Unit| {
-            unit.instance.stop_defragmentation(&unit.database);
-            let (path, seconds) = (unit.database.path().to_path_buf(), began.elapsed().as_secs_f64());
-            DefragSummary::new(path, seconds, &unit.database.defrag_progress())
-        };
-        self.units.iter().map(end).collect()
+        self.stop_tasks();
+        self.defragmentations()
     }
 
     fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()> {

@@ -205,9 +205,10 @@ impl Store for ModelStore {
     /// The model has no sparse pages.
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()> {
         let scan = settings.tasks.scan;
-        self.0.iter().for_each(|database| database.scanned.store(scan, Relaxed));
+        self.0.iter().filter(|_| scan).for_each(|database| database.scanned.store(true, Relaxed));
         Ok(())
     }
+    fn stop_maintenance(&self) {}
     fn end_scan(&self) -> Vec<ScanSummary> {
         let scanned = self.0.iter().filter(|database| database.scanned.swap(false, Relaxed));
         scanned

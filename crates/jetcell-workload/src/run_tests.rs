@@ -385,6 +385,26 @@ fn the_observer_gets_counters_while_databases_are_open() {
     assert!(watcher.counters.iter().any(|now| reads(now) > 0));
 }
 
+/// Each task has as many turns as the load alone, and no other figure mixes them.
+#[test]
+fn turns_with_and_without_maintenance_are_compared() {
+    let dir = scratch();
+    let duration = TimeSpan(Duration::from_millis(200));
+    let turns = Profile { repeat: 3, duration, ..profile(dir.path(), 1) };
+    let profile =
+        Profile { scan: true, zero: true, defrag: false, layout: true, maintenance_impact: true, ..turns };
+    let (finished, _) = complete(&profile, &ModelEngine::default());
+    let result = &finished.result;
+    let measured: Vec<(String, usize)> =
+        result.analysis.maintenance_impact.iter().map(|task| (task.tasks.to_string(), task.turns)).collect();
+    let expected = ["none", "scan", "scan,zero", "layout"].map(|tasks| (tasks.to_string(), 3));
+    assert_eq!(measured, expected);
+    assert_eq!(result.analysis.repetitions, None);
+    assert!(result.measured_seconds >= 12.0 * 0.2, "{}", result.measured_seconds);
+    assert!(result.analysis.maintenance_impact.iter().all(|task| task.transactional_iops.mean > 0.0));
+    assert_eq!(result.scan.len(), 1);
+}
+
 #[test]
 fn repetitions_add_up_to_the_measured_time() {
     let dir = scratch();

@@ -3,7 +3,7 @@
 use jetcell_workload::measurement::{Interval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
 
-use crate::number::{bytes, count, figure, figure_text, latency_ms, span};
+use crate::number::{count, figure, figure_text, latency_ms, span};
 use crate::table::{Cell, Column, Table};
 
 /// Percentiles by kind of I/O.
@@ -197,53 +197,6 @@ pub(super) fn disks(result: &RunResult) -> Table {
     table
         .note("Counters of the kernel, which include all other users of the device. A device that processes many requests in parallel may be 100 % busy and still accept more.")
         .or_say("The devices under the directories were not sampled, or are not local block devices.")
-}
-
-pub(super) fn scan(result: &RunResult) -> Table {
-    let columns = ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Zeroed", "Bad"];
-    let rows = result.scan.iter().map(|scan| {
-        vec![
-            scan.database.display().to_string().into(),
-            count(scan.passes),
-            count(scan.pages),
-            bytes(scan.bytes),
-            count(scan.uninitialized),
-            count(scan.examined_again),
-            count(scan.zeroed),
-            count(scan.bad).bad_if(scan.bad > 0),
-        ]
-    });
-    let mut table = Table::numbers("Background Checksum Scan", "Database", columns).rows(rows);
-    for finding in result.scan.iter().flat_map(|scan| &scan.findings) {
-        table = table.note(finding.as_str());
-    }
-    table.or_say(if result.configuration.scan {
-        "The run did not end."
-    } else {
-        "Not run: the checksum scan was off."
-    })
-}
-
-/// Only of runs with defragmentation: those of Jetstress have none.
-pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
-    let columns =
-        ["Pages Read/sec", "Pages Freed/sec", "Pages read", "Pages freed", "Complete passes", "Skipped"];
-    let rows = result.defragmentation.iter().map(|defragmentation| {
-        vec![
-            defragmentation.database.display().to_string().into(),
-            figure("/sec", defragmentation.read_per_second()),
-            figure("/sec", defragmentation.freed_per_second()),
-            count(defragmentation.pages_read),
-            count(defragmentation.pages_freed),
-            count(defragmentation.passes),
-            count(defragmentation.skipped),
-        ]
-    });
-    let mut table = Table::numbers("Online Defragmentation", "Database", columns).rows(rows);
-    for summary in result.defragmentation.iter().filter(|summary| summary.pages_read > 0) {
-        table = table.note(format!("{}: {}.", summary.database.display(), summary.advice()));
-    }
-    result.configuration.defrag.then(|| table.or_say("The run did not end."))
 }
 
 pub(super) fn verification(result: &RunResult) -> Table {

@@ -4,6 +4,7 @@ mod backup;
 mod headline;
 mod jetstress;
 mod machine;
+mod maintenance;
 mod measured;
 mod recovery;
 mod replication;
@@ -134,7 +135,7 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         measured::repetitions(result),
         measured::open_loop(result),
         measured::disks(result),
-        measured::scan(result),
+        maintenance::scan(result),
         measured::verification(result),
         machine::machine(result),
         machine::storage(result),
@@ -149,10 +150,10 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
             .chain(replication::all(result))
             .chain(stress::all(result)),
     );
-    if let Some(table) = measured::defragmentation(result) {
-        let scan = tables.iter().position(|table| table.title == "Background Checksum Scan");
-        tables.insert(scan.map_or(tables.len(), |scan| scan + 1), table);
-    }
+    let scan = tables.iter().position(|table| table.title == "Background Checksum Scan");
+    let behind_scan = scan.map_or(tables.len(), |scan| scan + 1);
+    let tasks = [maintenance::defragmentation, maintenance::layout, maintenance::impact];
+    tables.splice(behind_scan..behind_scan, tasks.iter().filter_map(|table| table(result)));
     if result.backup.as_ref().is_some_and(|backup| backup.cost.is_none()) {
         // There was no load.
         tables.retain(|table| !OF_THE_LOAD.contains(&table.title.as_str()));

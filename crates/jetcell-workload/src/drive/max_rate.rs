@@ -140,6 +140,7 @@ impl Drive<'_> {
             maximum_database_read_ms: highest(|one| one.maximum_database_read_ms),
             maximum_log_write_ms: highest(|one| one.maximum_log_write_ms),
             page_fault_stalls: measured.cache.stalls,
+            ..Repetition::default()
         };
         let percentiles = Percentiles::of(&measured.io, &measured.tally.operations);
         self.judged(ask, figures, percentiles, measured.open_loop)

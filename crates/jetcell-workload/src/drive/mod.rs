@@ -3,6 +3,7 @@
 
 mod max_rate;
 mod search;
+mod turns;
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use crate::measurement::{
 };
 use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
 use crate::profile::Profile;
+
+use self::turns::Turns;
 
 /// Share of the cache that must be in use before measuring. Jetstress: `PreloadJetCache`.
 const WARM_PERCENT: u64 = 90;
@@ -90,6 +93,7 @@ impl Drive<'_> {
             };
             Measurement { warm_seconds, ..measured }
         });
+        let failure = failure.or_else(|| measured.failure.clone());
         Ok(Measurement { complete: measured.complete && failure.is_none(), failure, ..measured })
     }
 
@@ -181,7 +185,9 @@ impl Drive<'_> {
             Goal::Time => self.profile.duration.0,
             Goal::Logs(_) | Goal::Work(_) => Duration::MAX,
         };
-        let duration = window.saturating_mul(self.profile.repeat);
+        let turns = Turns::of(self.store, self.profile);
+        let in_round = turns.as_ref().map_or(1, Turns::in_round);
+        let duration = window.saturating_mul(self.profile.repeat.saturating_mul(in_round));
         match self.goal {
             Goal::Time => observer.begin(Phase::Measure, duration.as_millis() as u64),
             Goal::Work(work) => observer.begin(work.phase(), work.total()),
@@ -193,6 +199,7 @@ impl Drive<'_> {
         if let Some(rate) = self.profile.rate {
             load.start_pace(rate);
         }
+        let mut failure = turns.as_ref().and_then(|turns| turns.begin(0).err());
         load.take_tally();
         let started = Instant::now();
         let mut heartbeat = Heartbeat::new();
@@ -203,7 +210,7 @@ impl Drive<'_> {
         loop {
             let elapsed = started.elapsed();
             let ended = settled || self.reached(elapsed, duration);
-            let over = ended || self.over(load);
+            let over = ended || failure.is_some() || self.over(load);
             if elapsed >= next || over {
                 let now = self.snapshot(load, clock);
                 // A remainder that is much shorter than an interval would be mostly noise. It counts in the totals only.
@@ -226,8 +233,18 @@ impl Drive<'_> {
             if elapsed >= window.saturating_mul(view.repetitions.len() as u32 + 1) {
                 let now = if over { view.last.clone() } else { self.snapshot(load, clock) };
                 let own = view.samples.get(repetition_samples..).unwrap_or_default();
-                view.repetitions.push(Repetition::between(&repetition_start, &now, own));
-                (repetition_start, repetition_samples) = (now, view.samples.len());
+                let one = Repetition::between(&repetition_start, &now, own);
+                let turn = view.repetitions.len();
+                let maintenance = turns.as_ref().map(|turns| turns.maintenance(turn)).unwrap_or_default();
+                view.repetitions.push(Repetition { maintenance, ..one });
+                repetition_start = match turns.as_ref().filter(|_| !over) {
+                    Some(turns) => {
+                        failure = turns.begin(turn + 1).err();
+                        self.snapshot(load, clock)
+                    }
+                    None => now,
+                };
+                repetition_samples = view.samples.len();
             }
             if over {
                 break;
@@ -249,7 +266,7 @@ impl Drive<'_> {
         view.last_host = HostCounters::read(&devices);
         let complete = settled || self.reached(started.elapsed(), duration);
         let measured = view.measured(load, load.take_tally());
-        Measurement { complete, open_loop: self.caught_up(load), ..measured }
+        Measurement { complete, failure, open_loop: self.caught_up(load), ..measured }
     }
 
     /// Logs of each database that are closed, at most as many as are wanted.

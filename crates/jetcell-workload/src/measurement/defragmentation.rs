@@ -20,6 +20,12 @@ pub struct DefragSummary {
     pub seconds: f64,
     /// Damaged pages that were skipped.
     pub skipped: u64,
+    /// Whether the task was the sequential layout, which moves pages.
+    #[serde(default)]
+    pub sequential_layout: bool,
+    /// Pages that the layout has moved.
+    #[serde(default)]
+    pub pages_moved: u64,
 }
 
 impl DefragSummary {
@@ -32,12 +38,32 @@ impl DefragSummary {
             pages_freed: progress.pages_freed,
             seconds,
             skipped: progress.skipped,
+            ..DefragSummary::default()
+        }
+    }
+
+    /// The same, of the sequential layout.
+    pub fn of_layout(database: PathBuf, seconds: f64, progress: &DefragProgress) -> DefragSummary {
+        DefragSummary {
+            sequential_layout: true,
+            pages_moved: progress.pages_moved,
+            ..DefragSummary::new(database, seconds, progress)
         }
     }
 
     /// Online Defrag Pages Read/sec.
     pub fn read_per_second(&self) -> f64 {
         self.pages_read as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// What the task is called.
+    pub fn task(&self) -> &'static str {
+        if self.sequential_layout { "sequential layout" } else { "defragmentation" }
+    }
+
+    /// Pages moved per second.
+    pub fn moved_per_second(&self) -> f64 {
+        self.pages_moved as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
     /// Online Defrag Pages Freed/sec.

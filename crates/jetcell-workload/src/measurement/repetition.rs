@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::counters::Snapshot;
 use crate::measurement::io::IoTotals;
 use crate::measurement::sample::{InstanceSample, Sample};
+use crate::profile::Maintenance;
 
 /// Two-sided 95 % quantiles of Student's t for 1, 2, … degrees of freedom (NIST/SEMATECH e-Handbook of Statistical
 /// Methods, 1.3.6.7.2).
@@ -35,6 +36,9 @@ pub struct Repetition {
     pub maximum_log_write_ms: f64,
     /// Waits for a free cache page.
     pub page_fault_stalls: u64,
+    /// The maintenance beside this repetition, if the cost of each task is measured.
+    #[serde(default, skip_serializing_if = "Maintenance::is_none")]
+    pub maintenance: Maintenance,
 }
 
 impl Repetition {
@@ -106,8 +110,11 @@ pub struct Repetitions {
 }
 
 impl Repetitions {
-    /// The means of `each`; `None` for fewer than two repetitions.
+    /// The means of `each`; `None` for fewer than two repetitions, or if they had different maintenance.
     pub fn of(each: &[Repetition]) -> Option<Repetitions> {
+        if each.windows(2).any(|pair| pair[0].maintenance != pair[1].maintenance) {
+            return None;
+        }
         let interval =
             |value: fn(&Repetition) -> f64| Interval::of(&each.iter().map(value).collect::<Vec<_>>());
         Some(Repetitions {

@@ -26,6 +26,9 @@ pub struct ScanSummary {
     pub examined_again: u64,
     /// Pages with a wrong checksum or number, with flipped bits, or that could not be read; once per pass.
     pub bad: u64,
+    /// Time at work, pauses included, in seconds; zero in results of earlier versions.
+    #[serde(default)]
+    pub seconds: f64,
     /// Pages that were overwritten in part or whole, because of deleted data.
     #[serde(default)]
     pub zeroed: u64,
@@ -34,11 +37,12 @@ pub struct ScanSummary {
 }
 
 impl ScanSummary {
-    /// The summary of a scan of the engine.
-    pub fn new(database: PathBuf, progress: &ScanProgress) -> ScanSummary {
+    /// The summary of a scan of the engine that was at work for `seconds`.
+    pub fn new(database: PathBuf, seconds: f64, progress: &ScanProgress) -> ScanSummary {
         let finding = |(page, flaw)| format!("page {page}: {flaw}");
         ScanSummary {
             database,
+            seconds,
             passes: progress.passes,
             pages: progress.pages,
             bytes: progress.bytes,
@@ -48,5 +52,10 @@ impl ScanSummary {
             zeroed: progress.zeroed,
             findings: progress.findings.iter().map(finding).take(FINDINGS_KEPT).collect(),
         }
+    }
+
+    /// Pages Zeroed/sec.
+    pub fn zeroed_per_second(&self) -> f64 {
+        if self.seconds > 0.0 { self.zeroed as f64 / self.seconds } else { 0.0 }
     }
 }

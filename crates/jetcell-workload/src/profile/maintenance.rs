@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// The tasks of maintenance. One pass scans and zeroes; defragmentation is a task of its own.
+/// The tasks of maintenance. One pass scans and zeroes; defragmentation and layout are tasks of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Maintenance {
@@ -19,6 +19,37 @@ pub struct Maintenance {
     pub zero: bool,
     /// Sparse pages are merged.
     pub defrag: bool,
+    /// Scattered pages are moved into the order of their keys.
+    pub layout: bool,
+}
+
+impl Maintenance {
+    /// Whether there is no task.
+    pub fn is_none(&self) -> bool {
+        *self == Maintenance::default()
+    }
+
+    /// Each task alone. Zeroing is part of a scan.
+    pub fn each(self) -> impl Iterator<Item = Maintenance> {
+        let none = Maintenance::default();
+        let all = [
+            Maintenance { scan: self.scan, ..none },
+            Maintenance { scan: self.zero, zero: self.zero, ..none },
+            Maintenance { defrag: self.defrag, ..none },
+            Maintenance { layout: self.layout, ..none },
+        ];
+        all.into_iter().filter(|task| !task.is_none())
+    }
+}
+
+/// The windows of the tasks on one database.
+pub struct TaskWindows {
+    /// Of scan and zeroing.
+    pub scan: Option<MaintenanceWindow>,
+    /// Of the defragmentation that merges pages.
+    pub defrag: Option<MaintenanceWindow>,
+    /// Of the sequential layout.
+    pub layout: Option<MaintenanceWindow>,
 }
 
 /// The maintenance of the databases of a run.
@@ -33,15 +64,23 @@ pub struct MaintenanceSettings {
 }
 
 impl MaintenanceSettings {
-    /// The windows of scan and defragmentation for one of the databases that share a disk: `(its place, their number)`. If
-    /// both tasks run, each has half of the window, the scan the first one.
+    /// The windows of the tasks on one of the databases that share a disk: `(its place, their number)`. The tasks that run have
+    /// equal parts of the window: first the scan, then defragmentation, then layout.
     ///
     /// # Errors
     /// [`ese_engine::Error::Usage`] if the window is too short.
-    pub fn windows(&self, of_disk: (u32, u32)) -> ese_engine::Result<[Option<MaintenanceWindow>; 2]> {
-        let tasks = u32::from(self.tasks.scan) + u32::from(self.tasks.defrag);
-        let share = |task| self.window.map(|window| window.share((task, tasks), of_disk)).transpose();
-        Ok([share(0)?, share(u32::from(self.tasks.scan))?])
+    pub fn windows(&self, of_disk: (u32, u32)) -> ese_engine::Result<TaskWindows> {
+        let [scan, defrag, layout] = [self.tasks.scan, self.tasks.defrag, self.tasks.layout].map(u32::from);
+        let tasks = scan + defrag + layout;
+        let share = |wanted: u32, before: u32| match wanted {
+            0 => Ok(None),
+            _ => self.window.map(|window| window.share((before, tasks), of_disk)).transpose(),
+        };
+        Ok(TaskWindows {
+            scan: share(scan, 0)?,
+            defrag: share(defrag, scan)?,
+            layout: share(layout, scan + defrag)?,
+        })
     }
 }
 
@@ -72,7 +111,8 @@ impl FromStr for Maintenance {
                 "scan" => &mut tasks.scan,
                 "zero" => &mut tasks.zero,
                 "defrag" => &mut tasks.defrag,
-                _ => return Err(ParseError::new("it is neither none nor some of scan,zero,defrag")),
+                "layout" => &mut tasks.layout,
+                _ => return Err(ParseError::new("it is neither none nor some of scan,zero,defrag,layout")),
             };
             *wanted = true;
         }
@@ -85,7 +125,8 @@ impl FromStr for Maintenance {
 
 impl fmt::Display for Maintenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tasks = [(self.scan, "scan"), (self.zero, "zero"), (self.defrag, "defrag")];
+        let tasks =
+            [(self.scan, "scan"), (self.zero, "zero"), (self.defrag, "defrag"), (self.layout, "layout")];
         let tasks: Vec<&str> = tasks.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect();
         f.write_str(if tasks.is_empty() { "none" } else { "" })?;
         f.write_str(&tasks.join(","))
@@ -103,10 +144,13 @@ mod tests {
             ("scan", "scan"),
             ("zero, scan", "scan,zero"),
             ("defrag", "defrag"),
-            ("defrag,zero,scan", "scan,zero,defrag"),
+            ("layout,defrag,zero,scan", "scan,zero,defrag,layout"),
         ] {
             assert_eq!(text.parse::<Maintenance>().unwrap().to_string(), written);
         }
+        let each: Vec<String> =
+            "scan,zero,layout".parse::<Maintenance>().unwrap().each().map(String::from).collect();
+        assert_eq!(each, ["scan", "scan,zero", "layout"]);
         for wrong in ["", "zero", "zero,defrag", "none,scan", "scan;zero"] {
             assert!(wrong.parse::<Maintenance>().is_err(), "{wrong}");
         }

@@ -33,7 +33,7 @@ pub use self::toml::EXAMPLE;
 pub use crate::engine_settings::{EventNumbers, Window};
 pub use configuration::Configuration;
 pub use mailboxes::Mailboxes;
-pub use maintenance::{Maintenance, MaintenanceSettings};
+pub use maintenance::{Maintenance, MaintenanceSettings, TaskWindows};
 pub use mistake::Mistake;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
@@ -113,6 +113,12 @@ pub struct Profile {
     /// Whether sparse pages are merged beside the load.
     #[serde(default)]
     pub defrag: bool,
+    /// Whether scattered pages are moved into the order of their keys beside the load.
+    #[serde(default)]
+    pub layout: bool,
+    /// Whether the cost of each task is measured.
+    #[serde(default)]
+    pub maintenance_impact: bool,
     /// When maintenance may run; `None`: at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance_window: Option<Window>,
@@ -167,7 +173,7 @@ impl Profile {
     /// The maintenance beside the load.
     pub fn maintenance(&self) -> MaintenanceSettings {
         MaintenanceSettings {
-            tasks: Maintenance { scan: self.scan, zero: self.zero, defrag: self.defrag },
+            tasks: Maintenance { scan: self.scan, zero: self.zero, defrag: self.defrag, layout: self.layout },
             pause: self.scan_pause.0,
             window: self.maintenance_window.map(|window| window.0),
         }

@@ -181,7 +181,7 @@ options! {
         /// Measurement time, such as 60s or 2h; with --find-max, the time of each step
         "duration" "TIME" "Load" duration: TimeSpan, or "60s, or 15s with --find-max; 24h for a stress test";
         /// Number of measurements in a row; from 2 on, the report has 95 % confidence intervals
-        "repeat" "N" "Load" repeat: u32 = 1;
+        "repeat" "N" "Load" repeat: u32, or "1, or 3 with --maintenance-impact";
         /// End the measurement before --duration, as soon as the I/O rate is steady and known within 5 %
         "stop-when-steady" "BOOL" "Load" stop_when_steady: bool = false;
         /// Shares of insert/delete/replace/read operations in percent
@@ -198,8 +198,10 @@ options! {
         "skew" "SKEW" "Load" skew: Skew = Skew::Uniform;
         /// Read and check all pages of the databases in the background, beside the load
         "scan" "BOOL" "Load" scan: bool = true;
-        /// Maintenance beside the load: none, or some of scan,zero,defrag; zero overwrites deleted data, defrag merges pages
+        /// Maintenance beside the load: none, or some of scan, zero (deleted data), defrag (merges) and layout (order of keys)
         "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
+        /// Measure what each task costs: the load alone and beside each task, in turns of --duration, --repeat rounds of them
+        "maintenance-impact" "BOOL" "Load" maintenance_impact: bool = false;
         /// When maintenance may run: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00
         "maintenance-window" "WINDOW" "Load" maintenance_window: Window, or "at any time";
         /// Numbers of the events of maintenance: sp1, article (about Exchange 2007 SP1) or modern

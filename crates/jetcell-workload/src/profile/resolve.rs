@@ -66,6 +66,7 @@ impl Options {
 
     fn resolve_all(self, test: TestKind) -> Result<Profile, Vec<Mistake>> {
         let find_max = self.find_max.unwrap_or_else(default::find_max);
+        let maintenance_impact = self.maintenance_impact.unwrap_or_else(default::maintenance_impact);
         let usual = Duration::from_secs(if find_max { 15 } else { 60 });
         let duration = self.duration.unwrap_or(TimeSpan(usual));
         let source = self.source();
@@ -92,7 +93,7 @@ impl Options {
             growth_percent,
             threads: self.threads.unwrap_or_else(default::threads),
             duration,
-            repeat: self.repeat.unwrap_or_else(default::repeat),
+            repeat: self.repeat.unwrap_or(if maintenance_impact { 3 } else { 1 }),
             cache: self.cache,
             page_size: self.page_size,
             mix: self.mix.unwrap_or_else(default::mix),
@@ -113,6 +114,8 @@ impl Options {
             scan: self.maintenance.map_or(self.scan.unwrap_or_else(default::scan), |tasks| tasks.scan),
             zero: self.maintenance.is_some_and(|tasks| tasks.zero),
             defrag: self.maintenance.is_some_and(|tasks| tasks.defrag),
+            layout: self.maintenance.is_some_and(|tasks| tasks.layout),
+            maintenance_impact,
             maintenance_window: self.maintenance_window,
             event_profile: self.event_profile.unwrap_or_else(default::event_profile),
             scan_pause: self.scan_pause.unwrap_or_else(default::scan_pause),

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::mistake::Mistake;
 use super::options::{Options, RecordOptions, ThresholdOptions};
-use super::{Maintenance, Profile, Source, Thresholds};
+use super::{Profile, Source, Thresholds};
 
 /// A complete commented configuration; it resolves to the defaults.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -168,11 +168,8 @@ impl Profile {
             stop_when_steady: Some(self.stop_when_steady),
             skew: Some(self.skew),
             scan: Some(self.scan),
-            maintenance: (self.zero || self.defrag).then_some(Maintenance {
-                scan: self.scan,
-                zero: self.zero,
-                defrag: self.defrag,
-            }),
+            maintenance: (self.zero || self.defrag || self.layout).then_some(self.maintenance().tasks),
+            maintenance_impact: Some(self.maintenance_impact),
             maintenance_window: self.maintenance_window,
             event_profile: Some(self.event_profile),
             scan_pause: Some(self.scan_pause),

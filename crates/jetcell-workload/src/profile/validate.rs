@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Mistake, Mix, Profile, Source};
+use super::{Mistake, Mix, Profile, Source, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
 
 /// Longest pause of a scan that ESE accepts. ESE: `JET_paramDbScanThrottle`.
@@ -34,6 +34,7 @@ impl Profile {
         self.check_percentiles(&mut checks);
         self.check_rates(&mut checks);
         self.check_times(&mut checks);
+        self.check_maintenance(&mut checks);
         for path in
             self.dirs.iter().chain(&self.log_dirs).chain(&self.output).chain(&self.to).chain(&self.copy_dirs)
         {
@@ -167,6 +168,35 @@ impl Profile {
         checks.check((0.0..1.0).contains(&margin), || format!("margin {margin} must be from 0 to below 1"));
     }
 
+    fn check_maintenance(&self, checks: &mut Checks) {
+        let none = self.maintenance().tasks.is_none();
+        for (given, option) in [
+            (self.maintenance_window.is_some(), "--maintenance-window"),
+            (self.maintenance_impact, "--maintenance-impact"),
+        ] {
+            checks.check(!(given && none), || {
+                format!("{option} without maintenance: add for example --maintenance scan")
+            });
+        }
+        if !self.maintenance_impact {
+            return;
+        }
+        checks.check(self.test == TestKind::Performance, || {
+            "--maintenance-impact is for test performance: the turns of the other tests are not alike".into()
+        });
+        checks.check(self.repeat > 1, || {
+            "--maintenance-impact compares rounds of turns: write --repeat 2 or more".into()
+        });
+        for (given, option) in [
+            (self.find_max, "--find-max"),
+            (self.stop_when_steady, "--stop-when-steady"),
+            (self.maintenance_window.is_some(), "--maintenance-window"),
+        ] {
+            checks
+                .check(!given, || format!("--maintenance-impact decides what runs when: leave out {option}"));
+        }
+    }
+
     fn check_times(&self, checks: &mut Checks) {
         let (logs, copies) = (self.logs, self.copies);
         checks.check((1..=16).contains(&copies), || format!("--copies {copies} must be from 1 to 16"));
@@ -177,9 +207,6 @@ impl Profile {
         });
         checks.check(self.scan_pause.0 <= LONGEST_SCAN_PAUSE, || {
             format!("--scan-pause {} must be from 0 to 60s", self.scan_pause)
-        });
-        checks.check(self.maintenance_window.is_none() || self.scan || self.defrag, || {
-            "--maintenance-window without maintenance: add for example --maintenance scan".into()
         });
         let interval = self.sample_interval;
         checks
@@ -248,6 +275,16 @@ mod tests {
                 "{other}"
             );
         }
+        for (given, hint) in [
+            ("scan=false", "--maintenance-impact without maintenance"),
+            ("maintenance='defrag'\nrepeat=1", "write --repeat 2 or more"),
+            ("maintenance='defrag'\nfind_max=true", "leave out --find-max"),
+            ("maintenance='defrag'\nmaintenance_window='daily 01:00 4h'", "leave out --maintenance-window"),
+        ] {
+            let found = mistakes(&format!("dirs=['d']\nmaintenance_impact=true\n{given}"));
+            assert!(found.contains(hint), "{found}");
+        }
+        assert_eq!(options("dirs=['d']\nmaintenance_impact=true").resolve().unwrap().repeat, 3);
         let search = options("dirs=['d']\nfind_max=true\nrepeat=1").resolve().unwrap();
         assert_eq!(search.duration.0.as_secs(), 15);
     }

@@ -21,7 +21,7 @@ use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
     DefragSummary, HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Repetitions, Saturation,
-    ScanSummary, SteadyState, Trend, Verification,
+    ScanSummary, SteadyState, TaskImpact, Trend, Verification,
 };
 use crate::observer::Phase;
 use crate::profile::{Profile, TestKind};
@@ -69,6 +69,9 @@ pub struct Analysis {
     /// `None` with one repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<Repetitions>,
+    /// The cost of each task of maintenance, the load alone first; empty if it was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maintenance_impact: Vec<TaskImpact>,
     /// `None` without a search for the highest rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saturation: Option<Saturation>,

@@ -11,7 +11,7 @@ use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
 use crate::measurement::{
     DefragSummary, InstanceIo, IoTotals, Latencies, LatencyTable, Limit, LogCopies, Measurement, Repetitions,
-    ScanSummary, SteadyState, Trend, Verification, trends,
+    ScanSummary, SteadyState, TaskImpact, Trend, Verification, trends,
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
@@ -251,6 +251,7 @@ pub(crate) fn analysis(measured: &Measurement, threads: usize) -> Analysis {
         steady_state: SteadyState::of(&measured.samples),
         limit: Limit::of(measured, threads),
         repetitions: Repetitions::of(&measured.repetitions),
+        maintenance_impact: TaskImpact::all(&measured.repetitions),
         saturation: measured.saturation.clone(),
         open_loop: measured.open_loop,
         host: measured.host.clone(),

@@ -241,7 +241,9 @@ impl Test<'_> {
         let starts = starts.map_err(|error| watch.failed(error))?;
         let generations: Vec<u32> = starts.iter().map(|start| start.generation).collect();
         test_log::settings(profile, plan, watch);
-        store.start_maintenance(&profile.maintenance()).map_err(|error| watch.failed(error))?;
+        if !profile.maintenance_impact {
+            store.start_maintenance(&profile.maintenance()).map_err(|error| watch.failed(error))?;
+        }
         if profile.copies > 1 {
             store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;
         }
@@ -267,10 +269,12 @@ impl Test<'_> {
                 "{database}: {pages} pages scanned, {passes} complete passes, {bad} bad pages"
             ));
         }
-        for DefragSummary { database, pages_read, pages_freed, .. } in &defragmentation {
-            let database = database.display();
-            watch
-                .log(&format!("{database}: defragmentation read {pages_read} pages and freed {pages_freed}"));
+        for summary in &defragmentation {
+            let DefragSummary { database, pages_read, pages_freed, pages_moved, .. } = summary;
+            let (database, task) = (database.display(), summary.task());
+            watch.log(&format!(
+                "{database}: {task} read {pages_read} pages, moved {pages_moved} and freed {pages_freed}"
+            ));
         }
         let failure = measured.failure.clone().or(closed.err());
         if let Some(error) = &failure {

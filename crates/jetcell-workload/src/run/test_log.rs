@@ -30,6 +30,12 @@ pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observ
     if profile.defrag {
         observer.log(&format!("Online defragmentation: on (pause: {})", profile.scan_pause));
     }
+    if profile.layout {
+        observer.log(&format!("Sequential layout: on (pause: {})", profile.scan_pause));
+    }
+    if profile.maintenance_impact {
+        observer.log("Maintenance impact: the load alone and beside each task, in turn");
+    }
     if let Some(window) = profile.maintenance_window {
         observer.log(&format!(
             "Maintenance window: {window}, shared by the tasks and by the databases of a directory"

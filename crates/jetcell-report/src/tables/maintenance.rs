@@ -1,0 +1,154 @@
+//! Tables of the maintenance beside the load.
+
+use jetcell_workload::measurement::{DefragSummary, Interval, TaskImpact};
+use jetcell_workload::result::RunResult;
+
+use crate::number::{bytes, count, figure};
+use crate::table::{Cell, Table};
+
+pub(super) fn scan(result: &RunResult) -> Table {
+    let columns =
+        ["Complete passes", "Pages", "Bytes", "Empty", "Read again", "Zeroed", "Pages Zeroed/sec", "Bad"];
+    let rows = result.scan.iter().map(|scan| {
+        vec![
+            scan.database.display().to_string().into(),
+            count(scan.passes),
+            count(scan.pages),
+            bytes(scan.bytes),
+            count(scan.uninitialized),
+            count(scan.examined_again),
+            count(scan.zeroed),
+            figure("/sec", scan.zeroed_per_second()),
+            count(scan.bad).bad_if(scan.bad > 0),
+        ]
+    });
+    let mut table = Table::numbers("Background Checksum Scan", "Database", columns).rows(rows);
+    for finding in result.scan.iter().flat_map(|scan| &scan.findings) {
+        table = table.note(finding.as_str());
+    }
+    table.or_say(if result.configuration.scan {
+        "The run did not end."
+    } else {
+        "Not run: the checksum scan was off."
+    })
+}
+
+/// Only of runs with defragmentation: those of Jetstress have none.
+pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
+    let columns =
+        ["Pages Read/sec", "Pages Freed/sec", "Pages read", "Pages freed", "Complete passes", "Skipped"];
+    let compactions = || result.defragmentation.iter().filter(|summary| !summary.sequential_layout);
+    let rows = compactions().map(|defragmentation| {
+        vec![
+            defragmentation.database.display().to_string().into(),
+            figure("/sec", defragmentation.read_per_second()),
+            figure("/sec", defragmentation.freed_per_second()),
+            count(defragmentation.pages_read),
+            count(defragmentation.pages_freed),
+            count(defragmentation.passes),
+            count(defragmentation.skipped),
+        ]
+    });
+    let mut table = Table::numbers("Online Defragmentation", "Database", columns).rows(rows);
+    for summary in compactions().filter(|summary| summary.pages_read > 0) {
+        table = table.note(format!("{}: {}.", summary.database.display(), summary.advice()));
+    }
+    result.configuration.defrag.then(|| table.or_say("The run did not end."))
+}
+
+/// Only of runs with a sequential layout.
+pub(super) fn layout(result: &RunResult) -> Option<Table> {
+    let columns =
+        ["Pages Moved/sec", "Pages read", "Pages moved", "Pages freed", "Complete passes", "Skipped"];
+    let row = |layout: &DefragSummary| {
+        vec![
+            layout.database.display().to_string().into(),
+            figure("/sec", layout.moved_per_second()),
+            count(layout.pages_read),
+            count(layout.pages_moved),
+            count(layout.pages_freed),
+            count(layout.passes),
+            count(layout.skipped),
+        ]
+    };
+    let layouts = result.defragmentation.iter().filter(|summary| summary.sequential_layout);
+    let table = Table::numbers("Sequential Layout", "Database", columns).rows(layouts.map(row));
+    result.configuration.layout.then(|| table.or_say("The run did not end."))
+}
+
+/// Only of runs that measure what each task costs.
+pub(super) fn impact(result: &RunResult) -> Option<Table> {
+    let columns = [
+        "Turns",
+        "Transactional I/O per second",
+        "I/O difference (%)",
+        "Database read, average (msec)",
+        "Read difference (%)",
+        "Log write, average (msec)",
+        "Log write difference (%)",
+    ];
+    let row = |task: &TaskImpact| {
+        let name = if task.tasks.is_none() { "load alone".to_string() } else { task.tasks.to_string() };
+        let mut row: Vec<Cell> = vec![name.into(), count(task.turns as u64)];
+        for (column, mean, percent) in [
+            (columns[1], task.transactional_iops, task.iops_percent),
+            (columns[3], task.database_read_ms, task.read_percent),
+            (columns[5], task.log_write_ms, task.log_write_percent),
+        ] {
+            row.push(figure(column, mean.mean).remarked(super::within(column, &mean)));
+            row.push(if task.tasks.is_none() { Cell::default() } else { difference(&percent) });
+        }
+        row
+    };
+    let table = Table::numbers("Maintenance Impact", "Maintenance", columns)
+        .rows(result.analysis.maintenance_impact.iter().map(row))
+        .note(
+            "Each turn is compared with the turn of the load alone in the same round. Student's t over the rounds; a difference \
+             whose interval contains 0 is not significant.",
+        );
+    result
+        .configuration
+        .maintenance_impact
+        .then(|| table.or_say("Fewer than two rounds of turns were measured."))
+}
+
+fn difference(percent: &Interval) -> Cell {
+    let significant = percent.mean.abs() > percent.half_width;
+    let text = format!("{:+.1} ± {:.1}", percent.mean, percent.half_width);
+    Cell::from(if significant { text } else { format!("{text}, not significant") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::result;
+
+    #[test]
+    fn a_difference_says_whether_it_is_significant() {
+        let mut result = result();
+        assert!(impact(&result).is_none() && layout(&result).is_none());
+        result.configuration.maintenance_impact = true;
+        let tasks = "scan,zero".parse().unwrap();
+        let of = |mean, half_width| Interval { mean, half_width };
+        result.analysis.maintenance_impact = vec![
+            TaskImpact { turns: 3, transactional_iops: of(1000.0, 20.0), ..TaskImpact::default() },
+            TaskImpact {
+                tasks,
+                turns: 3,
+                iops_percent: of(-9.84, 2.0),
+                read_percent: of(3.0, 5.5),
+                ..TaskImpact::default()
+            },
+        ];
+        let table = impact(&result).unwrap();
+        let cells: Vec<Vec<String>> =
+            table.rows.iter().map(|row| row.iter().map(Cell::line).collect()).collect();
+        assert_eq!((cells[0][0].as_str(), cells[0][3].as_str()), ("load alone", ""));
+        assert!(cells[0][2].contains("± 20"), "{cells:?}");
+        assert_eq!(cells[1][0], "scan,zero");
+        assert_eq!(
+            (cells[1][3].as_str(), cells[1][5].as_str()),
+            ("-9.8 ± 2.0", "+3.0 ± 5.5, not significant")
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Maintenance of the databases of a run, and what it has done.
+
+use std::time::{Duration, Instant};
+
+use ese_engine::{DefragKind, DefragOptions, ScanOptions, Throttle};
+
+use super::{EseStore, Unit};
+use crate::engine::Result;
+use crate::measurement::{DefragSummary, ScanSummary};
+use crate::profile::{Maintenance, MaintenanceSettings};
+
+/// How long a task has been at work.
+#[derive(Default)]
+struct WorkTime {
+    since: Option<Instant>,
+    /// Before it was last stopped; `None`: it was never stopped.
+    earlier: Option<Duration>,
+}
+
+impl WorkTime {
+    fn start(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn stop(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.earlier = Some(self.earlier.unwrap_or_default() + since.elapsed());
+        }
+    }
+}
+
+/// How long the tasks of a run have been at work.
+#[derive(Default)]
+pub(super) struct WorkTimes {
+    scan: WorkTime,
+    defrag: WorkTime,
+    layout: WorkTime,
+}
+
+impl EseStore {
+    /// Without a window, the databases of a test are scanned together, as in Jetstress. No test continues the pass of another
+    /// one.
+    pub(super) fn start_tasks(&self, settings: &MaintenanceSettings) -> Result<()> {
+        let Maintenance { scan, zero, defrag, layout } = settings.tasks;
+        let mut times = self.worked.lock();
+        if scan {
+            times.scan.start();
+        }
+        if defrag {
+            times.defrag.start();
+        }
+        if layout {
+            times.layout.start();
+        }
+        for (index, unit) in self.units.iter().enumerate() {
+            let windows = settings.windows(self.of_disk[index])?;
+            let throttle = Throttle::pausing(settings.pause);
+            if scan {
+                let (throttle, window) = (throttle.clone(), windows.scan);
+                let options = ScanOptions { throttle, window, zero, ..ScanOptions::default() };
+                unit.instance.start_maintenance(&unit.database, options)?;
+            }
+            let kinds = [
+                (defrag, DefragKind::Compaction, windows.defrag),
+                (layout, DefragKind::SequentialLayout, windows.layout),
+            ];
+            for (_, kind, window) in kinds.into_iter().filter(|(wanted, ..)| *wanted) {
+                let throttle = throttle.clone();
+                let options = DefragOptions { kind, throttle, window, ..DefragOptions::default() };
+                unit.instance.start_defragmentation(&unit.database, options)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop_tasks(&self) {
+        for unit in &self.units {
+            unit.instance.stop_defragmentation(&unit.database);
+            unit.instance.stop_scan(&unit.database);
+        }
+        let mut times = self.worked.lock();
+        times.scan.stop();
+        times.defrag.stop();
+        times.layout.stop();
+    }
+
+    pub(super) fn scans(&self) -> Vec<ScanSummary> {
+        let Some(worked) = self.worked.lock().scan.earlier else { return Vec::new() };
+        let summary = |unit: &Unit| {
+            let path = unit.database.path().to_path_buf();
+            ScanSummary::new(path, worked.as_secs_f64(), &unit.database.scan_progress())
+        };
+        self.units.iter().map(summary).collect()
+    }
+
+    pub(super) fn defragmentations(&self) -> Vec<DefragSummary> {
+        let times = self.worked.lock();
+        let mut all = Vec::new();
+        for unit in &self.units {
+            let path = || unit.database.path().to_path_buf();
+            if let Some(worked) = times.defrag.earlier {
+                let progress = unit.database.defrag_progress();
+                all.push(DefragSummary::new(path(), worked.as_secs_f64(), &progress));
+            }
+            if let Some(worked) = times.layout.earlier {
+                let progress = unit.database.layout_progress();
+                all.push(DefragSummary::of_layout(path(), worked.as_secs_f64(), &progress));
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,121 @@
+//! What each task of maintenance costs the load.
+//!
+//! Turns with and without each task follow each other. A turn is compared with the turn of the load alone in the same round,
+//! which was measured close to it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measurement::repetition::{Interval, Repetition};
+use crate::profile::Maintenance;
+
+/// The cost of one task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskImpact {
+    /// The task; none: the load alone.
+    pub tasks: Maintenance,
+    /// Turns that were compared.
+    pub turns: usize,
+    /// Database reads and writes of the load per second.
+    pub transactional_iops: Interval,
+    /// Average database read of the load.
+    pub database_read_ms: Interval,
+    /// Average log write.
+    pub log_write_ms: Interval,
+    /// Difference of the I/O per second to the load alone, in percent of that.
+    pub iops_percent: Interval,
+    /// Difference of the average database read.
+    pub read_percent: Interval,
+    /// Difference of the average log write.
+    pub log_write_percent: Interval,
+}
+
+impl TaskImpact {
+    /// The cost of each task, the load alone first. Empty if there are fewer than two rounds, or if maintenance did not change.
+    pub fn all(turns: &[Repetition]) -> Vec<TaskImpact> {
+        let mut tasks: Vec<Maintenance> = Vec::new();
+        for turn in turns {
+            if !tasks.contains(&turn.maintenance) {
+                tasks.push(turn.maintenance);
+            }
+        }
+        if tasks.len() < 2 {
+            return Vec::new();
+        }
+        let rounds: Vec<&[Repetition]> = turns.chunks_exact(tasks.len()).collect();
+        let of = |tasks: &Maintenance| {
+            let turn = |round: &&[Repetition], tasks: Maintenance| {
+                round.iter().find(|turn| turn.maintenance == tasks).copied()
+            };
+            let pairs: Vec<(Repetition, Repetition)> = rounds
+                .iter()
+                .filter_map(|round| turn(round, Maintenance::default()).zip(turn(round, *tasks)))
+                .collect();
+            type Figure = fn(&Repetition) -> f64;
+            let mean = |figure: Figure| {
+                Interval::of(&pairs.iter().map(|(_, turn)| figure(turn)).collect::<Vec<_>>())
+            };
+            let percent = |figure: Figure| {
+                let difference = |(alone, turn): &(Repetition, Repetition)| {
+                    let base = figure(alone);
+                    (base > 0.0).then(|| (figure(turn) / base - 1.0) * 100.0)
+                };
+                Interval::of(&pairs.iter().filter_map(difference).collect::<Vec<_>>()).unwrap_or_default()
+            };
+            let (iops, read, log): (Figure, Figure, Figure) =
+                (|one| one.transactional_iops, |one| one.database_read_ms, |one| one.log_write_ms);
+            Some(TaskImpact {
+                tasks: *tasks,
+                turns: pairs.len(),
+                transactional_iops: mean(iops)?,
+                database_read_ms: mean(read)?,
+                log_write_ms: mean(log)?,
+                iops_percent: percent(iops),
+                read_percent: percent(read),
+                log_write_percent: percent(log),
+            })
+        };
+        tasks.iter().filter_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(tasks: &str, iops: f64, read: f64) -> Repetition {
+        Repetition {
+            maintenance: tasks.parse().unwrap(),
+            transactional_iops: iops,
+            database_read_ms: read,
+            log_write_ms: 1.0,
+            ..Repetition::default()
+        }
+    }
+
+    #[test]
+    fn a_task_is_compared_with_the_load_alone_of_its_round() {
+        // The storage becomes twice as slow; the scan always costs 10 % of the rate and 20 % of the latency.
+        let turns = [
+            turn("none", 1000.0, 5.0),
+            turn("scan", 900.0, 6.0),
+            turn("scan", 450.0, 12.0),
+            turn("none", 500.0, 10.0),
+        ];
+        let all = TaskImpact::all(&turns);
+        let [alone, scan] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((alone.turns, alone.iops_percent), (2, Interval::default()));
+        assert_eq!((scan.turns, scan.tasks.to_string()), (2, "scan".to_string()));
+        assert!(
+            (scan.iops_percent.mean + 10.0).abs() < 1e-9 && scan.iops_percent.half_width < 1e-9,
+            "{scan:?}"
+        );
+        assert!(
+            (scan.read_percent.mean - 20.0).abs() < 1e-9 && scan.read_percent.half_width < 1e-9,
+            "{scan:?}"
+        );
+        assert_eq!(scan.transactional_iops.mean, 675.0);
+        // One round has no interval, and an incomplete one does not count.
+        assert_eq!(TaskImpact::all(&turns[..3]), []);
+        assert_eq!(TaskImpact::all(&[turns[0], turns[3]]), []);
+    }
+}
