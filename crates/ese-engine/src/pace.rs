@@ -89,9 +89,15 @@ impl Pace {
     }
 }
 
-/// Waiting for clean pages: it is reported when it lasts.
+/// How often a task waits for clean pages before it works on. A load that always has most of the cache dirty slows the task, and
+/// does not stop it.
+const CLEAN_WAITS: u32 = 20;
+
+/// Waiting for clean pages: it ends, and it is reported when it lasts.
 #[derive(Default)]
 pub(crate) struct CleanPageWait {
+    /// How often the task has waited before this step.
+    waits: u32,
     /// Since when most of the cache has been dirty.
     since: Option<Duration>,
     reported: bool,
@@ -107,6 +113,13 @@ pub(crate) enum WaitNews {
 }
 
 impl CleanPageWait {
+    /// Whether the task has to wait, once more, because most of the cache is dirty.
+    pub fn wait(&mut self, mostly_dirty: bool) -> bool {
+        let wait = mostly_dirty && self.waits < CLEAN_WAITS;
+        self.waits = if wait { self.waits + 1 } else { 0 };
+        wait
+    }
+
     /// Notes at `now` whether most of the cache is dirty.
     pub fn note(&mut self, dirty: bool, now: Duration) -> Option<WaitNews> {
         if !dirty {
@@ -147,6 +160,13 @@ mod tests {
         assert_eq!([note(true, 1000), note(true, 1900)], [None; 2]);
         assert_eq!([note(true, 2000), note(true, 9000)], [Some(WaitNews::Paused), None]);
         assert_eq!([note(false, 9100), note(false, 9200)], [Some(WaitNews::Continued), None]);
+    }
+
+    #[test]
+    fn a_wait_for_clean_pages_ends() {
+        let mut wait = CleanPageWait::default();
+        let mut waits = |mostly_dirty| (0..).take_while(|_| wait.wait(mostly_dirty)).count();
+        assert_eq!([waits(true), waits(true), waits(false)], [20, 20, 0]);
     }
 
     #[test]

@@ -46,6 +46,15 @@ fn replicated() -> Replication {
     }
 }
 
+/// Sets what defragmentation and the turns of maintenance leave.
+fn maintained(result: &mut RunResult) {
+    let configuration = &mut result.configuration;
+    (configuration.defrag, configuration.layout, configuration.maintenance_impact) = (true, true, true);
+    let layout = DefragSummary { sequential_layout: true, ..DefragSummary::default() };
+    result.defragmentation = vec![DefragSummary::default(), layout];
+    result.analysis.maintenance_impact = vec![TaskImpact::default()];
+}
+
 /// A result with everything that a report can show.
 fn everything() -> RunResult {
     let mut result = result();
@@ -95,6 +104,7 @@ fn everything() -> RunResult {
     }
     let disks = vec![DiskUse::default()];
     let host = HostUse { seconds: 1.0, disks, ..HostUse::default() };
+    maintained(&mut result);
     let analysis = &mut result.analysis;
     analysis.limit = Some(Limit {
         limiter: Limiter::Device,
@@ -107,15 +117,10 @@ fn everything() -> RunResult {
     analysis.steady_state = Some(SteadyState::default());
     analysis.repetitions =
         Some(Repetitions { each: vec![Repetition::default(); 3], ..Repetitions::default() });
-    analysis.maintenance_impact = vec![TaskImpact::default()];
     analysis.saturation = Some(saturation());
     analysis.open_loop = Some(OpenLoop::default());
     (analysis.host, analysis.host_samples) = (host.clone(), vec![host; 3]);
     result.scan = vec![ScanSummary::default()];
-    (result.configuration.defrag, result.configuration.layout) = (true, true);
-    result.configuration.maintenance_impact = true;
-    let layout = DefragSummary { sequential_layout: true, ..DefragSummary::default() };
-    result.defragmentation = vec![DefragSummary::default(), layout];
     result.instances.iter_mut().for_each(|row| {
         (row.maintenance_reads_per_second, row.replication_reads_per_second) = (1.0, 1.0);
     });

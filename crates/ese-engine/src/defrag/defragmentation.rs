@@ -198,11 +198,12 @@ impl Defragmentation {
             Some(WaitNews::Continued) => self.report(DefragEvent::Continued),
             None => {}
         }
-        if mostly_dirty {
+        let wait = work.clean_pages.wait(mostly_dirty);
+        if wait {
             // A failed write is reported by the cache, to all that use it.
             let _ = cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
         }
-        mostly_dirty.then_some(WAIT)
+        wait.then_some(WAIT)
     }
 
     /// Begins to work in a window. A pass that was interrupted goes on.

@@ -32,10 +32,8 @@ const TURN_WAIT: Duration = Duration::from_millis(100);
 /// How long it waits for its window before it looks at the clock again.
 const WINDOW_WAIT: Duration = Duration::from_secs(60);
 
-/// How long, and how often, it waits for clean pages before one batch. A load that always has most of the cache dirty
-/// slows the pass, and does not stop it.
+/// How long it waits for clean pages before it looks again.
 const CLEAN_WAIT: Duration = Duration::from_millis(5);
-const CLEAN_WAITS: u32 = 20;
 
 /// Pages whose writes it starts each time.
 const CLEANED_PAGES: usize = 256;
@@ -81,8 +79,6 @@ struct Work {
     ran: Duration,
     /// Pages of the pass, and how long it had run, when its progress was stored.
     saved: (u64, Duration),
-    /// How often this batch has waited for clean pages.
-    waits: u32,
     clean_pages: CleanPageWait,
     /// It has not begun to work in this window.
     suspended: bool,
@@ -138,7 +134,6 @@ impl DatabaseScan {
             pass: PassReport::default(),
             ran: Duration::ZERO,
             saved: (0, Duration::ZERO),
-            waits: 0,
             clean_pages: CleanPageWait::default(),
             suspended: true,
         };
@@ -252,13 +247,11 @@ impl DatabaseScan {
             None => {}
         }
         // The pass must not flood the cache with dirty pages: sessions would wait for them to be written.
-        if mostly_dirty && work.waits < CLEAN_WAITS {
-            work.waits += 1;
+        if work.clean_pages.wait(mostly_dirty) {
             // A failed write is reported by the cache, to all that use it.
             let _ = self.file.cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
             return Some(CLEAN_WAIT);
         }
-        work.waits = 0;
         None
     }
 

@@ -424,6 +424,42 @@ fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
     }
 }
 
+/// A load that always has most of the cache dirty slows defragmentation, and does not stop it.
+#[test]
+fn defragmentation_works_beside_a_load_that_keeps_the_cache_dirty() {
+    let disk = SimVfs::new();
+    let clock = disk.sim_clock();
+    let (instance, db) = open(Arc::new(disk), 2500, false);
+    let tree = tree(&instance, &db);
+    let cache = &instance.core().cache;
+    let mostly_dirty = || cache.counters().dirty * 2 > cache.counters().frames;
+    let mut rows = 0_u32..;
+    let mut load = || {
+        let mut session = ActiveTransaction::new(instance.core().clone(), 1);
+        for row in rows.by_ref().take(300) {
+            session.begin().unwrap();
+            tree.insert(session.changes().unwrap(), &row.to_be_bytes(), &[7; 3000]).unwrap();
+            session.commit().unwrap();
+        }
+    };
+    while !mostly_dirty() {
+        load();
+    }
+    assert!(instance.start_defragmentation(&db, DefragOptions::default()).unwrap());
+    let mut steps = 0;
+    while db.defrag_progress().pages_visited == 0 {
+        assert!(mostly_dirty() && steps < 30, "step {steps}, {:?}", cache.counters());
+        db.defragmentation(Default::default()).step().unwrap();
+        clock.advance(Duration::from_millis(600));
+        load();
+        steps += 1;
+    }
+    assert!(steps > 10, "it did not wait");
+    instance.stop_defragmentation(&db);
+    drop((tree, db));
+    instance.shutdown().unwrap();
+}
+
 #[test]
 fn the_scan_thread_stops_on_request() {
     let disk = SimVfs::new();
