@@ -20,7 +20,7 @@ use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use self::shown::Maintained;
-use self::tasks::{Attached, Places, Schedule};
+use self::tasks::{Places, Schedule};
 use crate::commands::backup::vfs;
 use crate::commands::recover::{explained, files, log_directory};
 use crate::commands::transfer_progress::rate;
@@ -53,7 +53,9 @@ Examples:
       waits for the window, works in it, and goes on in the next one until all is done
   jetcell maintain /var/lib/app --rate 50MB/s --batch 320KiB --json
 
-Exit code: 0 no bad page, 1 bad pages, or stopped before the end, 2 could not run.";
+A database on which a task fails is left; the others are worked on to the end.
+
+Exit code: 0 no bad page, 1 bad pages, or stopped before the end, 2 could not run, or not to the end on each database.";
 
 /// Verifies, zeroes and defragments the databases of a stopped instance
 #[derive(Args)]
@@ -204,15 +206,14 @@ impl Maintain {
         set.databases.iter().for_each(|database| paths.search(parent_directory(&database.path)));
         of_instance.database_paths = paths;
         let instance = Instance::open(of_instance).map_err(explained)?;
-        let done = places.attach(&instance, &set).and_then(|attached| {
-            let mut space = schedule.run(&instance, &attached, &stop)?;
-            let with_space = |one: &Attached| Maintained::of(&one.database, space.remove(0));
-            Ok(attached.iter().map(with_space).collect::<Vec<_>>())
-        });
+        let (mut attached, unattached) = places.attach(&instance, &set);
+        schedule.run(&instance, &mut attached, &stop);
+        let results = attached.iter().map(Maintained::of).chain(unattached.into_iter().map(Maintained::not));
+        let results: Vec<Maintained> = results.collect();
+        drop(attached);
         let closed = instance.shutdown().map_err(explained);
-        let results = done?;
-        closed?;
-        Ok(shown::show(&results, schedule.shown(), self.json))
+        let outcome = shown::show(&results, schedule.shown(), self.json);
+        closed.map(|()| outcome)
     }
 }
 

@@ -2,12 +2,18 @@
 
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::process::Command;
 
+use ese_engine::{
+    ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
+    PageSize, TableDefinition, Value as Field,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cell::Cell;
 
+const JETCELL: &str = env!("CARGO_BIN_EXE_jetcell");
 const STORE: [&str; 2] = ["d/log001", "d/Jetstress001001.edb"];
 
 fn store() -> Cell {
@@ -259,4 +265,129 @@ fn impossible_requests_change_nothing() {
         let refused = cell.program_refused(&[&["maintain"], options].concat());
         assert!(refused.contains(said), "{options:?}: {refused}");
     }
+}
+
+/// An instance of two databases, each with rows that were inserted in another order than that of their keys.
+fn two_databases(cell: &Cell) {
+    let mut options = InstanceOptions::new(cell.make_dir("two")).unwrap();
+    (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 256 << 10, 4 << 20);
+    let instance = Instance::open(options).unwrap();
+    for name in DATABASES {
+        let database = instance.create_database(&cell.path(name), &CreateOptions::default()).unwrap();
+        let definition = TableDefinition {
+            name: "t".to_string(),
+            columns: vec![
+                ColumnDefinition::new("Id", ColumnType::Long),
+                ColumnDefinition::new("Body", ColumnType::LongBinary),
+            ],
+            indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+            ..TableDefinition::default()
+        };
+        let mut session = instance.session();
+        session.begin().unwrap();
+        session.create_table(&database, &definition).unwrap();
+        let mut table = session.open_table(&database, "t").unwrap();
+        let [id, body] = ["Id", "Body"].map(|name| table.column(name).unwrap());
+        for number in 0..3000_i32 {
+            let key = number.wrapping_mul(0x9e37) & 0xffff;
+            let row = [(id, Field::Long(key)), (body, Field::Binary(vec![number as u8; 300]))];
+            table.insert(&mut session, &row).unwrap();
+        }
+        session.commit(CommitMode::Durable).unwrap();
+    }
+    instance.shutdown().unwrap();
+}
+
+const DATABASES: [&str; 2] = ["two/a.edb", "two/b.edb"];
+
+/// Share of leaves of a table that are not followed by the next page, in percent, as `dump space` says.
+fn fragmentation(cell: &Cell, database: &str) -> f64 {
+    let output = cell.program(&["dump", "space", "--json", database]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let items = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    items.filter(|item| item["name"] == "t").find_map(|item| item["fragmentation"].as_f64()).unwrap()
+}
+
+#[test]
+fn dump_space_shows_the_layout() {
+    let cell = Cell::new();
+    two_databases(&cell);
+    let before = fragmentation(&cell, DATABASES[0]);
+    let output = cell.program(&["maintain", "two", "--tasks", "layout"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let after = DATABASES.map(|name| fragmentation(&cell, name));
+    assert!(before > 40.0 && after.iter().all(|share| *share < 5.0), "{before} {after:?}");
+}
+
+#[test]
+fn a_database_that_cannot_be_worked_on_leaves_the_others_their_turn() {
+    let cell = Cell::new();
+    two_databases(&cell);
+    let first = fs::File::options().write(true).open(cell.path(DATABASES[0])).unwrap();
+    first.set_len(12 << 10).unwrap();
+    let maintain = |options: &[&str]| {
+        let output = cell.program(&[&["maintain", "two", "--json"], options].concat()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.lines().count() == 1 && said.contains("a.edb"), "{said}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    for options in [&["--tasks", "scan,zero,defrag,layout,shrink,trim"][..], &["--parallel"]] {
+        let done = maintain(options);
+        let of = |name: &str| {
+            let all = done["databases"].as_array().unwrap();
+            all.iter().find(|one| one["path"].as_str().unwrap().ends_with(name)).unwrap()
+        };
+        assert!(done["complete"] == false && of("a.edb")["failure"].is_string(), "{done}");
+        assert!(of("b.edb")["complete"] == true && of("b.edb")["failure"].is_null(), "{done}");
+        assert_eq!(of("b.edb")["bad"], 0, "{done}");
+    }
+}
+
+/// Where the kernel gives no mount namespace to this user, this is skipped.
+#[test]
+fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
+    let cell = Cell::new();
+    two_databases(&cell);
+    let before = cell.listing();
+    let read_only = "mount --bind two two && mount -o remount,ro,bind two two || exit 99; exec \"$0\" maintain two --tasks \"$1\"";
+    for tasks in ["scan", "scan,zero,defrag,layout,shrink,trim"] {
+        let shell = ["--user", "--map-root-user", "--mount", "sh", "-c", read_only, JETCELL, tasks];
+        let output = Command::new("unshare").args(shell).current_dir(cell.path("")).output();
+        let output = match output {
+            Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
+            skipped => return eprintln!("skipped, no mount namespace: {skipped:?}"),
+        };
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.lines().count() == 1 && said.contains("Read-only file system"), "{said}");
+        assert_eq!(cell.listing(), before);
+    }
+}
+
+/// ramfs cannot punch holes. Skipped without a mount namespace.
+#[test]
+fn a_task_that_fails_ends_for_its_database_only() {
+    let cell = Cell::new();
+    two_databases(&cell);
+    cell.make_dir("small");
+    let on_ramfs = "mount -t ramfs none small && mv two/a.edb small || exit 99; \
+                    exec \"$0\" maintain two small --json --tasks scan,trim";
+    let shell = ["--user", "--map-root-user", "--mount", "sh", "-c", on_ramfs, JETCELL];
+    let output = Command::new("unshare").args(shell).current_dir(cell.path("")).output();
+    let output = match output {
+        Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
+        skipped => return eprintln!("skipped, no mount namespace: {skipped:?}"),
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("small/a.edb"), "{said}");
+    let done: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let one = |name: &str| {
+        let all = done["databases"].as_array().unwrap();
+        all.iter().find(|one| one["path"].as_str().unwrap().ends_with(name)).unwrap()
+    };
+    assert!(one("small/a.edb")["failure"].as_str().unwrap().contains("the same command resumes"), "{done}");
+    assert!(one("two/b.edb")["complete"] == true && one("two/b.edb")["failure"].is_null(), "{done}");
 }

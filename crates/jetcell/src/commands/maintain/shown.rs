@@ -2,47 +2,40 @@
 
 use std::path::PathBuf;
 
-use ese_engine::{Database, DefragProgress, ScanProgress, ShrinkReport, TrimReport};
+use ese_engine::{DefragProgress, ScanProgress, ShrinkReport, TrimReport};
 use serde_json::{Value, json};
 
+use super::tasks::{Attached, ReturnedSpace, Tasks, Unattached};
 use crate::console;
 use crate::outcome::Outcome;
 
-/// What was asked for.
-#[derive(Clone, Copy)]
-pub(super) struct Tasks {
-    pub scan: bool,
-    pub defragmentation: bool,
-    pub layout: bool,
-    pub shrink: bool,
-    pub trim: bool,
-}
-
-/// The space that a database has returned to the file system. `None`: not asked for, or stopped before.
-#[derive(Default)]
-pub(super) struct ReturnedSpace {
-    pub shrink: Option<ShrinkReport>,
-    pub trim: Option<TrimReport>,
-}
-
 /// What was done with a database.
+#[derive(Default)]
 pub(super) struct Maintained {
     path: PathBuf,
     scan: ScanProgress,
     defragmentation: DefragProgress,
     layout: DefragProgress,
     space: ReturnedSpace,
+    failure: Option<String>,
 }
 
 impl Maintained {
-    pub fn of(database: &Database, space: ReturnedSpace) -> Maintained {
+    pub fn of(attached: &Attached) -> Maintained {
+        let Attached { database, space, failure, .. } = attached;
         Maintained {
             path: database.path().to_path_buf(),
             scan: database.scan_progress(),
             defragmentation: database.defrag_progress(),
             layout: database.layout_progress(),
-            space,
+            space: *space,
+            failure: failure.clone(),
         }
+    }
+
+    pub fn not(unattached: Unattached) -> Maintained {
+        let Unattached { path, failure } = unattached;
+        Maintained { path, failure: Some(failure), ..Maintained::default() }
     }
 
     fn is_complete(&self, tasks: Tasks) -> bool {
@@ -68,6 +61,9 @@ pub(super) fn show(results: &[Maintained], tasks: Tasks, json: bool) -> Outcome 
         }
         false => results.iter().for_each(|result| print_text(result, tasks)),
     }
+    if results.iter().any(|result| result.failure.is_some()) {
+        return Outcome::CouldNotRun;
+    }
     match whole && results.iter().all(Maintained::is_sound) {
         true => Outcome::Good,
         false => Outcome::Findings,
@@ -81,6 +77,9 @@ fn as_json(result: &Maintained, tasks: Tasks) -> Value {
     };
     if let Some(fields) = fields.as_object_mut() {
         fields.insert("path".to_string(), json!(result.path));
+        if let Some(what) = &result.failure {
+            fields.insert("failure".to_string(), json!(what));
+        }
         if tasks.defragmentation {
             fields.insert("defragmentation".to_string(), defragmentation_as_json(&result.defragmentation));
         }

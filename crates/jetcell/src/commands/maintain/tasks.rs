@@ -1,5 +1,6 @@
 //! The tasks of maintenance on attached databases.
 
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,19 +9,35 @@ use std::time::{Duration, Instant};
 
 use ese_engine::{
     Database, DefragKind, DefragOptions, DefragProgress, Instance, MaintenanceWindow, RecoverySet,
-    ScanOptions, ScanTurn,
+    ScanOptions, ScanTurn, ShrinkReport, TrimReport,
 };
 use jetcell_vfs::{Vfs, parent_directory};
 
-use super::shown::{ReturnedSpace, Tasks};
 use crate::commands::recover::explained;
 use crate::console;
-use crate::outcome::Failure;
+use crate::outcome::{Failure, print_error};
 
 /// Time between two looks at the progress.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time between two lines of progress on a terminal.
 pub(super) const LINE: Duration = Duration::from_secs(2);
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Tasks {
+    pub scan: bool,
+    pub defragmentation: bool,
+    pub layout: bool,
+    pub shrink: bool,
+    pub trim: bool,
+}
+
+/// The space that a database has returned to the file system. `None`: not asked for, or stopped before.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ReturnedSpace {
+    pub shrink: Option<ShrinkReport>,
+    pub trim: Option<TrimReport>,
+}
 
 /// Where a database is.
 struct Place {
@@ -59,19 +76,50 @@ impl Places {
         Places(found.into_iter().map(place).collect())
     }
 
-    /// Attaches the databases of the set.
-    pub fn attach(self, instance: &Arc<Instance>, set: &RecoverySet) -> Result<Vec<Attached>, Failure> {
-        let attach = |(found, place): (&ese_engine::FoundDatabase, Place)| {
-            Ok(Attached { database: instance.attach(&found.path, 256).map_err(explained)?, place })
-        };
-        set.databases.iter().zip(self.0).map(attach).collect()
+    /// Attaches the databases of the set; those that cannot be attached are given second, with the reason.
+    pub fn attach(self, instance: &Arc<Instance>, set: &RecoverySet) -> (Vec<Attached>, Vec<Unattached>) {
+        let (mut attached, mut unattached) = (Vec::new(), Vec::new());
+        for (found, place) in set.databases.iter().zip(self.0) {
+            match instance.attach(&found.path, 256).map_err(explained) {
+                Ok(database) => {
+                    attached.push(Attached {
+                        database,
+                        place,
+                        space: ReturnedSpace::default(),
+                        failure: None,
+                    });
+                }
+                Err(what) => {
+                    print_error(&what);
+                    unattached.push(Unattached { path: found.path.clone(), failure: what.to_string() });
+                }
+            }
+        }
+        (attached, unattached)
     }
 }
 
-/// An attached database.
+/// A database that could not be attached.
+pub(super) struct Unattached {
+    pub path: PathBuf,
+    pub failure: String,
+}
+
+/// An attached database, and the results that are not stored in it.
 pub(super) struct Attached {
     pub database: Arc<Database>,
     place: Place,
+    pub space: ReturnedSpace,
+    /// Why no more tasks run on this database.
+    pub failure: Option<String>,
+}
+
+impl Attached {
+    fn note_failure(&mut self, what: impl Display) {
+        let what = format!("{what}; the same command resumes the work on this database");
+        print_error(&what);
+        self.failure = Some(what);
+    }
 }
 
 /// What is to be done with all databases.
@@ -109,57 +157,45 @@ impl Schedule {
     }
 
     /// Runs each task once on each database. Without a window one follows the other; with one, scan and defragmentations have
-    /// their parts, and what returns space comes last. Gives the space that each database has returned.
-    pub fn run(
-        &self,
-        instance: &Arc<Instance>,
-        attached: &[Attached],
-        stop: &AtomicBool,
-    ) -> Result<Vec<ReturnedSpace>, Failure> {
+    /// their parts, and what returns space comes last. A database whose task fails gets no other; the others go on.
+    pub fn run(&self, instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) {
         let stopped = || stop.load(Ordering::SeqCst);
-        let mut returned = None;
         for task in (0..self.defragmentations.len()).filter(|_| !stopped()) {
-            self.defragment(instance, attached, task)?;
+            self.defragment(instance, attached, task);
             if self.window.is_none() {
-                wait(instance, attached, stop)?;
+                wait(instance, attached, stop);
             }
         }
         if self.window.is_none() {
-            returned = Some(self.return_space(instance, attached, stop)?);
+            self.return_space(instance, attached, stop);
         }
         if !stopped() {
-            self.start_scan(instance, attached)?;
+            self.start_scan(instance, attached);
         }
-        wait(instance, attached, stop)?;
-        returned.map_or_else(|| self.return_space(instance, attached, stop), Ok)
+        wait(instance, attached, stop);
+        if self.window.is_some() {
+            self.return_space(instance, attached, stop);
+        }
     }
 
     /// Shrinks and trims one database after the other.
-    fn return_space(
-        &self,
-        instance: &Instance,
-        attached: &[Attached],
-        stop: &AtomicBool,
-    ) -> Result<Vec<ReturnedSpace>, Failure> {
-        let begins = |database: &Database, what: &str| {
-            if std::io::stderr().is_terminal() {
-                console::note(&format!("{}: {what}", database.path().display()));
-            }
-        };
-        let mut returned = Vec::new();
-        for Attached { database, .. } in attached {
-            let mut space = ReturnedSpace::default();
+    fn return_space(&self, instance: &Instance, attached: &mut [Attached], stop: &AtomicBool) {
+        for_each_sound(attached, |one| {
+            let begins = |what: &str| {
+                if std::io::stderr().is_terminal() {
+                    console::note(&format!("{}: {what}", one.database.path().display()));
+                }
+            };
             if self.shrink && !stop.load(Ordering::SeqCst) {
-                begins(database, "cutting the free end off");
-                space.shrink = Some(instance.shrink(database).map_err(explained)?);
+                begins("cutting the free end off");
+                one.space.shrink = Some(instance.shrink(&one.database).map_err(explained)?);
             }
             if self.trim && !stop.load(Ordering::SeqCst) {
-                begins(database, "punching holes");
-                space.trim = Some(instance.trim(database).map_err(explained)?);
+                begins("punching holes");
+                one.space.trim = Some(instance.trim(&one.database).map_err(explained)?);
             }
-            returned.push(space);
-        }
-        Ok(returned)
+            Ok(())
+        });
     }
 
     /// The window of a task on a database: the scan is task 0.
@@ -171,29 +207,31 @@ impl Schedule {
     }
 
     /// Starts a defragmentation, by its place among them.
-    fn defragment(
-        &self,
-        instance: &Arc<Instance>,
-        attached: &[Attached],
-        task: usize,
-    ) -> Result<(), Failure> {
-        for one in attached {
+    fn defragment(&self, instance: &Arc<Instance>, attached: &mut [Attached], task: usize) {
+        for_each_sound(attached, |one| {
             let window = self.window_of(usize::from(self.scan.is_some()) + task, &one.place)?;
             let turn = one.place.turn.clone();
             let options = DefragOptions { turn, window, ..self.defragmentations[task].clone() };
-            instance.start_defragmentation(&one.database, options).map_err(explained)?;
-        }
-        Ok(())
+            instance.start_defragmentation(&one.database, options).map(|_| ()).map_err(explained)
+        });
     }
 
-    fn start_scan(&self, instance: &Arc<Instance>, attached: &[Attached]) -> Result<(), Failure> {
-        let Some(options) = &self.scan else { return Ok(()) };
-        for one in attached {
+    fn start_scan(&self, instance: &Arc<Instance>, attached: &mut [Attached]) {
+        let Some(options) = &self.scan else { return };
+        for_each_sound(attached, |one| {
             let window = self.window_of(0, &one.place)?;
             let options = ScanOptions { turn: one.place.turn.clone(), window, ..options.clone() };
-            instance.start_maintenance(&one.database, options).map_err(explained)?;
+            instance.start_maintenance(&one.database, options).map(|_| ()).map_err(explained)
+        });
+    }
+}
+
+/// Does a step on each database that has not failed, and notes the failures.
+fn for_each_sound(attached: &mut [Attached], step: impl Fn(&mut Attached) -> Result<(), Failure>) {
+    for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
+        if let Err(what) = step(one) {
+            one.note_failure(what);
         }
-        Ok(())
     }
 }
 
@@ -228,29 +266,37 @@ fn states(database: &Database) -> [TaskState; 3] {
 }
 
 /// Waits until no task is running, or until they are to stop, and stops them.
-fn wait(instance: &Arc<Instance>, attached: &[Attached], stop: &AtomicBool) -> Result<(), Failure> {
-    let ended = wait_for_end(attached, stop);
-    for one in attached {
-        instance.stop_defragmentation(&one.database);
-        instance.stop_scan(&one.database);
-    }
-    ended
-}
-
-fn wait_for_end(attached: &[Attached], stop: &AtomicBool) -> Result<(), Failure> {
+fn wait(instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) {
     let mut told = Instant::now();
+    let end_tasks = |database: &Arc<Database>| {
+        instance.stop_defragmentation(database);
+        instance.stop_scan(database);
+    };
     loop {
-        let states: Vec<_> = attached.iter().flat_map(|one| states(&one.database)).collect();
-        if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
-            return Err(format!("{what}; the same command resumes the pass").into());
+        let tell = std::io::stderr().is_terminal() && told.elapsed() > LINE;
+        let mut running = false;
+        for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
+            let states = states(&one.database);
+            // A task that fails would be repeated as long as the instance runs, and others of its disk wait for their turn.
+            if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
+                end_tasks(&one.database);
+                one.note_failure(what);
+                continue;
+            }
+            for state in states.iter().filter(|state| state.running) {
+                running = true;
+                if tell {
+                    console::note(&state.line);
+                }
+            }
         }
-        if stop.load(Ordering::SeqCst) || !states.iter().any(|state| state.running) {
-            return Ok(());
-        }
-        if std::io::stderr().is_terminal() && told.elapsed() > LINE {
+        if tell {
             told = Instant::now();
-            states.iter().filter(|state| state.running).for_each(|state| console::note(&state.line));
+        }
+        if stop.load(Ordering::SeqCst) || !running {
+            break;
         }
         std::thread::sleep(LOOK);
     }
+    attached.iter().for_each(|one| end_tasks(&one.database));
 }
