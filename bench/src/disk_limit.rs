@@ -1,4 +1,4 @@
-//! Limits the transfer rate of a disk for this process, so that a virtual disk that is memory of its host behaves as a disk.
+//! Limits the transfers of a disk for this process, so that a virtual disk that is memory of its host behaves as a disk.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,6 +7,34 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 use crate::control_group::{ControlGroup, MemoryLimit, hierarchy};
+
+/// What is limited.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    /// Bytes of reads, and of writes.
+    BytesPerSecond(u64),
+    ReadsPerSecond(u64),
+}
+
+impl Limit {
+    /// The words of `io.max`, which version 2 has.
+    fn words(self) -> String {
+        match self {
+            Limit::BytesPerSecond(bytes) => format!("rbps={bytes} wbps={bytes}"),
+            Limit::ReadsPerSecond(reads) => format!("riops={reads}"),
+        }
+    }
+
+    /// The files of version 1, and the value of all.
+    fn files(self) -> (&'static [&'static str], u64) {
+        match self {
+            Limit::BytesPerSecond(bytes) => {
+                (&["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"], bytes)
+            }
+            Limit::ReadsPerSecond(reads) => (&["blkio.throttle.read_iops_device"], reads),
+        }
+    }
+}
 
 /// The limit is in force until this is dropped.
 pub struct DiskLimit {
@@ -17,21 +45,19 @@ pub struct DiskLimit {
 }
 
 impl DiskLimit {
-    /// Limits reads, and writes, of the disk that has `path` to so many bytes per second. `memory` is the group that limits
-    /// the memory of this process.
-    pub fn enter(path: &Path, bytes_per_second: u64, memory: &ControlGroup) -> Result<DiskLimit> {
+    /// Limits the disk that has `path`. `memory` is the group that limits the memory of this process.
+    pub fn enter(path: &Path, limit: Limit, memory: &ControlGroup) -> Result<DiskLimit> {
         let disk = disk_of(path)?;
         // In version 2, a process is in one group, which has all its limits.
         if let Some(own) = memory.own.as_ref().filter(|own| own.join("io.max").exists()) {
             let file = own.join("io.max");
-            fs::write(&file, format!("{disk} rbps={bytes_per_second} wbps={bytes_per_second}"))
+            fs::write(&file, format!("{disk} {}", limit.words()))
                 .with_context(|| file.display().to_string())?;
             return Ok(DiskLimit { disk, files: vec![file], _group: None });
         }
         let home = hierarchy("blkio").ok_or_else(|| anyhow!("no I/O controller that this user may use"))?;
-        let limits = ["blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
-        let values: Vec<_> =
-            limits.iter().map(|file| (*file, format!("{disk} {bytes_per_second}"))).collect();
+        let (limits, value) = limit.files();
+        let values: Vec<_> = limits.iter().map(|file| (*file, format!("{disk} {value}"))).collect();
         let group =
             ControlGroup::create(home, &values, MemoryLimit::None("a group for the disk".to_string()))?;
         Ok(DiskLimit { disk, files: Vec::new(), _group: Some(group) })
@@ -41,7 +67,7 @@ impl DiskLimit {
 impl Drop for DiskLimit {
     fn drop(&mut self) {
         for file in &self.files {
-            let _ = fs::write(file, format!("{} rbps=max wbps=max", self.disk));
+            let _ = fs::write(file, format!("{} rbps=max wbps=max riops=max", self.disk));
         }
     }
 }

@@ -9,6 +9,7 @@ mod device;
 mod disk_limit;
 mod driver;
 mod engines;
+mod key_order;
 mod maintenance;
 mod measure;
 mod page_io;

@@ -1,5 +1,6 @@
 //! Maintenance of a database beside the device: the checksum scan beside reads of the same size, page zeroing beside writes of
-//! the same size, and the scans of two databases of a disk one after the other and at the same time.
+//! the same size, the scans of two databases of a disk one after the other and at the same time, and what sequential layout
+//! gains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use jetcell_vfs::{
 use serde::Serialize;
 
 use crate::control_group::ControlGroup;
-use crate::disk_limit::DiskLimit;
+use crate::disk_limit::{DiskLimit, Limit};
+use crate::key_order::{KeyOrder, key_order};
 use crate::measure::print;
 use crate::store_args::StoreArgs;
 use crate::table::median;
@@ -46,6 +48,7 @@ struct MaintenanceResult {
     zeroing: Zeroing,
     /// On the disk with a limit.
     limited: std::result::Result<Zeroing, String>,
+    key_order: KeyOrder,
 }
 
 #[derive(Serialize)]
@@ -155,6 +158,7 @@ pub fn maintenance(store: &StoreArgs) -> Result<()> {
     let limited = zero_on_limited_disk(&other, &directory, &*files, &group);
     other.close()?;
     fs::remove_dir_all(&second).with_context(|| second.display().to_string())?;
+    let key_order = key_order(&directory, &group)?;
     let result = MaintenanceResult {
         bytes,
         scan_bytes_per_second: scan,
@@ -165,6 +169,7 @@ pub fn maintenance(store: &StoreArgs) -> Result<()> {
         raw_processors,
         zeroing,
         limited: limited.map_err(|error| format!("{error:#}")),
+        key_order,
     };
     print(store, &group.limit, result)
 }
@@ -240,7 +245,7 @@ fn zero_on_limited_disk(
     files: &dyn Vfs,
     memory: &ControlGroup,
 ) -> Result<Zeroing> {
-    let _limit = DiskLimit::enter(directory, LIMITED, memory)?;
+    let _limit = DiskLimit::enter(directory, Limit::BytesPerSecond(LIMITED), memory)?;
     zero(one, directory, files)
 }
 

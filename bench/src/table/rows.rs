@@ -344,6 +344,10 @@ impl Row<'_> {
         let together: Figure = |value| Some(at(value, "/together_bytes_per_second")? / 1e6);
         let scan_percent: Figure = |value| Some(at(value, "/scan_processors")? * 100.0);
         let zero_percent: Figure = |value| Some(at(value, "/zeroing/processors")? * 100.0);
+        let scattered: Figure = |value| at(value, "/key_order/scattered/rows_per_second");
+        let laid_out: Figure = |value| at(value, "/key_order/laid_out/rows_per_second");
+        let few: Figure = |value| at(value, "/key_order/limited/Ok/0");
+        let few_laid_out: Figure = |value| at(value, "/key_order/limited/Ok/1");
         vec![
             line("checksum scan, MB/s", scan, "read without verification", raw, AtLeast(0.95)),
             self.absolute("checksum scan, % of a processor", (MAINTENANCE, scan_percent), Absent, 0),
@@ -357,6 +361,8 @@ impl Row<'_> {
             ),
             self.absolute("zeroing, % of a processor", (MAINTENANCE, zero_percent), Absent, 0),
             line("scan of two databases in turn, MB/s", in_turn, "both at once", together, Absent),
+            line("rows/s in key order, laid out", laid_out, "before layout", scattered, Absent),
+            line("the same, disk limited to 300 reads/s", few_laid_out, "before layout", few, Absent),
         ]
     }
 
