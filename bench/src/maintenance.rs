@@ -259,7 +259,7 @@ fn writes(done: &IoSnapshot, reasons: &[IoReason]) -> (u64, u64) {
 fn write_raw(files: &dyn Vfs, path: &Path, bytes: u64, size: usize) -> Result<f64> {
     let file = files.open(path, OpenMode::CreateNew)?;
     let mut buffer = IoBuffer::zeroed(size);
-    buffer.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 31 >> 3) as u8);
+    buffer.iter_mut().enumerate().for_each(|(at, byte)| *byte = ((at * 31) >> 3) as u8);
     let mut rate = 0.0;
     // The first time, blocks are allocated.
     for _ in 0..2 {
