@@ -16,6 +16,7 @@ mod csv;
 mod documented;
 mod drive_test;
 mod drive_test_page;
+mod drives;
 mod durability;
 pub mod esrp;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use bars::{Bar, Bars};
 pub use comparison::Comparison;
 pub use drive_test::{drive_test_markdown, drive_test_text};
 pub use drive_test_page::drive_test_html;
+pub use drives::{drives_csv, drives_html, drives_markdown, drives_text};
 pub use durability::durability_text;
 pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
 pub use fragmentation::fragmentation_text;

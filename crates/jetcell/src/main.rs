@@ -10,6 +10,7 @@ mod commands;
 mod console;
 mod in_use;
 mod live;
+mod measured_window;
 mod outcome;
 mod unpacked;
 mod version;
@@ -40,6 +41,7 @@ use crate::commands::export::Export;
 use crate::commands::filesystems::FilesystemsTest;
 use crate::commands::maintain::Maintain;
 use crate::commands::man::Manual;
+use crate::commands::power::Power;
 use crate::commands::raid::Raid;
 use crate::commands::recover::Recover;
 use crate::commands::replicate::Replicate;
@@ -147,6 +149,9 @@ enum Subcommands {
     /// Examine drives and file systems
     #[command(subcommand, after_help = commands::disk::EXAMPLES)]
     Disk(Disk),
+    /// Record what a test draws, and say what it costs
+    #[command(subcommand, after_help = commands::power::EXAMPLES)]
+    Power(Power),
     /// Show what a test will use of this machine, and what to change before it
     Doctor(Doctor),
     /// Print a completion script for a shell
@@ -288,6 +293,7 @@ fn main() -> ExitCode {
         Subcommands::Compare(command) => command.run(),
         Subcommands::Raid(command) => command.run(),
         Subcommands::Disk(command) => command.run(),
+        Subcommands::Power(command) => command.run(),
         Subcommands::Doctor(command) => command.run(),
         Subcommands::Completions(command) => command.run(Arguments::command()),
         Subcommands::Man(command) => command.run(Arguments::command()),

@@ -7,10 +7,11 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 20] = [
+const ARROWS: [(&str, &[&str], &[&str]); 21] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
+    ("jetcell-power", &[], &[]),
     ("jetcell-disk-simulation", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &[]),
@@ -32,7 +33,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 20] = [
         &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup", "jetcell-copies"],
         &[],
     ),
-    ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload"], &[]),
+    ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"], &[]),
     ("jetcell-report", &["jetcell-workload", "jetcell-lab"], &[]),
     (
         "jetcell",
@@ -50,6 +51,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 20] = [
             "jetcell-workload",
             "jetcell-report",
             "jetcell-raid-models",
+            "jetcell-power",
             "jetcell-disk-simulation",
             "jetcell-sizing",
         ],

@@ -1,4 +1,6 @@
-//! `jetcell compare`: compares stored runs.
+//! `jetcell compare`: compares stored runs, and drives.
+
+mod drives;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,6 +26,9 @@ Examples:
   jetcell compare before after --format json
       for programs
 
+  jetcell compare --drives drives.toml --format html --output drives.html
+      what a buyer of drives asks: tests, mail load, price and energy of each; docs/lab.md explains the list
+
 Differences are in percent of the base. A positive difference is better: for latencies and other figures
 where less is better, the sign is reversed. Runs with --repeat have 95 % confidence intervals; if the
 intervals overlap, no difference is shown.
@@ -36,8 +41,11 @@ The command changes nothing in the directories.";
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
     /// Two or more runs: their directories or their result.json
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required_unless_present = "drives", value_name = "RUN")]
     runs: Vec<PathBuf>,
+    /// Compare the drives of this list: tests of drives, mail load, price, energy
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "base"])]
+    drives: Option<PathBuf>,
     /// The run that the others are compared with: its number from 1, or its name
     #[arg(long, value_name = "RUN", default_value = "1")]
     base: String,
@@ -76,6 +84,10 @@ impl Compare {
     }
 
     fn compare(&self) -> Result<Outcome, Failure> {
+        if let Some(list) = &self.drives {
+            self.put(&drives::compared(list, self.format)?)?;
+            return Ok(Outcome::Good);
+        }
         let directories = directories(&self.runs)?;
         let base = self.base(&directories)?;
         let read = |(name, directory): (&PathBuf, &PathBuf)| -> Result<(String, Stored), Failure> {
@@ -93,13 +105,18 @@ impl Compare {
             Format::Csv => comparison::csv(&comparison),
             Format::Json => comparison::json(&comparison),
         };
-        match &self.output {
-            Some(path) => whole_file::write(path, &text)
-                .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
-            None => print(&text),
-        }
+        self.put(&text)?;
         let all_passed = runs.iter().all(|(_, run)| run.result.verdict == Verdict::Pass);
         Ok(if all_passed { Outcome::Good } else { Outcome::Findings })
+    }
+
+    fn put(&self, text: &str) -> Result<(), Failure> {
+        match &self.output {
+            Some(path) => whole_file::write(path, text)
+                .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
+            None => print(text),
+        }
+        Ok(())
     }
 
     /// Index of the base.

@@ -16,6 +16,7 @@ pub mod export;
 pub mod filesystems;
 pub mod maintain;
 pub mod man;
+pub mod power;
 pub mod raid;
 pub mod raid_reliability;
 pub mod recover;

@@ -16,6 +16,7 @@ mod events;
 mod filesystems;
 mod maintain;
 mod manners;
+mod power;
 mod raid;
 mod raid_reliability;
 mod recover;

@@ -1,0 +1,278 @@
+//! The list of the drives that are compared, as TOML. An error is one line: the place, the mistake, and what to write instead.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jetcell_power::{Energy, Scope, Tariff};
+use jetcell_workload::measurement::Better;
+use serde::Deserialize;
+use thiserror::Error;
+
+/// Most drives of a list.
+const MOST_DRIVES: usize = 24;
+
+/// Why a list cannot be used.
+#[derive(Debug, Error)]
+#[error("{}: {what}", .path.display())]
+pub struct DriveListError {
+    path: PathBuf,
+    what: String,
+}
+
+/// The list.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveList {
+    /// Currency of all prices.
+    #[serde(default)]
+    pub currency: Option<String>,
+    /// Money for a kilowatt-hour.
+    #[serde(default)]
+    pub price_per_kwh: Option<f64>,
+    /// Kilograms of carbon dioxide for a kilowatt-hour.
+    #[serde(default)]
+    pub co2_kg_per_kwh: Option<f64>,
+    /// The drives. The first is the one that others are compared with.
+    #[serde(rename = "drive")]
+    pub drives: Vec<DriveEntry>,
+    /// Figures that other programs measured.
+    #[serde(default)]
+    pub measured: Vec<Measured>,
+    /// Advantages without figures.
+    #[serde(default)]
+    pub advantage: Vec<Advantage>,
+}
+
+/// A drive of the list.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveEntry {
+    /// Its name.
+    pub name: String,
+    /// Directory with the result of `jetcell disk test`.
+    #[serde(default)]
+    pub disk_test: Option<PathBuf>,
+    /// Name of the target in that test, if it has several.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Directory of a performance test on the drive.
+    #[serde(default)]
+    pub run: Option<PathBuf>,
+    /// What it costs.
+    #[serde(default)]
+    pub price: Option<f64>,
+    /// What it draws.
+    #[serde(default)]
+    pub power: Option<PowerSource>,
+}
+
+/// How the power of a drive is known.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerSource {
+    /// What the meter measured; a log may say so itself.
+    #[serde(default)]
+    pub scope: Option<Scope>,
+    /// Watts.
+    #[serde(default)]
+    pub watts: Option<f64>,
+    /// Kilowatt-hours that the meter counted in `hours`.
+    #[serde(default)]
+    pub kwh: Option<f64>,
+    /// See `kwh`.
+    #[serde(default)]
+    pub hours: Option<f64>,
+    /// Log of a meter; the energy of the run is taken from it, or of all of it without a run.
+    #[serde(default)]
+    pub log: Option<PathBuf>,
+}
+
+/// A figure of each drive.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// What was measured.
+    pub title: String,
+    /// Its unit.
+    #[serde(default)]
+    pub unit: String,
+    /// Which direction is better.
+    pub better: Better,
+    /// One figure for each drive.
+    pub values: Vec<f64>,
+    /// Whether it counts for the mean advantage.
+    #[serde(default = "yes")]
+    pub in_mean: bool,
+}
+
+/// An advantage that is known without its figures.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advantage {
+    /// What was measured.
+    pub title: String,
+    /// In percent of the first drive, positive if better: one for each other drive.
+    pub percent: Vec<f64>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl DriveList {
+    /// Reads a list. Paths in it are relative to its directory.
+    pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
+        let failed = |what: String| DriveListError { path: path.into(), what };
+        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let mut list: DriveList = DriveList::parse(&text).map_err(failed)?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        for drive in &mut list.drives {
+            let log = drive.power.as_mut().and_then(|power| power.log.as_mut());
+            for path in [drive.disk_test.as_mut(), drive.run.as_mut(), log].into_iter().flatten() {
+                *path = directory.join(&*path);
+            }
+        }
+        Ok(list)
+    }
+
+    fn parse(text: &str) -> Result<DriveList, String> {
+        let list: DriveList = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+            format!("{place}{}", error.message().replace('\n', " "))
+        })?;
+        list.check()?;
+        Ok(list)
+    }
+
+    /// What energy costs.
+    pub fn tariff(&self) -> Tariff {
+        Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
+    }
+
+    /// What a drive draws, if the list itself says it.
+    pub fn typed_energy(&self, drive: &DriveEntry) -> Option<Energy> {
+        let power = drive.power.as_ref()?;
+        Some(Energy::of(power.typed_watts()?, power.scope?, &self.tariff()))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let drives = self.drives.len();
+        if !(2..=MOST_DRIVES).contains(&drives) {
+            return Err(format!("{drives} drives; a comparison has 2 to {MOST_DRIVES}"));
+        }
+        let mut names: Vec<&str> = self.drives.iter().map(|drive| drive.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("two drives have the name {}; give each its own", twice[0]));
+        }
+        let amounts = [("price_per_kwh", self.price_per_kwh), ("co2_kg_per_kwh", self.co2_kg_per_kwh)];
+        amounts.into_iter().try_for_each(|(name, value)| positive(name, value))?;
+        for drive in &self.drives {
+            positive(&format!("price of {}", drive.name), drive.price)?;
+            if let Some(power) = &drive.power {
+                power.check().map_err(|what| format!("power of {}: {what}", drive.name))?;
+            }
+        }
+        for one in &self.measured {
+            if one.values.len() != drives
+                || one.values.iter().any(|value| !value.is_finite() || *value <= 0.0)
+            {
+                return Err(format!("{}: write {drives} values above 0, one for each drive", one.title));
+            }
+        }
+        for one in &self.advantage {
+            if one.percent.len() + 1 != drives || one.percent.iter().any(|value| !value.is_finite()) {
+                let others = drives - 1;
+                return Err(format!(
+                    "{}: write {others} percentages, one for each drive after the first",
+                    one.title
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PowerSource {
+    fn check(&self) -> Result<(), String> {
+        let PowerSource { scope, watts, kwh, hours, log } = self;
+        [("watts", watts), ("kwh", kwh), ("hours", hours)]
+            .into_iter()
+            .try_for_each(|(name, value)| positive(name, *value))?;
+        let sources = [watts.is_some(), kwh.is_some() || hours.is_some(), log.is_some()];
+        if sources.into_iter().filter(|is| *is).count() != 1 || kwh.is_some() != hours.is_some() {
+            return Err("write watts, or kwh and hours, or log".into());
+        }
+        match scope.is_none() && log.is_none() {
+            true => Err("write what the meter measured: scope = \"drive\", \"enclosure\", \"server\" or \"processor\"".into()),
+            false => Ok(()),
+        }
+    }
+
+    fn typed_watts(&self) -> Option<f64> {
+        self.watts.or_else(|| Some(self.kwh? * 1000.0 / self.hours?))
+    }
+}
+
+fn positive(name: &str, value: Option<f64>) -> Result<(), String> {
+    match value {
+        Some(value) if !value.is_finite() || value <= 0.0 => Err(format!("{name}: write a number above 0")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "[[drive]]\nname = \"a\"\n[[drive]]\nname = \"b\"\n";
+
+    #[test]
+    fn paths_are_relative_to_the_list() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drives.toml");
+        fs::write(
+            &path,
+            TWO.replace("name = \"b\"", "name = \"b\"\nrun = \"r\"\npower = { log = \"/p.csv\" }"),
+        )
+        .unwrap();
+        let list = DriveList::read(&path).unwrap();
+        assert_eq!(list.drives[1].run, Some(directory.path().join("r")));
+        assert_eq!(list.drives[1].power.as_ref().unwrap().log, Some("/p.csv".into()));
+        assert!(DriveList::read(&directory.path().join("none")).unwrap_err().to_string().contains("none"));
+    }
+
+    #[test]
+    fn a_wrong_list_is_refused_in_one_line() {
+        let with = |more: &str| format!("{TWO}{more}");
+        for (text, said) in [
+            (String::new(), "missing field `drive`"),
+            ("[[drive]]\nname = \"a\"\n".into(), "1 drives; a comparison has 2 to 24"),
+            (TWO.replace('b', "a"), "two drives have the name a"),
+            (with("colour = 1"), "unknown field `colour`"),
+            (with("price = 0"), "price of b: write a number above 0"),
+            (with("price = -3.0"), "above 0"),
+            (with("power = { watts = 3 }"), "write what the meter measured"),
+            (
+                with("power = { watts = 3, kwh = 1, hours = 1, scope = \"drive\" }"),
+                "write watts, or kwh and hours, or log",
+            ),
+            (with("power = { kwh = 1, scope = \"drive\" }"), "write watts, or kwh and hours, or log"),
+            (with("power = { scope = \"house\", watts = 1 }"), "unknown variant"),
+            (
+                with("[[measured]]\ntitle = \"x\"\nbetter = \"higher\"\nvalues = [1]"),
+                "x: write 2 values above 0",
+            ),
+            (
+                with("[[measured]]\ntitle = \"x\"\nbetter = \"lower\"\nvalues = [1, nan]"),
+                "x: write 2 values above 0",
+            ),
+            (with("[[advantage]]\ntitle = \"x\"\npercent = [1, 2]"), "x: write 1 percentages"),
+            ("drive = [".into(), "line 1"),
+        ] {
+            let found = DriveList::parse(&text).unwrap_err();
+            assert!(found.contains(said) && !found.contains('\n'), "{text:?}: {found}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The comparison of drives that a buyer makes: tests of each drive, the mail load on it, its price and its energy, in one
+//! summary.
+//!
+//! A [`DriveList`] says where the results are and what they cost; [`Summary`] has the advantage of each drive over the first.
+
+mod drive_list;
+mod rows;
+mod summary;
+
+pub use drive_list::{Advantage, DriveEntry, DriveList, DriveListError, Measured, PowerSource};
+pub use rows::{Row, RunFigures, rows_of_runs, rows_of_tests};
+pub use summary::{Drive, Relation, SCHEMA, Summary};

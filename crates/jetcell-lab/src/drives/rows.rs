@@ -1,0 +1,187 @@
+//! Rows of the summary: what was measured on each drive.
+
+use jetcell_workload::measurement::{Better, Interval};
+use serde::Serialize;
+
+use crate::drive::{DriveTest, Group, StepResult};
+
+/// A row: one figure, or the mean advantage of similar steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What was measured.
+    pub title: String,
+    /// Unit of the figures; empty without.
+    pub unit: String,
+    /// Which direction is better.
+    pub better: Better,
+    /// The figure of each drive; `None` if there is none, or if the row has several steps.
+    pub figures: Vec<Option<f64>>,
+    /// Advantage of each drive in percent of the first: positive is better. `None` for the first.
+    pub advantages: Vec<Option<f64>>,
+    /// Steps that the row is the mean of.
+    pub steps: usize,
+    /// Of these steps, those whose 95 % confidence intervals overlap, or that were done once, summed over the drives: noise could
+    /// explain their differences.
+    pub undecided_steps: usize,
+    /// Whether the row counts for the mean advantage.
+    pub in_mean: bool,
+}
+
+impl Row {
+    /// A row of one figure for each drive, with its interval if it was measured several times.
+    pub(super) fn of(
+        title: &str,
+        unit: &str,
+        better: Better,
+        values: &[Option<(f64, Option<Interval>)>],
+        in_mean: bool,
+    ) -> Option<Row> {
+        let base = values.first().copied().flatten()?;
+        let mut undecided_steps = 0;
+        let advantage = |(at, value): (usize, &Option<(f64, Option<Interval>)>)| {
+            let (figure, interval) = value.filter(|_| at > 0)?;
+            let apart = |one: Interval, other: Interval| {
+                (one.mean - other.mean).abs() > one.half_width + other.half_width
+            };
+            undecided_steps +=
+                usize::from(!base.1.zip(interval).is_some_and(|(one, other)| apart(one, other)));
+            better.percent(base.0, figure)
+        };
+        let advantages: Vec<Option<f64>> = values.iter().enumerate().map(advantage).collect();
+        advantages.iter().any(Option::is_some).then(|| Row {
+            title: title.into(),
+            unit: unit.into(),
+            better,
+            figures: values.iter().map(|value| value.map(|(figure, _)| figure)).collect(),
+            advantages,
+            steps: 1,
+            undecided_steps,
+            in_mean,
+        })
+    }
+
+    /// The mean of several rows.
+    fn mean(title: String, rows: &[Row]) -> Option<Row> {
+        let drives = rows.first()?.advantages.len();
+        let advantage = |at: usize| {
+            let all: Option<Vec<f64>> = rows.iter().map(|row| row.advantages[at]).collect();
+            all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+        };
+        Some(Row {
+            title,
+            unit: String::new(),
+            better: Better::Higher,
+            figures: vec![None; drives],
+            advantages: (0..drives).map(advantage).collect(),
+            steps: rows.len(),
+            undecided_steps: rows.iter().map(|row| row.undecided_steps).sum(),
+            in_mean: true,
+        })
+    }
+}
+
+/// Figures of a performance test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunFigures {
+    /// Database reads and writes per second.
+    pub transactional_iops: (f64, Option<Interval>),
+    /// Mean latency of database reads in milliseconds.
+    pub database_read_ms: (f64, Option<Interval>),
+    /// Mean latency of log writes in milliseconds.
+    pub log_write_ms: (f64, Option<Interval>),
+}
+
+/// A figure of a run.
+type OfRun = fn(&RunFigures) -> (f64, Option<Interval>);
+
+/// Rows of the runs, one or none for each drive. Latencies do not count for the mean: with a fixed number of threads they follow
+/// from the rate.
+pub fn rows_of_runs(runs: &[Option<RunFigures>]) -> Vec<Row> {
+    let figures: [(&str, &str, Better, OfRun, bool); 3] = [
+        ("Mail load, transactional I/O", "1/s", Better::Higher, |run| run.transactional_iops, true),
+        ("Mail load, database read", "ms", Better::Lower, |run| run.database_read_ms, false),
+        ("Mail load, log write", "ms", Better::Lower, |run| run.log_write_ms, false),
+    ];
+    let row = |(title, unit, better, value, in_mean): (&str, &str, Better, OfRun, bool)| {
+        let values: Vec<_> = runs.iter().map(|run| run.as_ref().map(value)).collect();
+        Row::of(title, unit, better, &values, in_mean)
+    };
+    figures.into_iter().filter_map(row).collect()
+}
+
+/// Rows of the tests of drives, each a test and the index of the target in it. Similar steps become one row, so that a group with
+/// many steps does not outweigh the others.
+pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
+    let Some(steps) = tests.iter().flatten().map(|(test, _)| &test.steps).max_by_key(|steps| steps.len())
+    else {
+        return Vec::new();
+    };
+    let mut groups: Vec<(String, Vec<Row>)> = Vec::new();
+    for step in steps {
+        let value = |one: &Option<(&DriveTest, usize)>| {
+            let (test, target) = (*one)?;
+            let found = test.steps.iter().find(|other| other.step.name == step.step.name)?;
+            let figure = found.figures.get(target)?.as_ref()?;
+            Some((figure.mean, figure.interval))
+        };
+        let values: Vec<_> = tests.iter().map(value).collect();
+        let better = if step.step.unit.lower_is_better() { Better::Lower } else { Better::Higher };
+        let Some(row) = Row::of(&step.step.title, step.step.unit.name(), better, &values, true) else {
+            continue;
+        };
+        let title = group(step);
+        match groups.iter_mut().find(|(other, _)| *other == title) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((title, vec![row])),
+        }
+    }
+    let row = |(title, mut rows): (String, Vec<Row>)| match rows.len() {
+        1 => rows.pop(),
+        _ => Row::mean(title, &rows),
+    };
+    groups.into_iter().filter_map(row).collect()
+}
+
+/// Title of the row that a step belongs to.
+fn group(step: &StepResult) -> String {
+    let kind = if step.step.reads_percent == 0 { "writes" } else { "reads" };
+    match step.step.group {
+        Group::BySize => format!("Random {kind}, all sizes"),
+        Group::QueueDepth => format!("4 KiB {kind}, all depths"),
+        Group::Mixed => "Mixed loads".into(),
+        _ => step.step.title.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(mean: f64, half_width: f64) -> Option<(f64, Option<Interval>)> {
+        Some((mean, Some(Interval { mean, half_width })))
+    }
+
+    #[test]
+    fn advantages_have_the_sign_of_what_is_better() {
+        let row = |better, values: &[_]| Row::of("t", "u", better, values, true).unwrap();
+        let rate = row(Better::Higher, &[around(100.0, 1.0), around(117.9, 1.0), None]);
+        assert_eq!(rate.advantages[0], None);
+        assert!((rate.advantages[1].unwrap() - 17.9).abs() < 1e-9 && rate.advantages[2].is_none());
+        assert_eq!((rate.undecided_steps, rate.figures[2]), (0, None));
+        let latency = row(Better::Lower, &[around(17.6, 3.0), around(12.0, 3.0)]);
+        assert!((latency.advantages[1].unwrap() - 31.818).abs() < 1e-3);
+        assert_eq!(latency.undecided_steps, 1, "the intervals overlap");
+        assert_eq!(Row::of("t", "u", Better::Lower, &[None, around(1.0, 0.0)], true), None);
+        assert_eq!(Row::of("t", "u", Better::Lower, &[around(0.0, 0.0), around(1.0, 0.0)], true), None);
+    }
+
+    #[test]
+    fn similar_steps_are_one_row() {
+        let rows = [(100.0, 110.0), (10.0, 13.0)].map(|(one, other)| {
+            Row::of("t", "u", Better::Higher, &[around(one, 20.0), around(other, 0.1)], true).unwrap()
+        });
+        let mean = Row::mean("both".into(), &rows).unwrap();
+        assert!((mean.advantages[1].unwrap() - 20.0).abs() < 1e-9);
+        assert_eq!((mean.steps, mean.undecided_steps, mean.advantages[0]), (2, 2, None));
+    }
+}

@@ -1,0 +1,274 @@
+//! The summary: advantages, prices and energy of the drives.
+
+use jetcell_power::Energy;
+use serde::Serialize;
+
+use super::drive_list::DriveList;
+use super::rows::{Row, RunFigures, rows_of_runs, rows_of_tests};
+use crate::drive::DriveTest;
+
+/// Version of the form for programs; raised when a field changes its meaning or is removed.
+pub const SCHEMA: u32 = 1;
+
+/// How an amount is to that of the first drive. Both percentages describe the same two amounts, on different bases.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Relation {
+    /// How much more it is, in percent of the first.
+    pub more_percent: f64,
+    /// How much less the first is, in percent of this one.
+    pub first_is_less_percent: f64,
+}
+
+impl Relation {
+    fn of(first: f64, this: f64) -> Relation {
+        Relation {
+            more_percent: (this - first) / first * 100.0,
+            first_is_less_percent: (this - first) / this * 100.0,
+        }
+    }
+}
+
+/// A drive in the summary.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drive {
+    /// Its name.
+    pub name: String,
+    /// Mean of its advantages in percent of the first drive, over the rows that count; `None` for the first.
+    pub mean_advantage: Option<f64>,
+    /// How many rows that mean has.
+    pub rows_in_mean: usize,
+    /// What it costs.
+    pub price: Option<f64>,
+    /// Its price and that of the first.
+    pub premium: Option<Relation>,
+    /// What it draws.
+    pub energy: Option<Energy>,
+    /// Its power and that of the first, if both have the same scope.
+    pub power: Option<Relation>,
+    /// Joules for each transactional I/O of its run.
+    pub joules_per_io: Option<f64>,
+}
+
+/// The comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Currency of all prices.
+    pub currency: Option<String>,
+    /// The drives, as in the list.
+    pub drives: Vec<Drive>,
+    /// What was measured.
+    pub rows: Vec<Row>,
+}
+
+impl Summary {
+    /// Compares the drives of a list. `tests` has the test of each drive and the index of its target, `runs` its figures under
+    /// load, and `energy` what it draws.
+    pub fn of(
+        list: &DriveList,
+        tests: &[Option<(&DriveTest, usize)>],
+        runs: &[Option<RunFigures>],
+        energy: &[Option<Energy>],
+    ) -> Summary {
+        let mut rows = rows_of_tests(tests);
+        for one in &list.measured {
+            let values: Vec<_> = one.values.iter().map(|value| Some((*value, None))).collect();
+            rows.extend(Row::of(&one.title, &one.unit, one.better, &values, one.in_mean));
+        }
+        let known = list.advantage.iter().map(|one| Row {
+            title: one.title.clone(),
+            unit: String::new(),
+            better: jetcell_workload::measurement::Better::Higher,
+            figures: vec![None; list.drives.len()],
+            advantages: std::iter::once(None).chain(one.percent.iter().copied().map(Some)).collect(),
+            steps: 1,
+            undecided_steps: list.drives.len() - 1,
+            in_mean: true,
+        });
+        rows.extend(known);
+        rows.extend(rows_of_runs(runs));
+        let first = (list.drives.first().and_then(|drive| drive.price), energy.first().copied().flatten());
+        let drive = |(at, entry): (usize, &super::DriveEntry)| {
+            let counted: Vec<f64> = rows
+                .iter()
+                .filter(|row| row.in_mean)
+                .filter_map(|row| row.advantages.get(at).copied()?)
+                .collect();
+            let own = energy.get(at).copied().flatten();
+            let same_scope = first.1.zip(own).filter(|(one, other)| at > 0 && one.scope == other.scope);
+            let iops = runs.get(at).and_then(Option::as_ref).map(|run| run.transactional_iops.0);
+            Drive {
+                name: entry.name.clone(),
+                mean_advantage: (!counted.is_empty())
+                    .then(|| counted.iter().sum::<f64>() / counted.len() as f64),
+                rows_in_mean: counted.len(),
+                price: entry.price,
+                premium: first
+                    .0
+                    .zip(entry.price)
+                    .filter(|_| at > 0)
+                    .map(|(first, this)| Relation::of(first, this)),
+                energy: own,
+                power: same_scope.map(|(one, other)| Relation::of(one.watts, other.watts)),
+                joules_per_io: own.zip(iops).and_then(|(energy, iops)| energy.joules_per(iops)),
+            }
+        };
+        let drives = list.drives.iter().enumerate().map(drive).collect();
+        Summary { schema: SCHEMA, currency: list.currency.clone(), drives, rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_power::{Scope, Tariff};
+    use serde_json::Value;
+
+    use super::super::{Advantage, DriveEntry, PowerSource};
+    use super::*;
+
+    /// A published comparison of two drives.
+    fn published() -> Value {
+        serde_json::from_str(include_str!("drive-comparison.json")).unwrap()
+    }
+
+    /// Its list: six differences that another program printed, prices, energy at the outlet, and a mail load on both.
+    fn summary(published: &Value) -> Summary {
+        let number = |pointer: &str| published.pointer(pointer).unwrap().as_f64().unwrap();
+        let drive = |name: &str| DriveEntry {
+            name: name.into(),
+            disk_test: None,
+            target: None,
+            run: None,
+            price: Some(number(&format!("/price_usd/{name}"))),
+            power: Some(PowerSource {
+                scope: Some(Scope::Server),
+                watts: None,
+                kwh: Some(number(&format!("/power/{name}/kwh"))),
+                hours: Some(number(&format!("/power/{name}/hours"))),
+                log: None,
+            }),
+        };
+        let printed = published["hd_tune_reported"].as_object().unwrap();
+        let percent = printed.iter().filter(|(name, _)| name.ends_with("_black_better_pct"));
+        let advantage = percent
+            .map(|(name, value)| Advantage { title: name.clone(), percent: vec![value.as_f64().unwrap()] })
+            .collect();
+        let tariff = number("/power/tariff_usd_per_kwh");
+        let list = DriveList {
+            currency: Some("USD".into()),
+            price_per_kwh: Some(tariff),
+            co2_kg_per_kwh: None,
+            drives: vec![drive("green"), drive("black")],
+            measured: Vec::new(),
+            advantage,
+        };
+        let run = |name: &str| {
+            let figure = |what: &str| (number(&format!("/jetstress/{name}/{what}")), None);
+            Some(RunFigures {
+                transactional_iops: figure("iops"),
+                database_read_ms: figure("latency_ms"),
+                log_write_ms: (0.0, None),
+            })
+        };
+        let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
+        Summary::of(&list, &[None, None], &[run("green"), run("black")], &energy)
+    }
+
+    /// To the digits that were printed or computed again.
+    #[track_caller]
+    fn close(found: f64, published: &Value, pointer: &str) {
+        let wanted = published.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
+        let text = wanted.to_string();
+        let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        assert_eq!(format!("{found:.digits$}").parse::<f64>().ok(), wanted.as_f64(), "{pointer}: {found}");
+    }
+
+    #[test]
+    fn a_published_comparison_comes_out_on_the_right_bases() {
+        let published = published();
+        let summary = summary(&published);
+        let (green, black) = (&summary.drives[0], &summary.drives[1]);
+        let iops = summary.rows.iter().find(|row| row.title.contains("transactional")).unwrap();
+        close(iops.advantages[1].unwrap(), &published, "/claims/0/correct_more_pct");
+        close(black.premium.unwrap().more_percent, &published, "/claims/1/correct_premium_pct");
+        close(black.power.unwrap().more_percent, &published, "/power/recomputed/black_extra_pct");
+        close(black.power.unwrap().first_is_less_percent, &published, "/power/recomputed/green_saving_pct");
+        for (drive, name) in [(green, "green"), (black, "black")] {
+            let energy = drive.energy.unwrap();
+            close(energy.watts, &published, &format!("/power/recomputed/{name}/watts"));
+            close(energy.kwh_per_day, &published, &format!("/power/recomputed/{name}/kwh_per_day"));
+            close(energy.kwh_per_year, &published, &format!("/power/recomputed/{name}/kwh_per_year"));
+            close(
+                energy.cost_per_year.unwrap(),
+                &published,
+                &format!("/power/recomputed/{name}/usd_per_year"),
+            );
+            close(
+                energy.cost_per_day.unwrap() * 100.0,
+                &published,
+                &format!("/power/recomputed/{name}/cents_per_day"),
+            );
+            close(drive.joules_per_io.unwrap(), &published, &format!("/derived/joules_per_io/{name}"));
+        }
+        // The latency under load is shown, and does not count.
+        let latency = summary.rows.iter().find(|row| row.title.contains("database read")).unwrap();
+        assert!(!latency.in_mean && latency.advantages[1].unwrap() < -41.0);
+        assert_eq!(black.rows_in_mean, 7);
+        assert_eq!(green.mean_advantage, None);
+    }
+
+    /// The source's errors, each as what it did instead.
+    #[test]
+    fn the_errors_of_the_source_are_known() {
+        let published = published();
+        let summary = summary(&published);
+        let black = &summary.drives[1];
+        let iops = |name: &str| published["jetstress"][name]["iops"].as_f64().unwrap();
+        let wrong_base = Relation::of(iops("green"), iops("black")).first_is_less_percent;
+        assert_eq!(format!("{wrong_base:.1}"), "26.6", "26.6 % more is what the slower drive has less");
+        assert_eq!(
+            format!("{:.0}", black.premium.unwrap().first_is_less_percent),
+            "44",
+            "so is a premium of 44 %"
+        );
+        // The mean of 24 % has the wrong 26.6 in it.
+        let right: f64 = black.mean_advantage.unwrap();
+        let six = right * 7.0 - Relation::of(iops("green"), iops("black")).more_percent;
+        close((six + 26.6) / 7.0, &published, "/claims/2/recomputed_mean_of_7");
+        assert_eq!(format!("{right:.1}"), "25.5");
+        // 18.8 % less energy is of rounded figures, and of the whole server.
+        let rounded = Relation::of(350.0, 431.0).first_is_less_percent;
+        assert_eq!(format!("{rounded:.1}"), "18.8");
+        assert!(!black.energy.unwrap().scope.is_storage());
+    }
+
+    #[test]
+    fn power_of_different_scopes_is_not_compared() {
+        let published = published();
+        let list = DriveList {
+            currency: None,
+            price_per_kwh: None,
+            co2_kg_per_kwh: None,
+            drives: summary(&published)
+                .drives
+                .iter()
+                .map(|drive| DriveEntry {
+                    name: drive.name.clone(),
+                    disk_test: None,
+                    target: None,
+                    run: None,
+                    price: None,
+                    power: None,
+                })
+                .collect(),
+            measured: Vec::new(),
+            advantage: Vec::new(),
+        };
+        let energy =
+            [Scope::Drive, Scope::Server].map(|scope| Some(Energy::of(5.0, scope, &Tariff::default())));
+        let found = Summary::of(&list, &[None, None], &[None, None], &energy);
+        assert_eq!((found.drives[1].power, found.drives[1].premium, found.rows.len()), (None, None, 0));
+        assert_eq!(found.drives[1].mean_advantage, None);
+    }
+}

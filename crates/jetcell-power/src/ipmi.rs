@@ -1,0 +1,63 @@
+//! The power that the board controller of a server measures, asked for by `ipmitool`.
+
+use std::process::Command;
+
+use crate::error::PowerError;
+
+/// The controller of this machine.
+pub struct Ipmi {
+    program: String,
+}
+
+impl Ipmi {
+    /// Looks for the program, and reads once.
+    pub(crate) fn open(program: &str) -> Result<Ipmi, PowerError> {
+        let ipmi = Ipmi { program: program.to_string() };
+        ipmi.read()?;
+        Ok(ipmi)
+    }
+
+    /// Watts.
+    pub(crate) fn read(&self) -> Result<f64, PowerError> {
+        let failed = |what: String| PowerError::meter("ipmi", what);
+        let output = Command::new(&self.program).args(["dcmi", "power", "reading"]).output();
+        let output = output.map_err(|error| {
+            failed(format!("{} cannot be run: {error}; install the package ipmitool", self.program))
+        })?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(failed(format!(
+                "ipmitool failed: {}",
+                said.lines().next().unwrap_or("no reason given")
+            )));
+        }
+        watts(&String::from_utf8_lossy(&output.stdout))
+            .ok_or_else(|| failed("the controller measures no power".to_string()))
+    }
+}
+
+/// The watts in the answer. A controller without a sensor answers 0.
+fn watts(answer: &str) -> Option<f64> {
+    let line = answer.lines().find(|line| line.trim_start().starts_with("Instantaneous power reading"))?;
+    let value: f64 = line.split_once(':')?.1.split_whitespace().next()?.parse().ok()?;
+    (value > 0.0).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reading_is_found_and_zero_is_none() {
+        let answer = "\n    Instantaneous power reading:                   212 Watts\n    Minimum during sampling period:  4 Watts\n";
+        assert_eq!(watts(answer), Some(212.0));
+        assert_eq!(watts(&answer.replace("212", "0")), None);
+        assert_eq!(watts("Average power reading over sample period: 9 Watts"), None);
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let said = Ipmi::open("no-such-ipmitool").err().unwrap().to_string();
+        assert!(said.contains("install the package ipmitool"), "{said}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Meters that can be read while a test runs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::PowerError;
+use crate::hwmon::Hwmon;
+use crate::ipmi::Ipmi;
+use crate::plug::{Plug, PlugKind};
+use crate::rapl::Rapl;
+use crate::scope::Scope;
+
+/// What a meter says at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reading {
+    /// Power in watts.
+    Watts(f64),
+    /// Energy in joules since the meter was opened.
+    Joules(f64),
+}
+
+/// A kind of meter, and where it is. As text: `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`, `shelly=URL`, `shelly1=URL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MeterKind {
+    /// The counters of the processor packages and of memory.
+    Rapl,
+    /// A power sensor of the hardware monitor, by the name of its chip; `None` if there is only one.
+    Hwmon(Option<String>),
+    /// The board controller of the machine, by `ipmitool`.
+    Ipmi,
+    /// A smart plug, by its address.
+    Plug(PlugKind, String),
+}
+
+impl MeterKind {
+    /// What it measures. A plug and a hardware monitor do not know what draws power behind them.
+    pub fn scope(&self) -> Option<Scope> {
+        match self {
+            MeterKind::Rapl => Some(Scope::Processor),
+            MeterKind::Ipmi => Some(Scope::Server),
+            MeterKind::Hwmon(_) | MeterKind::Plug(..) => None,
+        }
+    }
+
+    /// Opens the meter, and reads it once to see that it gives figures.
+    pub fn open(&self) -> Result<Meter, PowerError> {
+        let meter = match self {
+            MeterKind::Rapl => Meter::Rapl(Rapl::open("/sys/class/powercap".as_ref())?),
+            MeterKind::Hwmon(name) => {
+                Meter::Hwmon(Hwmon::open("/sys/class/hwmon".as_ref(), name.as_deref())?)
+            }
+            MeterKind::Ipmi => Meter::Ipmi(Ipmi::open("ipmitool")?),
+            MeterKind::Plug(kind, address) => Meter::Plug(Plug::open(*kind, address)?),
+        };
+        Ok(meter)
+    }
+}
+
+impl fmt::Display for MeterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MeterKind::Rapl => f.write_str("rapl"),
+            MeterKind::Hwmon(None) => f.write_str("hwmon"),
+            MeterKind::Hwmon(Some(name)) => write!(f, "hwmon={name}"),
+            MeterKind::Ipmi => f.write_str("ipmi"),
+            MeterKind::Plug(kind, address) => write!(f, "{}={address}", kind.name()),
+        }
+    }
+}
+
+impl FromStr for MeterKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MeterKind, String> {
+        let (kind, place) = match text.split_once('=') {
+            Some((kind, place)) => (kind, Some(place.trim()).filter(|place| !place.is_empty())),
+            None => (text, None),
+        };
+        match (kind, PlugKind::ALL.into_iter().find(|plug| plug.name() == kind), place) {
+            ("rapl", _, None) => Ok(MeterKind::Rapl),
+            ("ipmi", _, None) => Ok(MeterKind::Ipmi),
+            ("hwmon", _, name) => Ok(MeterKind::Hwmon(name.map(str::to_string))),
+            (_, Some(plug), Some(address)) => Ok(MeterKind::Plug(plug, address.to_string())),
+            (_, Some(_), None) => {
+                Err(format!("{kind} needs its address: write for example {kind}=http://192.168.1.20"))
+            }
+            _ => Err(format!(
+                "\"{text}\" is no meter: write rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or shelly1=URL"
+            )),
+        }
+    }
+}
+
+/// A meter that gave a figure when it was opened.
+pub enum Meter {
+    /// See [`MeterKind::Rapl`].
+    Rapl(Rapl),
+    /// See [`MeterKind::Hwmon`].
+    Hwmon(Hwmon),
+    /// See [`MeterKind::Ipmi`].
+    Ipmi(Ipmi),
+    /// See [`MeterKind::Plug`].
+    Plug(Plug),
+}
+
+impl Meter {
+    /// Reads it now.
+    pub fn read(&mut self) -> Result<Reading, PowerError> {
+        match self {
+            Meter::Rapl(rapl) => rapl.read().map(Reading::Joules),
+            Meter::Hwmon(hwmon) => hwmon.read().map(Reading::Watts),
+            Meter::Ipmi(ipmi) => ipmi.read().map(Reading::Watts),
+            Meter::Plug(plug) => plug.read().map(Reading::Watts),
+        }
+    }
+}
+
+/// The meters of this machine that give figures now, and why the others give none. Plugs are not searched for.
+pub fn found_meters() -> Vec<(MeterKind, Result<(), PowerError>)> {
+    let chips = Hwmon::chips("/sys/class/hwmon".as_ref());
+    let monitors = match chips.is_empty() {
+        true => vec![MeterKind::Hwmon(None)],
+        false => chips.into_iter().map(|name| MeterKind::Hwmon(Some(name))).collect(),
+    };
+    let kinds = [MeterKind::Rapl].into_iter().chain(monitors).chain([MeterKind::Ipmi]);
+    kinds
+        .map(|kind| {
+            let opened = kind.open().map(|_| ());
+            (kind, opened)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meters_have_names_that_are_read_back() {
+        for name in [
+            "rapl",
+            "ipmi",
+            "hwmon",
+            "hwmon=acpi",
+            "tasmota=http://plug",
+            "shelly=http://a",
+            "shelly1=http://b",
+        ] {
+            assert_eq!(name.parse::<MeterKind>().unwrap().to_string(), name);
+        }
+        for (name, said) in [
+            ("rapl=x", "is no meter"),
+            ("volt", "is no meter"),
+            ("tasmota", "needs its address"),
+            ("shelly=", "needs its address"),
+        ] {
+            assert!(name.parse::<MeterKind>().unwrap_err().contains(said), "{name}");
+        }
+    }
+}

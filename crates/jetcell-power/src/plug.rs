@@ -1,0 +1,155 @@
+//! Smart plugs that measure what they switch, asked over HTTP in the local network.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::error::PowerError;
+
+/// Longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest answer in bytes.
+const LARGEST: u64 = 64 << 10;
+
+/// The interface of a plug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlugKind {
+    /// Tasmota's command `Status 10`.
+    Tasmota,
+    /// Shelly's second generation: `Switch.GetStatus`.
+    Shelly,
+    /// Shelly's first generation: `/meter/0`.
+    Shelly1,
+}
+
+impl PlugKind {
+    pub(crate) const ALL: [PlugKind; 3] = [PlugKind::Tasmota, PlugKind::Shelly, PlugKind::Shelly1];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            PlugKind::Tasmota => "tasmota",
+            PlugKind::Shelly => "shelly",
+            PlugKind::Shelly1 => "shelly1",
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            PlugKind::Tasmota => "/cm?cmnd=Status%2010",
+            PlugKind::Shelly => "/rpc/Switch.GetStatus?id=0",
+            PlugKind::Shelly1 => "/meter/0",
+        }
+    }
+
+    /// The watts in an answer.
+    fn watts(self, answer: &Value) -> Option<f64> {
+        match self {
+            PlugKind::Tasmota => answer.pointer("/StatusSNS/ENERGY/Power")?.as_f64(),
+            PlugKind::Shelly => answer.get("apower")?.as_f64(),
+            PlugKind::Shelly1 if answer.get("is_valid") == Some(&Value::Bool(false)) => None,
+            PlugKind::Shelly1 => answer.get("power")?.as_f64(),
+        }
+    }
+}
+
+/// A plug.
+pub struct Plug {
+    kind: PlugKind,
+    url: String,
+    agent: ureq::Agent,
+}
+
+impl Plug {
+    /// Asks once. A relay without a meter answers 0 W or nothing, and so does a plug with nothing in it.
+    pub(crate) fn open(kind: PlugKind, address: &str) -> Result<Plug, PowerError> {
+        let base = address.trim_end_matches('/');
+        let base = if base.contains("://") { base.to_string() } else { format!("http://{base}") };
+        let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build();
+        let plug = Plug { kind, url: format!("{base}{}", kind.path()), agent: config.into() };
+        match plug.read()? {
+            watts if watts > 0.0 => Ok(plug),
+            _ => Err(plug.error("it measures 0 W: it has no meter, is switched off, or has nothing in it")),
+        }
+    }
+
+    /// Watts.
+    pub(crate) fn read(&self) -> Result<f64, PowerError> {
+        let answer = self.agent.get(&self.url).call().map_err(|error| self.error(&error.to_string()))?;
+        let answer = answer.into_body().into_with_config().limit(LARGEST).read_to_vec();
+        let answer = answer.map_err(|error| self.error(&error.to_string()))?;
+        let answer: Value = serde_json::from_slice(&answer)
+            .map_err(|_| self.error("the answer is not JSON; is this the right kind of plug?"))?;
+        let watts = self.kind.watts(&answer).filter(|watts| watts.is_finite() && *watts >= 0.0);
+        watts.ok_or_else(|| {
+            self.error("the answer has no power; the plug has no meter, or is of another kind")
+        })
+    }
+
+    fn error(&self, what: &str) -> PowerError {
+        PowerError::meter(format!("{} {}", self.kind.name(), self.url), what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// A plug that gives these answers, one after the other.
+    fn plug(answers: Vec<(u16, String)>) -> (String, thread::JoinHandle<Vec<String>>) {
+        let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/", server.server_addr().to_ip().unwrap());
+        let serving = thread::spawn(move || {
+            let mut asked = Vec::new();
+            for (status, answer) in answers {
+                let request = server.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
+                asked.push(request.url().to_string());
+                request.respond(tiny_http::Response::from_string(answer).with_status_code(status)).unwrap();
+            }
+            asked
+        });
+        (address, serving)
+    }
+
+    fn answer(kind: PlugKind, watts: f64) -> String {
+        match kind {
+            PlugKind::Tasmota => {
+                format!("{{\"StatusSNS\":{{\"Time\":\"x\",\"ENERGY\":{{\"Total\":3.1,\"Power\":{watts}}}}}}}")
+            }
+            PlugKind::Shelly => {
+                format!("{{\"id\":0,\"output\":true,\"apower\":{watts},\"aenergy\":{{\"total\":11.3}}}}")
+            }
+            PlugKind::Shelly1 => format!("{{\"power\":{watts},\"is_valid\":true,\"total\":12}}"),
+        }
+    }
+
+    #[test]
+    fn every_kind_is_asked_for_its_power() {
+        for kind in PlugKind::ALL {
+            let (address, serving) = plug(vec![(200, answer(kind, 41.5)), (200, answer(kind, 0.0))]);
+            let opened = Plug::open(kind, &address).unwrap();
+            // Once something has drawn power, nothing is a figure.
+            assert_eq!(opened.read().unwrap(), 0.0);
+            assert!(serving.join().unwrap().iter().all(|asked| asked == kind.path()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_figure_is_an_error() {
+        for (kind, status, text, said) in [
+            (PlugKind::Tasmota, 200, answer(PlugKind::Tasmota, 0.0), "0 W"),
+            (PlugKind::Shelly, 200, "{\"id\":0,\"output\":true}".to_string(), "has no power"),
+            (PlugKind::Shelly1, 200, "{\"power\":5,\"is_valid\":false}".to_string(), "has no power"),
+            (PlugKind::Shelly, 200, answer(PlugKind::Shelly, -3.0), "has no power"),
+            (PlugKind::Shelly, 200, "<html>".to_string(), "not JSON"),
+            (PlugKind::Shelly, 404, String::new(), "404"),
+            (PlugKind::Tasmota, 200, format!("\"{}\"", "x".repeat(70 << 10)), "limit"),
+        ] {
+            let (address, serving) = plug(vec![(status, text)]);
+            let found = Plug::open(kind, &address).err().unwrap().to_string();
+            assert!(found.contains(said), "{said}: {found}");
+            serving.join().unwrap();
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The energy counters of processors (RAPL), as the kernel shows them under `powercap`. Only root may read them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::PowerError;
+
+/// A domain and its counter, which wraps.
+struct Domain {
+    directory: PathBuf,
+    /// Value at which the counter begins again, in microjoules.
+    range: u64,
+    last: u64,
+}
+
+/// All packages of the machine, and their memory if it is counted apart.
+pub struct Rapl {
+    domains: Vec<Domain>,
+    microjoules: u128,
+}
+
+impl Rapl {
+    /// Opens the domains below a directory of the kernel.
+    pub(crate) fn open(root: &Path) -> Result<Rapl, PowerError> {
+        let mut domains = Vec::new();
+        let mut refused = None;
+        for directory in entries(root) {
+            let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // `intel-rapl:0` is a package, and `intel-rapl:0:1` a part of it. Cores and graphics are in the package, memory is
+            // not. The same counters appear again under `intel-rapl-mmio`; `psys` contains everything else.
+            let kind = fs::read_to_string(directory.join("name")).unwrap_or_default();
+            let counted = kind.trim().starts_with("package") || kind.trim() == "dram";
+            if !name.starts_with("intel-rapl:") || !counted {
+                continue;
+            }
+            match number(&directory.join("energy_uj")) {
+                Ok(last) => {
+                    let range = number(&directory.join("max_energy_range_uj"))?;
+                    domains.push(Domain { directory, range, last });
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        match (domains.is_empty(), refused) {
+            (_, Some(error)) => Err(PowerError::meter("rapl", format!("{error}; only root may read it"))),
+            (true, None) => Err(PowerError::meter(
+                "rapl",
+                "this machine shows no such counters; virtual machines have none",
+            )),
+            (false, None) => Ok(Rapl { domains, microjoules: 0 }),
+        }
+    }
+
+    /// Joules since it was opened. It must be read more often than the counters wrap, which takes a minute at least.
+    pub(crate) fn read(&mut self) -> Result<f64, PowerError> {
+        for domain in &mut self.domains {
+            let now = number(&domain.directory.join("energy_uj"))?;
+            let wrapped = if now < domain.last { domain.range } else { 0 };
+            self.microjoules += u128::from((now + wrapped).saturating_sub(domain.last));
+            domain.last = now;
+        }
+        Ok(self.microjoules as f64 / 1e6)
+    }
+}
+
+/// The entries of a directory in the order of their names; none if it cannot be read.
+pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The number in a file of the kernel.
+pub(crate) fn number(path: &Path) -> Result<u64, PowerError> {
+    let text = fs::read_to_string(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
+    text.trim().parse().map_err(|_| PowerError::Log { path: path.into(), what: "not a number".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain(root: &Path, name: &str, kind: &str, microjoules: u64) {
+        let directory = root.join(name);
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("name"), format!("{kind}\n")).unwrap();
+        fs::write(directory.join("max_energy_range_uj"), "1000000000\n").unwrap();
+        fs::write(directory.join("energy_uj"), format!("{microjoules}\n")).unwrap();
+    }
+
+    #[test]
+    fn packages_and_memory_are_counted_once_and_wraps_are_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let set = |package: u64, memory: u64| {
+            domain(root.path(), "intel-rapl:0", "package-0", package);
+            domain(root.path(), "intel-rapl:0:0", "core", package / 2);
+            domain(root.path(), "intel-rapl:0:1", "dram", memory);
+            domain(root.path(), "intel-rapl:1", "psys", package * 3);
+            domain(root.path(), "intel-rapl-mmio:0", "package-0", package);
+        };
+        set(900_000_000, 5_000_000);
+        let mut rapl = Rapl::open(root.path()).unwrap();
+        assert_eq!(rapl.read().unwrap(), 0.0);
+        set(950_000_000, 6_000_000);
+        assert_eq!(rapl.read().unwrap(), 51.0);
+        // The package wraps.
+        set(20_000_000, 7_000_000);
+        assert_eq!(rapl.read().unwrap(), 51.0 + 70.0 + 1.0);
+    }
+
+    #[test]
+    fn a_machine_without_counters_gives_no_figure() {
+        let root = tempfile::tempdir().unwrap();
+        let said = Rapl::open(root.path()).err().unwrap().to_string();
+        assert!(said.contains("no such counters"), "{said}");
+        domain(root.path(), "intel-rapl:0", "package-0", 1);
+        fs::remove_file(root.path().join("intel-rapl:0/energy_uj")).unwrap();
+        assert!(Rapl::open(root.path()).err().unwrap().to_string().contains("only root"));
+    }
+}

@@ -1,0 +1,249 @@
+//! The summary of drives: for a terminal, as Markdown, as CSV, and as a page with charts.
+
+use jetcell_lab::drives::{Drive, Relation, Row, Summary};
+use jetcell_workload::measurement::Better;
+
+use crate::bars::{Bar, Bars};
+use crate::chart::Scale;
+use crate::csv::table_csv;
+use crate::markdown as md;
+use crate::number::{decimal, significant};
+use crate::page::Page;
+use crate::printable::printable_lines;
+use crate::table::{Cell, Table};
+use crate::text_table::{table_text, wrapped};
+
+/// Tables and remarks, in lines of at most `width` characters.
+pub fn drives_text(summary: &Summary, width: usize) -> String {
+    let mut out = String::new();
+    for table in tables(summary) {
+        out += &format!("{}\n{}\n", table.title, table_text(&table, width));
+    }
+    notes(summary).iter().for_each(|line| out += &wrapped("  ", line, width));
+    out
+}
+
+/// The same as Markdown, with tables of GitHub's dialect.
+pub fn drives_markdown(summary: &Summary) -> String {
+    let mut out = String::from("# Jetcell comparison of drives\n\n");
+    tables(summary).iter().for_each(|table| out += &md::table(table));
+    notes(summary).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
+    out
+}
+
+/// The tables as CSV.
+pub fn drives_csv(summary: &Summary) -> String {
+    tables(summary).iter().map(table_csv).collect::<Vec<_>>().join("\n")
+}
+
+/// The same as a page, with figures as bars.
+pub fn drives_html(summary: &Summary) -> String {
+    let page = notes(summary).iter().fold(Page::new("Drives"), |page, line| page.text(line));
+    let page = page.bars(&bars(summary));
+    printable_lines(&tables(summary).iter().fold(page, Page::table).finish()).into_owned()
+}
+
+fn signed(percent: f64) -> String {
+    format!("{}{} %", if percent > 0.0 { "+" } else { "" }, decimal(percent, 1))
+}
+
+fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
+    value.map_or_else(|| Cell::from("-"), |value| Cell::number(text(value), format!("{value:.3}")))
+}
+
+fn tables(summary: &Summary) -> Vec<Table> {
+    vec![drives(summary), rows(summary)]
+}
+
+fn drives(summary: &Summary) -> Table {
+    let currency = summary.currency.as_deref().unwrap_or("money");
+    let columns = [
+        "Mean advantage".to_string(),
+        format!("Price ({currency})"),
+        "Premium".to_string(),
+        "Power (W)".to_string(),
+        "Measured".to_string(),
+        "kWh per year".to_string(),
+        format!("{currency} per year"),
+        "CO2, kg per year".to_string(),
+        "Joules per I/O".to_string(),
+    ];
+    let row = |drive: &Drive| {
+        let energy = drive.energy.as_ref();
+        let of = |value: Option<f64>, digits| or_dash(value, |value| decimal(value, digits));
+        vec![
+            Cell::from(drive.name.as_str()),
+            or_dash(drive.mean_advantage, signed),
+            of(drive.price, 2),
+            or_dash(drive.premium.map(|premium| premium.more_percent), signed),
+            of(energy.map(|energy| energy.watts), 1),
+            Cell::from(energy.map_or("-", |energy| energy.scope.name())),
+            of(energy.map(|energy| energy.kwh_per_year), 1),
+            of(energy.and_then(|energy| energy.cost_per_year), 2),
+            of(energy.and_then(|energy| energy.co2_kg_per_year), 1),
+            of(drive.joules_per_io, 3),
+        ]
+    };
+    Table::numbers("Drives", "Drive", columns.iter().map(String::as_str)).rows(summary.drives.iter().map(row))
+}
+
+fn rows(summary: &Summary) -> Table {
+    let names = || summary.drives.iter().map(|drive| drive.name.as_str());
+    let advantages: Vec<String> = names().skip(1).map(|name| format!("{name}, advantage")).collect();
+    let columns = names().chain(advantages.iter().map(String::as_str));
+    let row = |row: &Row| {
+        let mark = if row.better == Better::Lower { " ↓" } else { "" };
+        let unit = if row.unit.is_empty() { String::new() } else { format!(" ({})", row.unit) };
+        let of_steps = if row.steps > 1 { format!(", mean of {} steps", row.steps) } else { String::new() };
+        let title = format!("{}{of_steps}{mark}{unit}", row.title);
+        let title = if row.in_mean { title } else { format!("{title} ¹") };
+        let figures = row.figures.iter().map(|figure| or_dash(*figure, significant));
+        let advantages = row.advantages.iter().skip(1).map(|advantage| or_dash(*advantage, signed));
+        std::iter::once(Cell::from(title)).chain(figures).chain(advantages).collect()
+    };
+    Table::numbers("Advantages", "Test", columns).rows(summary.rows.iter().map(row))
+}
+
+fn notes(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Some((first, rest)) = summary.drives.split_first() else { return lines };
+    lines.push(format!(
+        "Advantages are in percent of {}; positive is better: where less is better (↓) the sign is reversed.",
+        first.name
+    ));
+    if summary.rows.iter().any(|row| !row.in_mean) {
+        lines.push(
+            "¹ Does not count for the mean: with a fixed number of threads, latency follows from the rate."
+                .into(),
+        );
+    }
+    for other in rest {
+        let relation = |verb: &str, found: Option<Relation>| {
+            let Relation { more_percent, first_is_less_percent } = found?;
+            let (one, other_way) = if more_percent < 0.0 { ("less", "more") } else { ("more", "less") };
+            let [more, less] = [more_percent, first_is_less_percent].map(|percent| decimal(percent.abs(), 1));
+            let (this, first) = (&other.name, &first.name);
+            Some(format!(
+                "{this} {verb} {more} % {one} than {first}; {first} {verb} {less} % {other_way} than {this}."
+            ))
+        };
+        lines.extend(relation("costs", other.premium));
+        lines.extend(relation("draws", other.power));
+        if let Some(mean) = other.mean_advantage {
+            lines.push(format!(
+                "{}: {} on average over {} tests.",
+                other.name,
+                signed(mean),
+                other.rows_in_mean
+            ));
+        }
+        if other.power.is_none() && first.energy.is_some() && other.energy.is_some() {
+            lines.push(format!(
+                "The power of {} and {} is not compared: one is that of {}, the other that of {}.",
+                first.name,
+                other.name,
+                first.energy.map_or(String::new(), |energy| energy.scope.to_string()),
+                other.energy.map_or(String::new(), |energy| energy.scope.to_string()),
+            ));
+        }
+    }
+    for scope in summary.drives.iter().filter_map(|drive| drive.energy).map(|energy| energy.scope) {
+        let line = format!("Energy and joules are those of {scope}, and say nothing about the drive alone.");
+        if !scope.is_storage() && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let (steps, undecided) = summary.rows.iter().fold((0, 0), |(steps, undecided), row| {
+        (steps + row.steps * rest.len(), undecided + row.undecided_steps)
+    });
+    if undecided > 0 {
+        lines.push(format!(
+            "Noise could explain {undecided} of {steps} differences: their 95 % confidence intervals overlap, or are not known because the \
+             test was done once."
+        ));
+    }
+    lines
+}
+
+fn bars(summary: &Summary) -> Vec<Bars> {
+    let of = |title: &str, unit: &str, values: Vec<Option<f64>>| {
+        let bar = |(drive, value): (&Drive, &Option<f64>)| {
+            value.map(|value| Bar { name: drive.name.clone(), value, label: significant(value), own: false })
+        };
+        let bars: Vec<Bar> = summary.drives.iter().zip(&values).filter_map(bar).collect();
+        (bars.len() > 1).then(|| Bars { title: title.into(), unit: unit.into(), scale: Scale::Linear, bars })
+    };
+    let currency = summary.currency.as_deref().unwrap_or("money");
+    let all = |value: fn(&Drive) -> Option<f64>| summary.drives.iter().map(value).collect();
+    let figures = summary.rows.iter().map(|row| of(&row.title, &row.unit, row.figures.clone()));
+    figures
+        .chain([
+            of("Price", currency, all(|drive| drive.price)),
+            of("Power", "W", all(|drive| Some(drive.energy?.watts))),
+            of("Energy of a transactional I/O", "J", all(|drive| drive.joules_per_io)),
+        ])
+        .flatten()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_lab::drives::{DriveList, RunFigures};
+
+    use super::*;
+
+    fn example() -> Summary {
+        let list = "currency = \"USD\"\nprice_per_kwh = 0.185\n\
+             [[drive]]\nname = \"gr<e>en\"\nprice = 139\npower = { kwh = 1.1, hours = 27.5, scope = \"server\" }\n\
+             [[drive]]\nname = \"black\\u001b\"\nprice = 249\npower = { kwh = 0.72, hours = 14.75, scope = \"server\" }\n\
+             [[measured]]\ntitle = \"Access time\"\nunit = \"ms\"\nbetter = \"lower\"\nvalues = [17.6, 12.0]\n\
+             [[advantage]]\ntitle = \"Transfer\"\npercent = [17.9]\n";
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drives.toml");
+        std::fs::write(&path, list).unwrap();
+        let list = DriveList::read(&path).unwrap();
+        let run = |iops, ms| {
+            Some(RunFigures {
+                transactional_iops: (iops, None),
+                database_read_ms: (ms, None),
+                log_write_ms: (1.0, None),
+            })
+        };
+        let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
+        Summary::of(&list, &[None, None], &[run(47.396, 10.751), run(64.57, 15.18)], &energy)
+    }
+
+    #[test]
+    fn every_percentage_says_its_base_and_energy_its_scope() {
+        let text = drives_text(&example(), usize::MAX);
+        for said in [
+            "costs 79.1 % more than gr<e>en; gr<e>en costs 44.2 % less than black",
+            "draws 22.0 % more than gr<e>en; gr<e>en draws 18.1 % less than black",
+            "Advantages are in percent of gr<e>en",
+            "Energy and joules are those of the whole server, and say nothing about the drive alone.",
+            "Noise could explain",
+            "+28.6 % on average over 3 tests",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let has = |words: &str| rows.contains(&words.split(' ').collect());
+        assert!(has("gr<e>en - 139.00 - 40.0 server 350.4 64.82 - 0.844"), "{text}");
+        assert!(has("Access time ↓ (ms) 17.6 12 +31.8 %"), "{text}");
+        assert!(has("Mail load, transactional I/O (1/s) 47.4 64.6 +36.2 %"), "{text}");
+    }
+
+    #[test]
+    fn every_form_has_both_tables_and_escapes_names() {
+        let summary = example();
+        let (page, markdown, csv) = (drives_html(&summary), drives_markdown(&summary), drives_csv(&summary));
+        assert!(page.contains("gr&lt;e&gt;en") && !page.contains('\x1b') && !page.contains("http"));
+        assert_eq!(page.matches("<svg").count(), 7);
+        assert!(
+            markdown.contains("## Drives")
+                && markdown.contains("## Advantages")
+                && markdown.contains("gr\\<e>en")
+        );
+        assert!(csv.contains("79.137") && csv.contains("0.844"), "{csv}");
+    }
+}

@@ -1,0 +1,107 @@
+//! `jetcell compare --drives`: reads what a list of drives names, and sums it up.
+
+use std::fs;
+use std::path::Path;
+
+use jetcell_lab::drive::{self, DriveTest};
+use jetcell_lab::drives::{DriveEntry, DriveList, RunFigures, Summary};
+use jetcell_power::{Energy, PowerLog};
+use jetcell_report::{Stored, drives_csv, drives_html, drives_markdown, drives_text};
+use jetcell_workload::result::RunResult;
+
+use super::Format;
+use crate::console;
+use crate::measured_window::measured_window;
+use crate::outcome::Failure;
+
+/// The comparison of the drives of a list.
+pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
+    let list = DriveList::read(path).map_err(|error| error.to_string())?;
+    let tests: Vec<Option<(DriveTest, usize)>> = list.drives.iter().map(test).collect::<Result<_, _>>()?;
+    let runs: Vec<Option<RunResult>> = list.drives.iter().map(run).collect::<Result<_, _>>()?;
+    let drives = list.drives.iter().zip(&runs);
+    let energy: Vec<Option<Energy>> =
+        drives.map(|(drive, run)| energy(&list, drive, run.as_ref())).collect::<Result<_, _>>()?;
+    let of_targets: Vec<_> = tests.iter().map(|found| found.as_ref().map(|(test, at)| (test, *at))).collect();
+    let figures: Vec<_> = runs.iter().map(|run| run.as_ref().map(figures)).collect();
+    let summary = Summary::of(&list, &of_targets, &figures, &energy);
+    if summary.rows.is_empty() {
+        let what = "nothing was measured on the first drive and another one: give disk_test, run, [[measured]] or [[advantage]]";
+        return Err(format!("{}: {what}", path.display()).into());
+    }
+    Ok(match format {
+        Format::Text => drives_text(&summary, console::width()),
+        Format::Html => drives_html(&summary),
+        Format::Markdown => drives_markdown(&summary),
+        Format::Csv => drives_csv(&summary),
+        Format::Json => {
+            let text = serde_json::to_string_pretty(&summary);
+            text.map_err(|error| format!("the comparison is no JSON: {error}"))? + "\n"
+        }
+    })
+}
+
+/// The test of a drive and its target in it.
+fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, Failure> {
+    let Some(directory) = &entry.disk_test else { return Ok(None) };
+    let path = directory.join("result.json");
+    let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
+    let text = fs::read(&path).map_err(|error| failed(error.to_string()))?;
+    let test: DriveTest = serde_json::from_slice(&text)
+        .map_err(|error| failed(format!("no result of `jetcell disk test`: {error}")))?;
+    if test.schema != drive::SCHEMA {
+        return Err(failed(format!("its form is {}; this program reads {}", test.schema, drive::SCHEMA)));
+    }
+    let names = || test.targets.iter().map(|target| target.name.as_str()).collect::<Vec<_>>();
+    let at = match &entry.target {
+        Some(name) => names().iter().position(|target| target == name),
+        None => Some(0).filter(|_| test.targets.len() == 1),
+    };
+    let at = at.ok_or_else(|| {
+        failed(format!("{}: write target = NAME; the targets are {}", entry.name, names().join(", ")))
+    })?;
+    Ok(Some((test, at)))
+}
+
+fn run(entry: &DriveEntry) -> Result<Option<RunResult>, Failure> {
+    let Some(directory) = &entry.run else { return Ok(None) };
+    let run = Stored::read(directory).map_err(|error| error.to_string())?.result;
+    if run.measured_seconds <= 0.0 {
+        return Err(format!("{}: this run measured nothing", directory.display()).into());
+    }
+    Ok(Some(run))
+}
+
+fn figures(run: &RunResult) -> RunFigures {
+    let repetitions = run.analysis.repetitions.as_ref();
+    let slowest = |value: fn(&jetcell_workload::result::InstanceRow) -> f64| {
+        run.instances.iter().map(value).fold(0.0, f64::max)
+    };
+    RunFigures {
+        transactional_iops: (run.achieved_transactional_iops, repetitions.map(|all| all.transactional_iops)),
+        database_read_ms: (
+            slowest(|row| row.database_reads_average_latency_ms),
+            repetitions.map(|all| all.database_read_ms),
+        ),
+        log_write_ms: (
+            slowest(|row| row.log_writes_average_latency_ms),
+            repetitions.map(|all| all.log_write_ms),
+        ),
+    }
+}
+
+/// What a drive draws: typed in, or from a log while its run measured.
+fn energy(list: &DriveList, entry: &DriveEntry, run: Option<&RunResult>) -> Result<Option<Energy>, Failure> {
+    let Some(power) = &entry.power else { return Ok(None) };
+    let Some(path) = &power.log else { return Ok(list.typed_energy(entry)) };
+    let log = PowerLog::read(path, power.scope).map_err(|error| error.to_string())?;
+    let used = match run {
+        None => log.whole(),
+        Some(run) => {
+            let (from, to) = measured_window(run)?;
+            log.between(from, to)
+        }
+    };
+    let used = used.map_err(|error| error.to_string())?;
+    Ok(Some(Energy::of(used.watts(), log.scope, &list.tariff())))
+}

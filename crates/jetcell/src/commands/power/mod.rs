@@ -1,0 +1,62 @@
+//! `jetcell power`: records what a test draws, and says what it costs.
+
+mod energy;
+mod record;
+
+use clap::Subcommand;
+use jetcell_power::found_meters;
+
+use self::energy::ShowEnergy;
+use self::record::Record;
+use crate::console::print;
+use crate::outcome::Outcome;
+
+/// Shown below the list of the commands.
+pub const EXAMPLES: &str = "\
+Examples:
+  jetcell power meters
+      the meters of this machine
+  jetcell power record --meter tasmota=http://192.168.1.20 --scope server --output power.csv -- jetcell test performance --dir /mnt/data --output run
+      reads a smart plug each second while the test runs
+  jetcell power energy power.csv --run run --price-per-kwh 0.30 --currency EUR
+      watts, joules for each transactional I/O, kWh and cost of a year
+
+jetcell power COMMAND --help has more. Exit code: 0 good, 1 no meter found, 2 could not run.";
+
+/// The commands of power meters.
+#[derive(Subcommand)]
+pub enum Power {
+    /// Show the meters of this machine, and why one gives no figure
+    Meters,
+    /// Read a meter while a command runs, or until Ctrl-C
+    Record(Record),
+    /// Show the energy of a log, or of a run
+    Energy(ShowEnergy),
+}
+
+impl Power {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self {
+            Power::Meters => meters(),
+            Power::Record(command) => command.run(),
+            Power::Energy(command) => command.run(),
+        }
+    }
+}
+
+fn meters() -> Outcome {
+    let meters = found_meters();
+    for (kind, opened) in &meters {
+        let scope = kind.scope().map_or_else(|| "give --scope".to_string(), |scope| scope.to_string());
+        match opened {
+            Ok(()) => print(&format!("meter {kind}: gives figures; scope: {scope}\n")),
+            Err(what) => print(&format!("no figure: {what}\n")),
+        }
+    }
+    print("Smart plugs are not searched for: tasmota=URL, shelly=URL, shelly1=URL\n");
+    match meters.iter().any(|(_, opened)| opened.is_ok()) {
+        true => Outcome::Good,
+        false => Outcome::Findings,
+    }
+}

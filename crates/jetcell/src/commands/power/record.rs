@@ -1,0 +1,156 @@
+//! `jetcell power record`: reads a meter while a command runs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jetcell_power::{MeterKind, Recorder, Scope};
+use jetcell_vfs::Cancel;
+use jetcell_workload::units::TimeSpan;
+
+use crate::commands::transfer_progress::stop_on_signals;
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "\
+Meters:
+  rapl            counters of processor and memory, without drives; read by root
+  hwmon[=NAME]    a sensor of the kernel's hardware monitor
+  ipmi            the board controller of the server, by ipmitool
+  tasmota=URL     smart plug with Tasmota
+  shelly=URL      smart plug by Shelly, second generation and later
+  shelly1=URL     smart plug by Shelly, first generation
+
+Examples:
+  jetcell power record --meter rapl --output power.csv -- jetcell test performance --dir /mnt/data --output run
+  jetcell power record --meter shelly=http://192.168.1.20 --scope enclosure --output power.csv
+      until Ctrl-C
+
+A meter that gives no figure, such as a relay without a meter, is an error before the command starts. If it fails later, the command
+goes on, and the log has a gap: what spans the gap has no energy.
+
+Exit code: of the command, if it is 0 or 1; 2 if it ended otherwise, or if the meter failed.";
+
+/// Time between two looks at the command.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Reads a meter while a command runs, or until Ctrl-C
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Record {
+    /// The meter
+    #[arg(long, value_name = "METER")]
+    meter: MeterKind,
+    /// What the meter measures: drive, enclosure, server or processor [default: what the meter knows]
+    #[arg(long, value_name = "SCOPE")]
+    scope: Option<Scope>,
+    /// The log, a new file
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    /// Time between two readings, 100ms to 10s: the counters of processors begin again within a minute or more
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: TimeSpan,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Record {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        self.record().unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn record(&self) -> Result<Outcome, Failure> {
+        let interval = self.interval.0;
+        if !(Duration::from_millis(100)..=Duration::from_secs(10)).contains(&interval) {
+            return Err("--interval is from 100ms to 10s".into());
+        }
+        let scope = self.scope.or_else(|| self.meter.scope());
+        let scope = scope.ok_or_else(|| {
+            let meter = &self.meter;
+            format!(
+                "{meter} does not know what it measures: write --scope drive, enclosure, server or processor"
+            )
+        })?;
+        if self.meter.scope().is_some_and(|own| own != scope) {
+            return Err(format!(
+                "{} measures {}: leave out --scope",
+                self.meter,
+                self.meter.scope().unwrap_or(scope)
+            )
+            .into());
+        }
+        let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
+        let mut meter = self.meter.open().map_err(failed)?;
+        let first = meter.read().map_err(failed)?;
+        let mut recorder = Recorder::create(&self.output, scope, now_ms(), first).map_err(failed)?;
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
+        let mut running = Running::start(&self.command)?;
+        let (began, mut failures) = (Instant::now(), 0_u64);
+        let mut next = interval;
+        loop {
+            let end = running.ended()?;
+            let stop = end.is_some() || (running.0.is_none() && cancel.is_cancelled());
+            if stop || began.elapsed() >= next {
+                next = began.elapsed() + interval;
+                match meter.read() {
+                    Ok(reading) => recorder.add(now_ms(), reading).map_err(failed)?,
+                    Err(error) => {
+                        failures += 1;
+                        if failures == 1 {
+                            console::note(&format!("{error}; trying again"));
+                        }
+                    }
+                }
+            }
+            if stop {
+                return Ok(self.outcome(end, failures));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn outcome(&self, end: Option<ExitStatus>, failures: u64) -> Outcome {
+        if failures > 0 {
+            print_error(format!(
+                "{}: {failures} readings failed; {} has gaps",
+                self.meter,
+                self.output.display()
+            ));
+            return Outcome::CouldNotRun;
+        }
+        match end.map(|status| status.code()) {
+            None | Some(Some(0)) => Outcome::Good,
+            Some(Some(1)) => Outcome::Findings,
+            Some(_) => Outcome::CouldNotRun,
+        }
+    }
+}
+
+/// The command, if there is one. Ctrl-C reaches it, too, and its end ends the log.
+struct Running(Option<Child>);
+
+impl Running {
+    fn start(command: &[OsString]) -> Result<Running, Failure> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(Running(None)) };
+        let child = Command::new(program).args(arguments).spawn();
+        let child = child.map_err(|error| format!("{} cannot be run: {error}", program.display()))?;
+        Ok(Running(Some(child)))
+    }
+
+    fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
+        let Some(child) = &mut self.0 else { return Ok(None) };
+        child.try_wait().map_err(|error| format!("the command cannot be waited for: {error}").into())
+    }
+}
+
+fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
+}

@@ -1,0 +1,45 @@
+//! When a run measured.
+
+use chrono::DateTime;
+use jetcell_workload::Phase;
+use jetcell_workload::result::{PhaseTime, RunResult};
+
+use crate::outcome::Failure;
+
+/// Begin and end of the measured time, in milliseconds since 1970 UTC. A stress test that was continued has no single window.
+pub fn measured_window(run: &RunResult) -> Result<(i64, i64), Failure> {
+    let failed = |what: &str| Failure::from(format!("the run of {}: {what}", run.started));
+    if run.parts.len() > 1 {
+        return Err(failed("it was interrupted and continued, so its energy is not that of one window"));
+    }
+    window(&run.started, &run.phases).ok_or_else(|| failed("it did not measure"))
+}
+
+/// The phases before the measurement give its begin.
+fn window(started: &str, phases: &[PhaseTime]) -> Option<(i64, i64)> {
+    let started = DateTime::parse_from_rfc3339(started).ok()?.timestamp_millis();
+    let measure = phases.iter().position(|phase| phase.phase == Phase::Measure)?;
+    let before: f64 = phases.iter().take(measure).map(|phase| phase.seconds).sum();
+    let from = started + (before * 1000.0) as i64;
+    Some((from, from + (phases.get(measure)?.seconds * 1000.0) as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_follows_the_phases_before_it() {
+        let phase = |phase, seconds| PhaseTime { phase, seconds };
+        let phases = [
+            phase(Phase::Create, 10.0),
+            phase(Phase::Warm, 2.5),
+            phase(Phase::Measure, 60.0),
+            phase(Phase::Shutdown, 1.0),
+        ];
+        let begin = 1_767_225_600_500;
+        assert_eq!(window("2026-01-01T00:00:00.500Z", &phases), Some((begin + 12_500, begin + 72_500)));
+        assert_eq!(window("2026-01-01T00:00:00.500Z", &phases[..2]), None);
+        assert_eq!(window("yesterday", &phases), None);
+    }
+}
