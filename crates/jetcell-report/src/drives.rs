@@ -222,7 +222,7 @@ mod tests {
             "Advantages are in percent of gr<e>en",
             "Energy and joules are those of the whole server, and say nothing about the drive alone.",
             "Noise could explain",
-            "+28.6 % on average over 3 tests",
+            "+28.7 % on average over 3 tests",
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
