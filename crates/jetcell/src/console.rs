@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use jetcell_report::{printable, wrapped};
+
 use crate::outcome::{Outcome, print_error};
 
 /// Status of a process that a closed pipe has ended, as shells show it: 128 and SIGPIPE.
@@ -34,7 +36,16 @@ pub fn width() -> usize {
     }
 }
 
-/// Prints a line to standard error, as far as that is possible.
+/// Characters in a line of the terminal that standard error is.
+pub fn terminal_width() -> usize {
+    ratatui::crossterm::terminal::size().map_or(80, |(columns, _)| columns.max(20).into())
+}
+
+/// Prints a line to standard error, as far as that is possible. On a terminal it is folded between words.
 pub fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", jetcell_report::printable(line));
+    let text = match io::stderr().is_terminal() {
+        true => wrapped("", line, terminal_width()),
+        false => format!("{}\n", printable(line)),
+    };
+    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -12,6 +12,7 @@ mod in_use;
 mod live;
 mod measured_window;
 mod outcome;
+mod progress_line;
 mod unpacked;
 mod version;
 mod whole_file;

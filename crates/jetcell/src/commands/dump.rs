@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ese_format::log::record::LogRecord;
-use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_dump::{DumpError, LogFilter, LogOptions, Output, SchemaOptions, Source, TreeChoice};
 use jetcell_vfs::RealOptions;
 
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
+use crate::progress_line::{ProgressLine, share};
 use crate::unpacked::Unpacked;
 
 /// Shows the contents of a database, log, checkpoint or flush map
@@ -239,22 +239,13 @@ impl Target {
 
 impl Space {
     fn write(&self, output: &mut Output<'_>) -> jetcell_dump::Result<()> {
-        // indicatif hides the bar if stderr is not a terminal.
-        let bar = ProgressBar::new(0).with_prefix("reading pages");
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:24} {percent:>3} % {eta} left") {
-            bar.set_style(style);
-        }
-        let result = jetcell_dump::dump_space(
-            &self.target.open()?,
-            self.extents,
-            &mut |done, total| {
-                bar.set_length(total.into());
-                bar.set_position(done.into());
-            },
-            output,
-        );
-        bar.finish_and_clear();
-        result
+        let line = ProgressLine::new();
+        let mut show = |done: u32, total: u32| {
+            if let Some(line) = &line {
+                line.show("reading pages", share(done.into(), total.into()), &format!("{total} in all"));
+            }
+        };
+        jetcell_dump::dump_space(&self.target.open()?, self.extents, &mut show, output)
     }
 }
 

@@ -1,12 +1,10 @@
 //! `jetcell export`: writes the tables of a database as CSV, JSON Lines, Parquet or SQLite.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
-use indicatif::ProgressBar;
 use jetcell_export::{
     Currency, Destination, ExportError, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, Times,
     export,
@@ -16,6 +14,7 @@ use jetcell_vfs::RealOptions;
 use crate::console::{self, note};
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
+use crate::progress_line::ProgressLine;
 use crate::unpacked::Unpacked;
 
 const EXAMPLES: &str = "\
@@ -263,29 +262,25 @@ fn destination(output: &Path, format: Format, tables: usize) -> Destination {
 
 /// Progress on a terminal.
 struct Shown {
-    bar: Option<ProgressBar>,
+    line: Option<ProgressLine>,
     last: Instant,
 }
 
 impl Shown {
     fn new() -> Shown {
-        let bar = std::io::stderr().is_terminal().then(ProgressBar::new_spinner);
-        Shown { bar, last: Instant::now() }
+        Shown { line: ProgressLine::new(), last: Instant::now() }
     }
 
     fn show(&mut self, table: &str, rows: u64) {
-        if let Some(bar) = &self.bar
+        if let Some(line) = &self.line
             && (rows == 0 || self.last.elapsed() > Duration::from_millis(100))
         {
             self.last = Instant::now();
-            bar.set_message(format!("{table}: {rows} rows"));
-            bar.tick();
+            line.show(table, None, &format!("{rows} rows"));
         }
     }
 
     fn finish(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+        self.line = None;
     }
 }

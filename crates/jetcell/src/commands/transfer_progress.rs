@@ -1,32 +1,32 @@
 //! Progress of a backup, a restore or the check of a backup: bytes, rate and the time that is left.
 
-use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_backup::{Cancel, Pace, Progress};
 use jetcell_workload::units::{ByteSize, human_bytes};
 
 use crate::console;
+use crate::live::time;
 use crate::outcome::Failure;
+use crate::progress_line::{ProgressLine, share};
 
-/// Time between two states of the bar.
+/// Time between two states of the line on a terminal.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Time between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 struct Shown {
-    bar: Option<ProgressBar>,
+    line: Option<ProgressLine>,
     began: Instant,
     at: Instant,
 }
 
-/// The bar of a transfer. It is removed when this is dropped.
+/// The line of a transfer. It is removed when this is dropped.
 pub struct TransferProgress(Arc<Mutex<Shown>>);
 
 impl TransferProgress {
-    /// A bar, and the pace of a transfer that it shows: limited to `rate`, and stopped by Ctrl-C.
+    /// A line, and the pace of a transfer that it shows: limited to `rate`, and stopped by Ctrl-C.
     pub fn start(title: &'static str, rate: Option<ByteSize>) -> Result<(TransferProgress, Pace), Failure> {
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
@@ -40,7 +40,7 @@ impl TransferProgress {
         cancel: Cancel,
     ) -> (TransferProgress, Pace) {
         let now = Instant::now();
-        let shown = Arc::new(Mutex::new(Shown { bar: None, began: now, at: now }));
+        let shown = Arc::new(Mutex::new(Shown { line: ProgressLine::new(), began: now, at: now }));
         let watched = shown.clone();
         let show = move |progress| {
             show(&mut watched.lock().unwrap_or_else(PoisonError::into_inner), title, progress)
@@ -52,35 +52,28 @@ impl TransferProgress {
 
 impl Drop for TransferProgress {
     fn drop(&mut self) {
-        if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).bar.take() {
-            bar.finish_and_clear();
-        }
+        // The pace may outlive this.
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).line.take());
     }
 }
 
 fn show(shown: &mut Shown, title: &'static str, progress: Progress) {
-    let terminal = std::io::stderr().is_terminal();
-    if shown.at.elapsed() < if terminal { REDRAW } else { LINE_INTERVAL } {
+    if shown.at.elapsed() < if shown.line.is_some() { REDRAW } else { LINE_INTERVAL } {
         return;
     }
     shown.at = Instant::now();
-    if terminal {
-        let bar = shown.bar.get_or_insert_with(|| {
-            let template = "{prefix} {bar:24} {percent:>3} % of {total_bytes}  {bytes_per_sec}, {eta} left";
-            let style =
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::new(progress.total).with_style(style).with_prefix(title)
-        });
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-        return;
-    }
     let seconds = shown.began.elapsed().as_secs_f64().max(1e-3);
     let rate = progress.moved as f64 / seconds;
-    let left = (progress.total - progress.done) as f64 / rate.max(1.0);
-    let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
+    let left = Duration::from_secs_f64(((progress.total - progress.done) as f64 / rate.max(1.0)).min(1e9));
     let (total, rate) = (human_bytes(progress.total), human_bytes(rate as u64));
-    console::note(&format!("{title}: {percent} % of {total}, {rate}/s, {left:.0} s left"));
+    let left = time(left);
+    if let Some(line) = &shown.line {
+        let details = format!("{left} left, {rate}/s, {total} in all");
+        line.show(title, share(progress.done, progress.total), &details);
+        return;
+    }
+    let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
+    console::note(&format!("{title}: {percent} % of {total}, {rate}/s, {left} left"));
 }
 
 /// Reads a rate such as `50MB/s`.

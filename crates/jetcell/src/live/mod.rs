@@ -10,7 +10,7 @@ mod watcher;
 
 pub use metrics::MetricsServer;
 pub use monitor::Monitor;
-pub use progress::Progress;
+pub use progress::{Progress, time};
 pub use screen::{Screen, restore_terminal};
 pub use watcher::Watcher;
 

@@ -1,19 +1,18 @@
-//! Progress on stderr: a bar if stderr is a terminal, otherwise a line for each phase and each minute.
+//! Progress on stderr: one line if stderr is a terminal, otherwise a line for each phase and each minute.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_workload::Phase;
 use jetcell_workload::units::human_bytes;
 
 use super::{Rates, State};
 use crate::console::note;
+use crate::progress_line::ProgressLine;
 
 /// Shows the phases of a run.
 pub struct Progress {
-    bar: Option<ProgressBar>,
-    terminal: bool,
+    /// Only on a terminal.
+    shown: Option<ProgressLine>,
     phase: Option<Phase>,
     /// When the last plain line was written.
     written: Instant,
@@ -23,34 +22,29 @@ pub struct Progress {
 const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Progress {
-    /// A progress line without a bar.
+    /// A line that shows nothing yet.
     pub fn new() -> Progress {
-        let terminal = std::io::stderr().is_terminal();
-        Progress { bar: None, terminal, phase: None, written: Instant::now() }
+        Progress { shown: ProgressLine::new(), phase: None, written: Instant::now() }
     }
 
-    /// Removes the bar.
+    /// Removes the line.
     pub fn finish(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+        self.shown = None;
     }
 
     /// Shows the current state.
     pub fn show(&mut self, state: &State) {
-        if !self.terminal {
-            if let Some(line) = self.line(state, Instant::now()) {
-                note(&line);
+        match (&self.shown, state.phase) {
+            (None, _) => {
+                if let Some(line) = self.line(state, Instant::now()) {
+                    note(&line);
+                }
             }
-            return;
-        }
-        let Some(phase) = state.phase else { return };
-        if self.phase != Some(phase) {
-            self.begin(phase, state);
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_position(state.done);
-            bar.set_message(describe(state));
+            (Some(shown), Some(phase)) => {
+                let share = state.measurable().then(|| state.fraction());
+                shown.show(phase.title(), share, &describe(state));
+            }
+            (Some(_), None) => {}
         }
     }
 
@@ -70,19 +64,6 @@ impl Progress {
             false => String::new(),
         };
         Some(format!("{}:{percent} {}", phase.title(), describe(state)))
-    }
-
-    fn begin(&mut self, phase: Phase, state: &State) {
-        self.finish();
-        self.phase = Some(phase);
-        let template = match state.measurable() {
-            true => "{prefix} {bar:20} {percent:>3} %  {wide_msg}",
-            false => "{prefix} {spinner} {wide_msg}",
-        };
-        let style = ProgressStyle::with_template(template).expect("the template is constant");
-        let bar = ProgressBar::new(state.total).with_style(style).with_prefix(phase.title());
-        bar.enable_steady_tick(Duration::from_millis(200));
-        self.bar = Some(bar);
     }
 }
 
@@ -150,7 +131,7 @@ mod tests {
     fn without_a_terminal_each_phase_and_each_minute_has_a_line() {
         let state = measuring(5).state();
         let start = Instant::now();
-        let mut progress = Progress { bar: None, terminal: false, phase: None, written: start };
+        let mut progress = Progress { shown: None, phase: None, written: start };
         let mut line = |seconds| progress.line(&state, start + Duration::from_secs(seconds));
         assert_eq!(line(0), Some(Phase::Measure.title().to_string()));
         assert_eq!((line(1), line(59)), (None, None));

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use ese_check::{
     CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, NeedsLogs, Phase, Progress, Severity,
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_report::printable_lines;
 use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
 use crate::console;
+use crate::live::time;
+use crate::progress_line::{ProgressLine, share};
 
 /// Findings that are listed for each file; a badly damaged file may have one for each page.
 const LISTED: u64 = 100;
@@ -351,9 +352,12 @@ struct Bar {
     shown: Mutex<Shown>,
 }
 
+/// The line of progress; it exists only on a terminal, and from the first state on.
 #[derive(Default)]
 struct Shown {
-    bar: Option<(Phase, ProgressBar)>,
+    line: Option<ProgressLine>,
+    phase: Option<Phase>,
+    began: Option<Instant>,
     at: Option<Instant>,
 }
 
@@ -362,46 +366,48 @@ impl Bar {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let terminal = std::io::stderr().is_terminal();
         let interval = if terminal { REDRAW } else { LINE_INTERVAL };
-        if shown.at.get_or_insert_with(Instant::now).elapsed() < interval {
+        let now = Instant::now();
+        if now - *shown.at.get_or_insert(now) < interval {
             return;
         }
-        shown.at = Some(Instant::now());
+        shown.at = Some(now);
         let (title, unit) = match progress.phase {
             Phase::Pages => ("Pages", "pages"),
             Phase::Structure => ("Trees", "tables"),
         };
+        if shown.phase.replace(progress.phase) != Some(progress.phase) {
+            shown.began = Some(now);
+        }
+        let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
         if !terminal {
-            let percent = (progress.done * 100).checked_div(progress.total).unwrap_or(100);
             console::note(&format!("{title}: {percent} % of {} {unit}", progress.total));
             return;
         }
-        if shown.bar.as_ref().is_none_or(|(phase, _)| *phase != progress.phase) {
-            let template = "{prefix} {bar:24} {percent:>3} % {pos}/{len}  {per_sec}, {eta} left";
-            let style =
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = ProgressBar::new(progress.total).with_style(style).with_prefix(title);
-            shown.bar = Some((progress.phase, bar));
+        if shown.line.is_none() {
+            shown.line = ProgressLine::new();
         }
-        if let Some((_, bar)) = &shown.bar {
-            bar.set_length(progress.total);
-            bar.set_position(progress.done);
+        let left = shown.began.and_then(|began| {
+            let left = progress.total.saturating_sub(progress.done) as f64 / progress.done.max(1) as f64;
+            Duration::try_from_secs_f64((now - began).as_secs_f64() * left).ok()
+        });
+        let left = left.map_or(String::new(), |left| format!("{} left, ", time(left)));
+        if let Some(line) = &shown.line {
+            let details = format!("{left}{} of {} {unit}", progress.done, progress.total);
+            line.show(title, share(progress.done, progress.total), &details);
         }
     }
 
-    /// Writes while the progress bar is hidden.
+    /// Writes while the line is hidden.
     fn hidden(&self, write: impl FnOnce()) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        match &shown.bar {
-            Some((_, bar)) => bar.suspend(write),
+        match &shown.line {
+            Some(line) => line.suspend(write),
             None => write(),
         }
     }
 
     fn clear(&self) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, bar)) = shown.bar.take() {
-            bar.finish_and_clear();
-        }
-        shown.at = None;
+        *shown = Shown::default();
     }
 }

@@ -1,12 +1,10 @@
 //! `jetcell disk test`: measures drives and file systems.
 
 use std::fs;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_lab::drive::{DriveTest, Options, Progress, Target, test};
 use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
 use jetcell_vfs::{Cancel, RealOptions, RealVfs};
@@ -16,6 +14,7 @@ use crate::commands::empty_directory::require_empty;
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
+use crate::progress_line::{ProgressLine, share};
 use crate::whole_file;
 
 const EXAMPLES: &str = "\
@@ -121,7 +120,7 @@ impl DiskTest {
             precondition: self.precondition,
             seed: self.seed,
         };
-        let mut shown = Shown { bar: None, line: Instant::now() };
+        let mut shown = Shown { line: ProgressLine::new(), written: Instant::now() };
         let result = test(&mut targets, vfs.backend_name(), &options, &cancel, &mut |at| shown.show(&at));
         drop(shown);
         let result = result.map_err(|error| error.to_string())?;
@@ -145,37 +144,22 @@ fn store(result: &DriveTest, output: &Path) -> std::io::Result<()> {
     whole_file::write(&output.join("result.json"), &json(result))
 }
 
-/// The progress on stderr: a bar on a terminal, a line now and then elsewhere.
+/// The progress on stderr: one line on a terminal, a line now and then elsewhere.
 struct Shown {
-    bar: Option<ProgressBar>,
-    /// When the last line was written.
-    line: Instant,
+    line: Option<ProgressLine>,
+    /// When the last plain line was written.
+    written: Instant,
 }
 
 impl Shown {
     fn show(&mut self, at: &Progress) {
         let left = at.at_most.as_secs();
-        if std::io::stderr().is_terminal() {
-            let bar = self.bar.get_or_insert_with(|| {
-                let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
-                ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-            });
-            bar.set_length(at.total as u64);
-            bar.set_position(at.done as u64);
-            bar.set_message(format!("{}, at most {left} s left", at.title));
-            return;
-        }
-        if self.line.elapsed() >= LINE_INTERVAL {
-            self.line = Instant::now();
+        if let Some(line) = &self.line {
+            let details = format!("at most {left} s left, {}", at.title);
+            line.show("testing", share(at.done as u64, at.total as u64), &details);
+        } else if self.written.elapsed() >= LINE_INTERVAL {
+            self.written = Instant::now();
             console::note(&format!("{} of {}: {}, at most {left} s left", at.done, at.total, at.title));
-        }
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
         }
     }
 }

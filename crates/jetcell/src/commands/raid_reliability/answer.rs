@@ -1,9 +1,5 @@
 //! The answer to a question about an array: the results of the models.
 
-use std::io::IsTerminal;
-use std::time::Duration;
-
-use indicatif::{ProgressBar, ProgressStyle};
 use jetcell_raid_models::comparison::{Row, compare, layout_for};
 use jetcell_raid_models::curve::{Axis, Point, curve};
 use jetcell_raid_models::sensitivity::{Effect, effects};
@@ -12,6 +8,7 @@ use jetcell_raid_models::{Assessment, Case, Error, Fate};
 
 use super::options::Options;
 use crate::outcome::Failure;
+use crate::progress_line::ProgressLine;
 
 /// Results of the models, and of the simulation and the comparisons if requested.
 pub struct Answer {
@@ -100,18 +97,16 @@ fn simulate(options: &Options, case: &Case) -> Result<Simulation, Error> {
         precision: options.precision.map_or(usual.precision, |precision| precision.get()),
         lives: options.lives.unwrap_or(usual.lives),
     };
-    let bar =
-        if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed}  {msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let line = ProgressLine::new();
     let experiment = Experiment::new(case.array.set(), laws, case.hours(), AfterLoss::End, true);
     let set = experiment.estimate(effort, |so_far| {
         let precision = so_far.relative_precision() * 100.0;
-        bar.set_message(format!("{} lives, {:.3e} ± {precision:.1} %", so_far.lives, so_far.mean));
+        if let Some(line) = &line {
+            let details = format!("{:.3e} ± {precision:.1} %, {} lives", so_far.mean, so_far.lives);
+            line.show("simulating", None, &details);
+        }
     });
-    bar.finish_and_clear();
+    drop(line);
     let set = set?;
     let sets = f64::from(case.array.sets_per_group());
     Ok(Simulation {

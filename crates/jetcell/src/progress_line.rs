@@ -1,0 +1,120 @@
+//! The line on a terminal that shows how far a command is. It is never longer than the terminal is wide.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::console;
+
+/// Characters of the bar.
+const BAR: usize = 20;
+/// The spinner and a space stand before the text.
+const SPINNER: usize = 2;
+/// Details that are worth more than the bar.
+const KEPT_BESIDE_BAR: usize = 2;
+/// A title is not made shorter than this.
+const SHORTEST_TITLE: usize = 8;
+/// Time between two positions of the spinner.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A line that is written again and again, until it is dropped.
+pub struct ProgressLine(ProgressBar);
+
+impl ProgressLine {
+    /// A line on standard error, if that is a terminal.
+    pub fn new() -> Option<ProgressLine> {
+        if !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let bar = ProgressBar::new_spinner();
+        // A line that does not fit, because the terminal was made narrower since, is cut off.
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(TICK);
+        Some(ProgressLine(bar))
+    }
+
+    /// Shows a title, the share that is done if it is known, and details that commas separate, the most important one first.
+    pub fn show(&self, title: &str, share: Option<f64>, details: &str) {
+        let width = console::terminal_width().saturating_sub(SPINNER);
+        self.0.set_message(line(width, &jetcell_report::printable(title), share, details));
+    }
+
+    /// Writes something else while the line is hidden.
+    pub fn suspend(&self, write: impl FnOnce()) {
+        self.0.suspend(write);
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The share of a whole; nothing is done if there is nothing to do.
+pub fn share(done: u64, total: u64) -> Option<f64> {
+    Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
+}
+
+/// The text in at most `width` characters. What has no room is left out: first the last details down to two, then the bar, then more
+/// details, then the end of the title.
+fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String {
+    let percent = share.map_or(String::new(), |share| format!(" {:>3.0} %", (share * 100.0).floor()));
+    let joined = |title: &str, bar: &str, details: &str| match details {
+        "" => format!("{title}{bar}{percent}"),
+        details => format!("{title}{bar}{percent}  {details}"),
+    };
+    let fits = |text: &String| text.chars().count() <= width;
+    let bar = share.map_or(String::new(), |share| {
+        let full = ((share * BAR as f64) as usize).min(BAR);
+        format!(" {}{}", "█".repeat(full), "░".repeat(BAR - full))
+    });
+    let parts: Vec<&str> = details.split(", ").collect();
+    let fewest = parts.len().min(KEPT_BESIDE_BAR);
+    let first = |kept: usize| parts.get(..kept).unwrap_or_default().join(", ");
+    let with_bar = (fewest..=parts.len()).rev().map(|kept| joined(title, &bar, &first(kept)));
+    let without_bar = (0..=parts.len()).rev().map(|kept| joined(title, "", &first(kept)));
+    with_bar.chain(without_bar).find(fits).unwrap_or_else(|| {
+        let room = width.saturating_sub(percent.chars().count() + 1).max(SHORTEST_TITLE);
+        let short: String = title.chars().take(room).collect();
+        joined(&format!("{short}…"), "", "")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_and_leaves_out_what_matters_least() {
+        let details = "55s left, 40 IOPS, read 2.00 ms, write 4.00 ms";
+        let at = |width| line(width, "measuring", Some(0.425), details);
+        assert_eq!(at(100), format!("measuring ████████░░░░░░░░░░░░  42 %  {details}"));
+        assert_eq!(at(70), "measuring ████████░░░░░░░░░░░░  42 %  55s left, 40 IOPS, read 2.00 ms");
+        assert_eq!(at(54), "measuring  42 %  55s left, 40 IOPS, read 2.00 ms");
+        assert_eq!(at(40), "measuring  42 %  55s left, 40 IOPS");
+        assert_eq!(at(26), "measuring  42 %  55s left");
+        assert_eq!(at(20), "measuring  42 %");
+        assert_eq!(line(20, "a very long name of a table", Some(1.0), ""), "a very long n… 100 %");
+        assert_eq!(line(12, "no share", None, "1 so far"), "no share");
+        for width in 15..120 {
+            for title in ["t", "measuring", "a very long name of a table in a database"] {
+                for share in [None, Some(0.0), Some(0.999), Some(1.0)] {
+                    let text = line(width, title, share, details);
+                    assert!(text.chars().count() <= width, "{width}: {text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_is_between_nothing_and_all() {
+        assert_eq!(
+            [share(0, 4), share(1, 4), share(9, 4), share(0, 0)].map(Option::unwrap),
+            [0.0, 0.25, 1.0, 1.0]
+        );
+    }
+}
