@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-scripts/check-tools.sh
+scripts/check-tools.sh test.sh cc git python venv cargo clippy
 scripts/setup-readers.sh
 
 cargo fmt --all --check

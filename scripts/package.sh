@@ -18,6 +18,15 @@ case ${1:-all} in
         exit 2
         ;;
 esac
+case ${1:-all} in
+    all | binary) scripts/check-tools.sh package.sh cc static cargo gzip ;;
+    *) scripts/check-tools.sh package.sh cc static cargo gzip "$wanted" ;;
+esac
+for package in $wanted; do
+    if [ "$package" != binary ] && ! without=$(scripts/check-tools.sh package.sh "$package" 2>&1); then
+        echo "$without, for all packages" >&2
+    fi
+done
 output=$PWD/target/package
 triple=$(rustc -vV | sed -n 's/^host: //p')
 mkdir -p "$output"

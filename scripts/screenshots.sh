@@ -10,10 +10,8 @@ set -euo pipefail
 run=${1:?give the directory of a run; see the head of scripts/screenshots.sh}
 mkdir -p "${2:-target/screenshots}"
 directory=$(cd "${2:-target/screenshots}" && pwd)
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
-    echo 'screenshots.sh: chromium is missing; install it (Debian: apt install chromium)' >&2
-    exit 2
-}
+"$(dirname "$0")/check-tools.sh" screenshots.sh chromium
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 jetcell() {
     if [[ -n ${JETCELL:-} ]]; then "$JETCELL" "$@"; else cargo run --quiet -p jetcell -- "$@"; fi
 }

@@ -9,6 +9,7 @@ if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.pins" 2>/dev/null)" = "$pins" ]
     echo "readers are ready: $venv"
     exit 0
 fi
+"$root/scripts/check-tools.sh" setup-readers.sh python venv
 python3 -m venv "$venv"
 # libesedb-python has no wheels for every platform: a C compiler and the Python headers may be needed.
 # shellcheck disable=SC2086

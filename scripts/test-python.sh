@@ -3,8 +3,9 @@
 # python/tests. The build uses the profile of the tests, whose crates are mostly built; `pip install ./python` builds with optimisation.
 set -eu
 cd "$(dirname "$0")/.."
+scripts/check-tools.sh test-python.sh cc python venv cargo
 venv=$PWD/target/python-venv
-pins='maturin==1.16.0 pytest==9.2.0 dissect.esedb==3.18 pyarrow==26.0.1'
+pins='maturin==1.16.0 pytest==9.2.0 dissect.esedb==3.18 pyarrow==26.0.1 duckdb==2.0.1 pandas==3.1.1 polars==2.1.0'
 if [ "$(cat "$venv/.pins" 2> /dev/null)" != "$pins" ]; then
     python3 -m venv "$venv"
     # shellcheck disable=SC2086
