@@ -5,7 +5,7 @@ use jetcell_workload::measurement::LatencySummary;
 use jetcell_workload::units::human_bytes;
 
 use crate::markdown as md;
-use crate::number::{significant, span};
+use crate::number::{of_unit, significant, span};
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
@@ -109,15 +109,17 @@ fn with_unit(step: &StepResult) -> String {
 
 fn figures(test: &DriveTest) -> Table {
     let names = test.targets.iter().map(|target| target.name.as_str());
-    let cell = |figure: &Option<Figure>| match figure {
+    let cell = |step: &StepResult, figure: &Option<Figure>| match figure {
         None => Cell::from("-"),
         Some(figure) => {
-            let interval = figure.interval.map(|found| format!("± {}", significant(found.half_width)));
-            Cell::with_remark(significant(figure.mean), interval.unwrap_or_default())
+            let shown = |value| of_unit(step.step.unit.name(), value);
+            let interval = figure.interval.map(|found| format!("± {}", shown(found.half_width)));
+            Cell::with_remark(shown(figure.mean), interval.unwrap_or_default())
         }
     };
     let row = |step: &StepResult| {
-        std::iter::once(Cell::from(with_unit(step))).chain(step.figures.iter().map(cell)).collect()
+        let figures = step.figures.iter().map(|figure| cell(step, figure));
+        std::iter::once(Cell::from(with_unit(step))).chain(figures).collect()
     };
     Table::numbers("Figures", "Step", names).rows(test.steps.iter().map(row))
 }
@@ -125,14 +127,15 @@ fn figures(test: &DriveTest) -> Table {
 fn differences(test: &DriveTest) -> Table {
     let names = test.targets.iter().skip(1).map(|target| target.name.as_str());
     let mut table = Table::numbers("Differences", "Step", names.chain(["Better"]));
+    table.columns.last_mut().into_iter().for_each(|better| better.number = false);
     for step in &test.steps {
         let cell = |figure: &Option<Figure>| match figure.as_ref().and_then(|figure| figure.difference) {
             None => Cell::from("-"),
             Some(found) => {
-                let interval = found.half_width.map(|half| format!("± {}", significant(half)));
+                let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
                 let sign = if found.percent > 0.0 { "+" } else { "" };
                 Cell::with_remark(
-                    format!("{sign}{} %", significant(found.percent)),
+                    format!("{sign}{} %", of_unit("%", found.percent)),
                     interval.unwrap_or_default(),
                 )
             }
@@ -157,6 +160,7 @@ fn latencies(test: &DriveTest) -> Table {
         "Step",
         ["Operation", "Median", "90 %", "99 %", "99.9 %", "Maximum"],
     );
+    table.columns.iter_mut().skip(1).take(1).for_each(|operation| operation.number = false);
     for step in &test.steps {
         for (target, figure) in test.targets.iter().zip(&step.figures) {
             let Some(figure) = figure else { continue };
@@ -165,7 +169,7 @@ fn latencies(test: &DriveTest) -> Table {
             for (kind, of) in kinds {
                 let worst = |value: fn(&LatencySummary) -> u64| {
                     let values = figure.repetitions.iter().map(|one| value(of(one)));
-                    crate::number::three(values.max().unwrap_or(0) as f64 / 1000.0)
+                    of_unit("ms", values.max().unwrap_or(0) as f64 / 1000.0)
                 };
                 if figure.repetitions.iter().all(|one| of(one).count == 0) {
                     continue;
@@ -279,9 +283,9 @@ pub(crate) mod tests {
         let text = drive_test_text(&example(), usize::MAX);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         let has = |words: &str| rows.contains(&words.split(' ').collect());
-        assert!(has("Transfer, read (MiB/s) 100 ± 2 118 ± 2.36"), "{text}");
-        assert!(has("Transfer, read (MiB/s) +17.9 % ± 3 black|\\u{1b}"), "{text}");
-        assert!(has("Access time, 4 KiB (ms) +0.83 % ± 3 -"), "{text}");
+        assert!(has("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
+        assert!(has("Transfer, read (MiB/s) +17.9 % ± 3.0 black|\\u{1b}"), "{text}");
+        assert!(has("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
         assert!(has("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
     }

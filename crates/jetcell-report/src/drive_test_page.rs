@@ -7,7 +7,7 @@ use jetcell_workload::units::human_bytes;
 use crate::bars::{Bar, Bars};
 use crate::chart::{Along, Chart, Scale, Series};
 use crate::drive_test::{notes, tables};
-use crate::number::significant;
+use crate::number::of_unit;
 use crate::page::Page;
 use crate::printable::printable_lines;
 
@@ -96,7 +96,7 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
             bars.push(Bar {
                 name: if test.targets.len() > 1 { format!("{size}, {name}") } else { size },
                 value: figure.mean,
-                label: format!("{}{better}", significant(figure.mean)),
+                label: format!("{}{better}", of_unit("IOPS", figure.mean)),
                 own: false,
             });
         }

@@ -7,7 +7,7 @@ use jetcell_workload::units::human_bytes;
 use crate::bars::{Bar, Bars};
 use crate::chart::{Along, Chart, Scale, Series};
 use crate::markdown as md;
-use crate::number::significant;
+use crate::number::{of_unit, significant};
 use crate::page::Page;
 use crate::printable::printable_lines;
 use crate::table::{Cell, Table};
@@ -65,8 +65,9 @@ fn title(row: &RowResult) -> String {
 fn tables(test: &FilesystemTest) -> Vec<Table> {
     let figure = |row: &RowResult| {
         let cell = |(mean, interval): (&f64, &Option<jetcell_workload::measurement::Interval>)| {
-            let half = interval.map(|found| format!("± {}", significant(found.half_width)));
-            Cell::with_remark(significant(*mean), half.unwrap_or_default())
+            let shown = |value| of_unit(row.row.unit, value);
+            let half = interval.map(|found| format!("± {}", shown(found.half_width)));
+            Cell::with_remark(shown(*mean), half.unwrap_or_default())
         };
         let cells = row.means.iter().zip(&row.intervals).map(cell);
         std::iter::once(Cell::from(title(row))).chain(cells).collect()
@@ -75,9 +76,12 @@ fn tables(test: &FilesystemTest) -> Vec<Table> {
         let cell = |difference: &Option<jetcell_lab::Difference>| match difference {
             None => Cell::from("-"),
             Some(found) => {
-                let half = found.half_width.map(|half| format!("± {}", significant(half)));
+                let half = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
                 let sign = if found.percent > 0.0 { "+" } else { "" };
-                Cell::with_remark(format!("{sign}{} %", significant(found.percent)), half.unwrap_or_default())
+                Cell::with_remark(
+                    format!("{sign}{} %", of_unit("%", found.percent)),
+                    half.unwrap_or_default(),
+                )
             }
         };
         let winner = row.winner.and_then(|at| names(test).nth(at)).unwrap_or("-").to_string();
@@ -132,7 +136,12 @@ fn notes(test: &FilesystemTest) -> Vec<String> {
 fn bars(test: &FilesystemTest, row: &RowResult) -> Bars {
     let bar = |((name, mean), at): ((&str, &f64), usize)| {
         let better = if row.winner == Some(at) { ", better" } else { "" };
-        Bar { name: name.into(), value: *mean, label: format!("{}{better}", significant(*mean)), own: false }
+        Bar {
+            name: name.into(),
+            value: *mean,
+            label: format!("{}{better}", of_unit(row.row.unit, *mean)),
+            own: false,
+        }
     };
     let bars = names(test).zip(&row.means).zip(0..).map(bar).collect();
     Bars { title: row.row.title.into(), unit: row.row.unit.into(), scale: Scale::Linear, bars }

@@ -7,7 +7,7 @@ use jetcell_workload::{Profile, Verdict};
 use maud::{Markup, html};
 
 use crate::advice::advice;
-use crate::page::{class_of, page, table};
+use crate::page::{breakable, class_of, page, table};
 use crate::series::{charts, distributions, latency_over_rate, load_heading, test_charts};
 use crate::table::{Table, Tone};
 use crate::tables;
@@ -21,13 +21,13 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
         &format!("Jetcell: {verdict}"),
         &html! {
             h1 { "Jetcell " (result.test.name()) " test: " span class=[class] { (verdict) } }
-            p class="reason" { (result.reason) }
+            p class="reason" { (breakable(&result.reason)) }
             p class="subject" { @for line in tables::subject(result) { (line) br; } }
             (figures(&tables::headline(result)))
             (table(&tables::rules(result)))
             @if !advice.is_empty() {
                 h2 { "What to look at" }
-                ul class="advice" { @for line in &advice { li { (line) } } }
+                ul class="advice" { @for line in &advice { li { (breakable(line)) } } }
             }
             @if let Some(saturation) = &result.analysis.saturation {
                 h2 { "Over rate" }
@@ -72,7 +72,7 @@ fn configuration(profile: &Profile) -> Markup {
             p { "This file, given with " code { "--config" } ", repeats the run." }
             pre { (profile.to_toml()) }
             p { "This command repeats the run, too." }
-            pre class="wrap" { (profile.to_command_line()) }
+            pre class="wrap" { (breakable(&profile.to_command_line())) }
         }
     }
 }

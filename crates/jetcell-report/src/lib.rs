@@ -50,7 +50,7 @@ pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
 pub use fragmentation::fragmentation_text;
 pub use html::html;
 pub use markdown::markdown;
-pub use number::{decimal, grouped, significant};
+pub use number::{decimal, four_digits, grouped, significant};
 pub use page::Page;
 pub use printable::{printable, printable_lines};
 pub use run_lines::run_lines;

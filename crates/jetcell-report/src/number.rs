@@ -10,6 +10,11 @@ pub(crate) fn three(value: f64) -> String {
     format!("{:.3}", three_decimals(value))
 }
 
+/// Three decimals with thousands separated, as a document of results shows them. Programs get them without.
+pub(crate) fn three_grouped(value: f64) -> Cell {
+    Cell::number(decimal(three_decimals(value), 3), three(value))
+}
+
 /// Rounds to so many decimals and halves away from zero. A decimal half that binary cannot represent exactly counts as a half.
 pub(crate) fn rounded(value: f64, decimals: usize) -> f64 {
     let scale = 10_f64.powi(decimals.min(15) as i32);
@@ -22,6 +27,12 @@ pub(crate) fn plain(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// The same with thousands separated.
+pub(crate) fn plain_grouped(value: f64) -> String {
+    let text = plain(value);
+    decimal(value, text.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
+}
+
 /// Three digits, or all of a larger number with thousands separated: `0.123`, `1.23`, `12.3`, `123`, `12,345`.
 pub fn significant(value: f64) -> String {
     let decimals = match value.abs() {
@@ -32,6 +43,43 @@ pub fn significant(value: f64) -> String {
     };
     let text = format!("{:.decimals$}", rounded(value, decimals));
     text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// Four digits, for figures of any size such as probabilities: `0.002071`, `2.071e-6`, `461,100`, `2.95e9`.
+pub fn four_digits(value: f64) -> String {
+    let size = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = format!("{value:.3e}");
+    let rounded: f64 = digits.parse().unwrap_or(value);
+    if size >= 9_999.5 {
+        return if rounded.abs() < 1e9 { grouped(rounded) } else { without_zeros(&digits) };
+    }
+    if size < 1e-3 {
+        return without_zeros(&digits);
+    }
+    let decimals = (3 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = decimal(rounded, decimals);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// `2.950e7` as `2.95e7`.
+fn without_zeros(digits: &str) -> String {
+    match digits.split_once('e') {
+        Some((digits, power)) => format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.')),
+        None => digits.to_string(),
+    }
+}
+
+/// A figure in the precision of its unit. All figures of a unit have the same number of decimals, and so have their intervals.
+pub(crate) fn of_unit(unit: &str, value: f64) -> String {
+    let decimals = match unit {
+        "B" | "bytes" | "count" => 0,
+        "IOPS" | "1/s" | "/s" | "MiB/s" | "KiB" | "%" | "per log" => 1,
+        _ => 3,
+    };
+    if value.is_finite() { decimal(value, decimals) } else { plain(value) }
 }
 
 /// A whole number with thousands separated: `12,345`.
@@ -69,11 +117,9 @@ pub(crate) fn figure_text(name: &str, value: f64) -> String {
         () if has("/sec") || has("per second") || has("per Second") || has('%'.to_string().as_str()) => {
             decimal(value, 1)
         }
-        () => {
-            let text = plain(value);
-            let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-            decimal(value, decimals)
-        }
+        // A limit that is a share of a count.
+        () if value.abs() >= 100.0 => grouped(value),
+        () => plain_grouped(value),
     }
 }
 
@@ -119,6 +165,24 @@ mod tests {
         let values = [0.0, 0.012_34, 0.999_6, 1.234, 9.999, 12.34, 99.96, 999.5, 1_234.5, -1_234_567.0];
         let texts = ["0", "0.012", "1", "1.23", "10", "12.3", "100", "1,000", "1,235", "-1,234,567"];
         assert_eq!(values.map(significant), texts);
+    }
+
+    #[test]
+    fn four_digits_are_kept_at_every_size() {
+        let values = [0.0, 2.071_276e-6, 0.002_071_276, 0.5, 12.0, 9_999.4, 461_052.6, 8_411_000.0, 2.95e9];
+        let texts = ["0", "2.071e-6", "0.002071", "0.5", "12", "9,999", "461,100", "8,411,000", "2.95e9"];
+        assert_eq!(values.map(four_digits), texts);
+        assert_eq!([-0.25, 0.999_96, f64::INFINITY].map(four_digits), ["-0.25", "1", "inf"]);
+    }
+
+    #[test]
+    fn figures_of_a_unit_have_the_same_decimals() {
+        assert_eq!([0.0, 12.25, 12_345.67].map(|value| of_unit("IOPS", value)), ["0.0", "12.3", "12,345.7"]);
+        assert_eq!(
+            [of_unit("ms", 1.0), of_unit("count", 1234.0), of_unit("", 0.5)],
+            ["1.000", "1,234", "0.500"]
+        );
+        assert_eq!(figure_text("Operations not completed in time", 777.03), "777");
     }
 
     #[test]

@@ -15,6 +15,12 @@ pub(crate) const SCRIPT: &str = include_str!("report.js");
 /// Tables with more columns than this have a smaller font.
 const MANY_COLUMNS: usize = 8;
 
+/// In print, tables with more columns than this have the smallest font.
+const MOST_COLUMNS: usize = 11;
+
+/// Words with more characters may continue on the next line.
+const LONG_WORD: usize = 16;
+
 /// In print, tables with more rows than this may continue on the next page.
 pub(crate) const MANY_ROWS: usize = 20;
 
@@ -123,7 +129,7 @@ fn section(table: &Table, heading: &Markup) -> Markup {
                     tbody { @for row in &table.rows { (self::row(row, table)) } }
                 } }
             }
-            @for note in &table.notes { p class="note" { (note) } }
+            @for note in &table.notes { p class="note" { (breakable(note)) } }
         }
     }
 }
@@ -134,8 +140,11 @@ fn folds(table: &Table) -> bool {
 }
 
 fn form(table: &Table) -> Option<&'static str> {
-    let many = table.columns.len() > MANY_COLUMNS;
-    if folds(table) { Some("fold") } else { many.then_some("wide") }
+    match table.columns.len() {
+        _ if folds(table) => Some("fold"),
+        columns if columns > MOST_COLUMNS => Some("wide widest"),
+        columns => (columns > MANY_COLUMNS).then_some("wide"),
+    }
 }
 
 fn row(row: &[Cell], table: &Table) -> Markup {
@@ -143,14 +152,31 @@ fn row(row: &[Cell], table: &Table) -> Markup {
     html! {
         tr { @for (at, (cell, column)) in row.iter().zip(&table.columns).enumerate() {
             @if at == 0 {
-                th class="grid_row_header" scope="row" { (cell.text) }
+                @let class = if column.number { "grid_row_header number" } else { "grid_row_header" };
+                th class=(class) scope="row" { (cell.text) }
             } @else {
                 td class=[class(cell, column)] data-column=[folds.then_some(&column.name)] {
-                    (cell.text)
+                    (breakable(&cell.text))
                     @if !cell.remark.is_empty() { " " span class="note" { "(" (cell.remark) ")" } }
                 }
             }
         } }
+    }
+}
+
+/// Text that lines break only where a reader expects it: not within `--option` nor between a number and its percent sign, but in a long
+/// list or path behind a comma or a slash.
+pub(crate) fn breakable(text: &str) -> Markup {
+    let text = text.replace(" %", "\u{a0}%");
+    html! {
+        @for (at, word) in text.split(' ').enumerate() {
+            @if at > 0 { " " }
+            @if word.starts_with("--") { span class="option" { (word) } }
+            @else if word.chars().count() > LONG_WORD {
+                @for part in word.split_inclusive([',', '/', ';']) { (part) wbr; }
+            }
+            @else { (word) }
+        }
     }
 }
 
@@ -161,4 +187,40 @@ fn number(column: &Column) -> Option<&'static str> {
 fn class(cell: &Cell, column: &Column) -> Option<String> {
     let classes: Vec<&str> = [number(column), class_of(cell.tone)].into_iter().flatten().collect();
     (!classes.is_empty()).then(|| classes.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_in_long_lists_only() {
+        assert_eq!(
+            breakable("raise --repeat by +10 %").into_string(),
+            "raise <span class=\"option\">--repeat</span> by +10\u{a0}%"
+        );
+        assert_eq!(
+            breakable("rw,relatime,discard /a").into_string(),
+            "rw,<wbr>relatime,<wbr>discard<wbr> /a"
+        );
+        assert_eq!(breakable("<b> a/b").into_string(), "&lt;b&gt; a/b");
+    }
+
+    #[test]
+    fn names_that_are_numbers_stand_above_each_other() {
+        let mut numbers = Table::numbers("t", "Hours", ["Loss"]).row(vec!["8,760".into(), "1".into()]);
+        assert!(table(&numbers).into_string().contains("<th class=\"grid_row_header\" scope=\"row\">8,760"));
+        numbers.columns[0].number = true;
+        let page = table(&numbers).into_string();
+        assert!(page.contains("<th class=\"grid_row_header number\" scope=\"row\">8,760"), "{page}");
+    }
+
+    #[test]
+    fn only_the_widest_tables_have_the_smallest_font_in_print() {
+        let form = |columns: usize| form(&Table::numbers("t", "Name", vec!["a"; columns - 1]));
+        assert_eq!(
+            [form(8), form(9), form(11), form(12)],
+            [None, Some("wide"), Some("wide"), Some("wide widest")]
+        );
+    }
 }

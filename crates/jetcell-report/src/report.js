@@ -3,7 +3,7 @@ for (const plot of document.querySelectorAll(".plot")) {
   const drawing = plot.querySelector("svg"), output = plot.querySelector("output");
   const [, , width, height] = drawing.getAttribute("viewBox").split(" ").map(Number);
   const cursor = document.createElementNS(drawing.namespaceURI, "line");
-  for (const [name, value] of Object.entries({ y1: 9, y2: height - 42, stroke: "currentColor", visibility: "hidden" }))
+  for (const [name, value] of Object.entries({ y1: 13, y2: height - 52, stroke: "currentColor", visibility: "hidden" }))
     cursor.setAttribute(name, value);
   drawing.append(cursor);
   let at = -1;

@@ -142,7 +142,7 @@ fn backup_rate(backup: &Backup) -> Chart {
         Series::new(database.instance.as_str(), backup_over_time(backup, read))
     };
     let series = backup.databases.iter().enumerate().map(rate).collect();
-    Chart::over_time("Backup rate", "MiB per second of each database", series)
+    Chart::over_time("Backup rate", "MiB per second, each database", series)
 }
 
 fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
@@ -289,7 +289,7 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
     };
     histogram.finding = known.first().and_then(commonest);
     let mut cumulative =
-        chart("Cumulative latency", "percent of the transfers that took at most so long", |shares| {
+        chart("Cumulative latency", "percent of the transfers, that took at most so long", |shares| {
             let mut sum = 0.0;
             let up = |(us, share): &(f64, f64)| {
                 sum += share;

@@ -19,7 +19,7 @@ pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
     let height: f64 = drawing
         .split_once("viewBox=\"")
         .and_then(|(_, rest)| rest.split('"').next()?.split(' ').nth(3)?.parse().ok())
-        .unwrap_or(230.0);
+        .unwrap_or(244.0);
     let drawing =
         drawing.replacen("<svg ", &format!("<svg y=\"{top}\" width=\"480\" height=\"{height}\" "), 1);
     html! {

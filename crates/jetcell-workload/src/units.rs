@@ -197,6 +197,19 @@ impl From<TimeSpan> for String {
     }
 }
 
+/// A count with thousands separated: `12,345`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// A byte count for people: `1.25 GiB`. It cannot be parsed back exactly.
 pub fn human_bytes(bytes: u64) -> String {
     match SIZE_UNITS[..4].iter().find(|(_, factor)| bytes >= *factor) {

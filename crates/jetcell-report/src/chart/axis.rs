@@ -123,13 +123,19 @@ pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
 
 /// A label of an axis: `1.5`, `20`, `12k`.
 pub(super) fn short(value: f64) -> String {
-    let (divisor, suffix) = match value.abs() {
+    short_below(value, value.abs())
+}
+
+/// A label of an axis whose labels have the suffix that the highest one needs: `5k` below `10k`.
+pub(super) fn short_below(value: f64, highest: f64) -> String {
+    let (divisor, suffix) = match highest {
+        _ if value == 0.0 => return "0".into(),
         size if size >= 1e12 => (1e12, "T"),
         size if size >= 1e9 => (1e9, "G"),
         size if size >= 1e6 => (1e6, "M"),
         size if size >= 1e4 => (1e3, "k"),
         // Probabilities.
-        size if size > 0.0 && size < 5e-4 => return format!("{value:.0e}"),
+        _ if value.abs() < 5e-4 => return format!("{value:.0e}"),
         _ => return significant(value),
     };
     crate::number::plain(value / divisor) + suffix

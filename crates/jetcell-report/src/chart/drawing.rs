@@ -4,7 +4,7 @@ use maud::html;
 use plotters::prelude::*;
 
 use super::axis::{LARGEST, span};
-use super::{Along, Chart, Series};
+use super::{Along, Chart, Scale, Series};
 
 /// Colours that `report.css` defines as `--series-0` and on; further series repeat them dashed.
 const COLOURS: usize = 8;
@@ -13,11 +13,12 @@ pub(super) const MOST_SERIES: usize = 3 * COLOURS;
 /// Number of intervals that a long series is reduced to, about one per unit of width.
 pub(super) const INTERVALS: usize = 400;
 
-const SIZE: (u32, u32) = (480, 230);
+const SIZE: (u32, u32) = (480, 244);
 const FONT: (&str, u32) = ("sans-serif", 15);
 const MARGIN: u32 = 4;
 const MARGIN_RIGHT: u32 = 24;
-const LABELS_BELOW: u32 = 38;
+/// Room for labels in the larger font of narrow screens, too.
+const LABELS_BELOW: u32 = 48;
 const LABELS_LEFT: u32 = 66;
 
 /// The part of the width in which values are drawn: where it begins and where it ends.
@@ -83,7 +84,7 @@ impl Chart {
         let mut chart = ChartBuilder::on(&area)
             .margin(MARGIN)
             // Half of a label at the end of an axis.
-            .margin_top(9)
+            .margin_top(13)
             .margin_right(MARGIN_RIGHT)
             .x_label_area_size(LABELS_BELOW)
             .y_label_area_size(LABELS_LEFT)
@@ -96,7 +97,10 @@ impl Chart {
             .x_desc(label)
             .y_desc(self.unit.split(',').next().unwrap_or_default())
             .x_label_formatter(&|value| self.along.label(*value))
-            .y_label_formatter(&|height| super::axis::short(self.scale.value(*height)))
+            .y_label_formatter(&|height| match self.scale {
+                Scale::Linear => super::axis::short_below(*height, up.end),
+                Scale::Logarithmic => super::axis::short(self.scale.value(*height)),
+            })
             .label_style(FONT.into_font().color(&INK))
             .axis_style(INK)
             .bold_line_style(GRID)

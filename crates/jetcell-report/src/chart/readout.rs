@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::drawing::{MOST_SERIES, PLOT};
 use super::{Along, Chart, Series};
-use crate::number::significant;
+use crate::number::{four_digits, significant};
 
 /// Highest number of places at which values are shown. A place of a longer series shows a range.
 const MOST_PLACES: usize = 200;
@@ -54,10 +54,7 @@ fn value(series: &Series, first: f64, last: f64) -> Value {
     }
 }
 
-/// Three digits, also of a small probability.
+/// At least three digits, also of a small probability.
 fn digits(value: f64) -> String {
-    match value != 0.0 && value.abs() < 0.001 {
-        true => format!("{value:.2e}"),
-        false => significant(value),
-    }
+    if value.abs() < 0.1 { four_digits(value) } else { significant(value) }
 }

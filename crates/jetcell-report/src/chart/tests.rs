@@ -14,7 +14,7 @@ fn line(name: &str, points: &[(f64, f64)]) -> Series {
 fn a_chart_follows_the_page() {
     let page = chart(vec![line("a", &[(0.0, 1.0), (1.0, 3.0)]), line("b", &[(0.0, 2.0), (1.0, 2.5)])]);
     let page = page.figure().into_string();
-    assert!(page.contains("viewBox=\"0 0 480 230\"") && !page.contains("width=\"480\""), "{page}");
+    assert!(page.contains("viewBox=\"0 0 480 244\"") && !page.contains("width=\"480\""), "{page}");
     for property in
         ["stroke:var(--series-0)", "stroke:var(--series-1)", "fill:currentColor", "stroke:var(--line)"]
     {
@@ -159,6 +159,14 @@ fn names_are_escaped() {
     let page = bad.figure().into_string();
     assert!(!page.contains("<script") && !page.contains("\"&\""), "{page}");
     assert_eq!(page.matches("</svg>").count(), 1);
+}
+
+#[test]
+fn labels_of_an_axis_have_one_suffix() {
+    let labels = [0.0, 5_000.0, 12_500.0].map(|value| axis::short_below(value, 15_000.0));
+    assert_eq!(labels, ["0", "5k", "12.5k"]);
+    assert_eq!([500.0, 9_000.0].map(|value| axis::short_below(value, 9_000.0)), ["500", "9,000"]);
+    assert_eq!([2e-4, 0.5].map(|value| axis::short_below(value, 0.5)), ["2e-4", "0.5"]);
 }
 
 #[test]

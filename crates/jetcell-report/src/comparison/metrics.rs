@@ -56,8 +56,8 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         metric("Backup, all databases", "MiB/s", Higher, &mib(Backup::rate)),
         metric("Seconds per log", "s", Lower, &recovery(Recovery::seconds_per_log)),
         metric("Log records replayed", "1/s", Higher, &recovery(Recovery::records_per_second)),
-        metric("Replay, reads per log", "", Lower, &per_log(|database| database.database_reads)),
-        metric("Replay, writes per log", "", Lower, &per_log(|database| database.database_writes)),
+        metric("Replay, reads per log", "per log", Lower, &per_log(|database| database.database_reads)),
+        metric("Replay, writes per log", "per log", Lower, &per_log(|database| database.database_writes)),
         metric("Passive over active I/O, kept, steady", "", Lower, &|run| passive_io(run, true, false)),
         metric("Passive over active I/O, kept, catch-up", "", Lower, &|run| passive_io(run, true, true)),
         metric("Passive over active I/O, thrown away, steady", "", Lower, &|run| {
@@ -92,7 +92,7 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
             once(host(run).filter(|_| iops > 0.0)?.process_cpu_percent * 1000.0 / iops)
         }),
         metric("Written per operation", "KiB", Lower, &written_per_operation),
-        metric("Page-fault stalls", "", Lower, &|run| once(run.page_fault_stalls as f64)),
+        metric("Page-fault stalls", "count", Lower, &|run| once(run.page_fault_stalls as f64)),
     ]);
     all.retain(|metric| metric.values.iter().any(Option::is_some));
     all

@@ -6,6 +6,7 @@ use maud::html as markup;
 use serde_json::{Value as Json, json};
 
 use super::{Better, Comparison, Finding, Metric, SIGNS, Setting, label};
+use crate::number::{decimal, of_unit};
 use crate::table::{Cell, Column, Table};
 use crate::tables::verdict_word;
 use crate::text_table::{table_text, wrapped};
@@ -215,7 +216,11 @@ fn figures(comparison: &Comparison, with_differences: bool) -> Table {
     table.rows(comparison.metrics.iter().map(|metric| {
         let mut row = vec![name(metric).into()];
         for run in 0..comparison.columns.len() {
-            row.push(metric.value(run).map_or_else(|| "–".into(), |value| digits(value.figure).into()));
+            row.push(
+                metric
+                    .value(run)
+                    .map_or_else(|| "–".into(), |value| of_unit(&metric.unit, value.figure).into()),
+            );
             if with_differences && run != base {
                 row.push(difference(metric, base, run));
             }
@@ -246,7 +251,7 @@ fn intervals(comparison: &Comparison) -> Option<Table> {
             let Some(finding) = metric.finding(comparison.base, run) else { continue };
             let interval = |run: usize| {
                 let (low, high) = metric.value(run)?.interval.map(ends)?;
-                Some(format!("{} … {}", digits(low), digits(high)))
+                Some(format!("{} … {}", of_unit(&metric.unit, low), of_unit(&metric.unit, high)))
             };
             let (own, base) = (interval(run), interval(comparison.base));
             let cells = [name(metric), label(run), own.unwrap_or_default(), base.unwrap_or_default()];
@@ -268,7 +273,7 @@ fn name(metric: &Metric) -> String {
         Better::Neither => '·',
     };
     match metric.unit.as_str() {
-        "" => format!("{} {arrow}", metric.name),
+        "" | "count" | "per log" => format!("{} {arrow}", metric.name),
         unit => format!("{} ({unit}) {arrow}", metric.name),
     }
 }
@@ -296,25 +301,8 @@ const fn ends(interval: Interval) -> (f64, f64) {
 }
 
 fn percent(delta: f64) -> String {
-    if delta.abs() >= 999.95 {
-        format!("{delta:+.0}")
-    } else {
-        format!("{:+.1}", (delta * 10.0).round() / 10.0 + 0.0)
-    }
-}
-
-/// Five digits, so that eight runs stand side by side; CSV and JSON have all.
-fn digits(value: f64) -> String {
-    let decimals = match value.abs() {
-        size if size >= 9_999.95 => 0,
-        size if size >= 999.995 => 1,
-        size if size >= 99.9995 => 2,
-        _ => 3,
-    };
-    match value.abs() {
-        size if size >= 999_999.5 => format!("{value:.2e}"),
-        _ => format!("{value:.decimals$}"),
-    }
+    let sign = if delta > 0.0 { "+" } else { "" };
+    format!("{sign}{}", decimal(delta, 1))
 }
 
 /// `4 (run 1, run 3), 8 (run 2)`.

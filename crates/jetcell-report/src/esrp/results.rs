@@ -2,7 +2,7 @@
 
 use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate};
 use crate::esrp::server_test::ServerTest;
-use crate::number::{plain, rounded, three};
+use crate::number::{count, decimal, three_grouped};
 use crate::table::{Cell, Table};
 
 /// The block of performance results of one or several servers.
@@ -13,25 +13,25 @@ pub(crate) fn performance(title: &str, tests: &[&ServerTest]) -> Table {
         return table.or_say("The report has no table of total I/O.");
     };
     let latency = |mean: f64, weighted: f64| {
-        let (mean, weighted) = (three(mean), three(weighted));
-        let remark = if mean == weighted { String::new() } else { format!("over all transfers {weighted}") };
-        Cell::with_remark(mean, remark)
+        let (mean, weighted) = (three_grouped(mean), three_grouped(weighted));
+        let same = mean == weighted;
+        mean.remarked(if same { String::new() } else { format!("over all transfers {}", weighted.text) })
     };
     table
-        .fact("Database Disks Transfers/sec", three(summary.database_transfers))
-        .fact("Database Disks Reads/sec", three(summary.database_reads))
-        .fact("Database Disks Writes/sec", three(summary.database_writes))
+        .fact("Database Disks Transfers/sec", three_grouped(summary.database_transfers))
+        .fact("Database Disks Reads/sec", three_grouped(summary.database_reads))
+        .fact("Database Disks Writes/sec", three_grouped(summary.database_writes))
         .fact("Average Database Disk Read Latency (ms)", latency(summary.database_read_ms, weighted_ms[0]))
         .fact("Average Database Disk Write Latency (ms)", latency(summary.database_write_ms, weighted_ms[1]))
-        .fact("Log Disks Writes/sec", three(summary.log_writes))
+        .fact("Log Disks Writes/sec", three_grouped(summary.log_writes))
         .fact("Average Log Disk Write Latency (ms)", latency(summary.log_write_ms, weighted_ms[2]))
-        .fact_if("Achieved Transactional I/O per Second", achieved_iops.map(three))
-        .fact_if("Target Transactional I/O per Second", target_iops.map(plain))
+        .fact_if("Achieved Transactional I/O per Second", achieved_iops.map(three_grouped))
+        .fact_if("Target Transactional I/O per Second", target_iops.map(three_grouped))
 }
 
 /// Backup rates: each server, then all.
 pub(crate) fn backup(tests: &[&ServerTest]) -> Table {
-    let two = |value: f64| Cell::from(format!("{:.2}", rounded(value, 2)));
+    let two = |value: f64| Cell::from(decimal(value, 2));
     let rows = tests.iter().filter_map(|test| {
         let rate = BackupRate::of(&[test])?;
         Some(vec![test.server.as_str().into(), two(rate.per_database), two(rate.per_server)])
@@ -39,12 +39,9 @@ pub(crate) fn backup(tests: &[&ServerTest]) -> Table {
     let columns = ["MB read/sec per database", "MB read/sec total per server"];
     let table = Table::numbers("Database read-only performance", "Server", columns).rows(rows);
     match BackupRate::of(tests) {
-        Some(all) if tests.len() > 1 => {
-            table.row(vec!["Mean of all".into(), two(all.per_database), two(all.per_server)]).note(format!(
-                "All servers read at the same time: together {:.2} MB/sec.",
-                rounded(all.total, 2)
-            ))
-        }
+        Some(all) if tests.len() > 1 => table
+            .row(vec!["Mean of all".into(), two(all.per_database), two(all.per_server)])
+            .note(format!("All servers read at the same time: together {} MB/sec.", decimal(all.total, 2))),
         _ => table,
     }
     .note("A MB is 1,048,576 bytes, as in Jetstress.")
@@ -54,8 +51,12 @@ pub(crate) fn backup(tests: &[&ServerTest]) -> Table {
 /// Replay rates: each server, then all.
 pub(crate) fn replay(tests: &[&ServerTest]) -> Table {
     let row = |name: &str, rate: ReplayRate| {
-        let figures = [rate.logs.to_string(), three(rate.seconds), three(rate.seconds_per_log())];
-        std::iter::once(name.into()).chain(figures.map(Cell::from)).collect()
+        vec![
+            name.into(),
+            count(rate.logs),
+            three_grouped(rate.seconds),
+            three_grouped(rate.seconds_per_log()),
+        ]
     };
     let rows = tests.iter().filter_map(|test| Some(row(&test.server, ReplayRate::of(&[test])?)));
     let columns = ["Log files", "Seconds, summed over databases", "Average time to play one Log file (sec)"];

@@ -5,7 +5,7 @@ use jetcell_workload::units::human_bytes;
 use crate::esrp::aggregate::Server;
 use crate::esrp::configuration::{Configuration, Disks, Exchange, Hardware, Software};
 use crate::esrp::solution::{Space, loads};
-use crate::number::plain;
+use crate::number::{plain, plain_grouped};
 use crate::table::{Cell, Table};
 
 /// Remark of a figure that the author did not state.
@@ -54,7 +54,8 @@ fn with_percent(figure: Option<crate::esrp::figure::Figure>) -> Option<String> {
 fn exchange(exchange: &Exchange, servers: &[Server], space: &Space) -> Table {
     let loads = loads(servers);
     let (tested, databases) = (loads.len(), loads.iter().map(|test| test.databases).sum::<usize>());
-    let each = |of: usize| exchange.mailboxes.filter(|_| of > 0).map(|all| plain(all.value() / of as f64));
+    let each =
+        |of: usize| exchange.mailboxes.filter(|_| of > 0).map(|all| plain_grouped(all.value() / of as f64));
     let rates = exchange.iops_per_mailbox.zip(exchange.tested_iops_per_mailbox);
     let headroom = rates
         .filter(|(planned, _)| planned.value() > 0.0)

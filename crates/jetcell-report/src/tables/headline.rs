@@ -4,7 +4,7 @@ use jetcell_workload::measurement::Interval;
 use jetcell_workload::result::RunResult;
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{figure, figure_text, significant, span};
+use crate::number::{decimal, figure, figure_text, significant, span};
 use crate::table::Table;
 
 const MIB: f64 = 1_048_576.0;
@@ -86,7 +86,8 @@ pub(crate) fn headline(result: &RunResult) -> Table {
     let repetitions = result.analysis.repetitions.as_ref();
     let target = result.configuration.target_iops.map(|target| {
         let margin = (result.achieved_transactional_iops / target - 1.0) * 100.0;
-        format!("target {}, {margin:+.1} %", figure_text("/sec", target))
+        let sign = if margin > 0.0 { "+" } else { "" };
+        format!("target {}, {sign}{} %", figure_text("/sec", target), decimal(margin, 1))
     });
     let interval = |of: Option<Interval>| of.map(|interval| super::within("/sec", &interval));
     let iops = [interval(repetitions.map(|all| all.transactional_iops)), target];

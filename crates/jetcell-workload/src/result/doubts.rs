@@ -3,7 +3,7 @@
 use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
 use crate::profile::Profile;
 use crate::result::{Analysis, Backup, Replication};
-use crate::units::human_bytes;
+use crate::units::{grouped, human_bytes};
 
 /// A shorter measurement may lie between two checkpoints, or within a cache of the device.
 const SHORTEST_SECONDS: f64 = 30.0;
@@ -82,8 +82,9 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
         let iops = &repetitions.transactional_iops;
         doubt(wide(iops), &|| {
             format!(
-                "the confidence interval of the I/O per second is wide: {:.0} ± {:.0}: raise --repeat or --duration",
-                iops.mean, iops.half_width
+                "the confidence interval of the I/O per second is wide: {} ± {}: raise --repeat or --duration",
+                grouped(iops.mean.round() as u64),
+                grouped(iops.half_width.round() as u64)
             )
         });
     }
@@ -238,9 +239,9 @@ mod tests {
         drifting.steady_state = Some(SteadyState { spread: 0.3, slope: -0.25, ..SteadyState::default() });
         only(&measured, &drifting, 1 << 30, "varied by 30 % and drifted by -25 %");
         let mut wide = analysis.clone();
-        let transactional_iops = Interval { mean: 100.0, half_width: 6.0 };
+        let transactional_iops = Interval { mean: 12_345.0, half_width: 1_234.0 };
         wide.repetitions = Some(Repetitions { transactional_iops, ..Repetitions::default() });
-        only(&measured, &wide, 1 << 30, "100 ± 6");
+        only(&measured, &wide, 1 << 30, "12,345 ± 1,234");
         let mut machine = analysis.clone();
         machine.limit = Some(Limit {
             limiter: Limiter::Cpu,

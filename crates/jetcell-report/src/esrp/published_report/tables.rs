@@ -4,7 +4,7 @@ use jetcell_workload::TestKind;
 use jetcell_workload::result::InstanceRow;
 
 use super::{Io, Test};
-use crate::number::three;
+use crate::number::{count, decimal, three_grouped};
 use crate::table::{Cell, Table};
 use crate::tables::INSTANCES;
 
@@ -50,10 +50,10 @@ fn sizing(test: &Test) -> Table {
     let table = Table::facts("Database Sizing and Throughput");
     let Some(sizing) = &test.sizing else { return table };
     table
-        .fact("Achieved Transactional I/O per Second", three(sizing.achieved_transactional_iops))
-        .fact("Target Transactional I/O per Second", sizing.target_transactional_iops.to_string())
-        .fact("Initial Database Size (bytes)", sizing.initial_database_size_bytes.to_string())
-        .fact("Final Database Size (bytes)", sizing.final_database_size_bytes.to_string())
+        .fact("Achieved Transactional I/O per Second", three_grouped(sizing.achieved_transactional_iops))
+        .fact("Target Transactional I/O per Second", three_grouped(sizing.target_transactional_iops))
+        .fact("Initial Database Size (bytes)", count(sizing.initial_database_size_bytes))
+        .fact("Final Database Size (bytes)", count(sizing.final_database_size_bytes))
         .fact("Database Files (Count)", sizing.database_files.to_string())
 }
 
@@ -62,9 +62,9 @@ fn parameters(test: &Test) -> Table {
     let Some(all) = &test.system_parameters else { return table };
     let scan = all.run_background_database_maintenance.map(|run| if run { "True" } else { "False" });
     table
-        .fact("Thread Count", all.thread_count.to_string())
-        .fact("Minimum Database Cache", format!("{:.1} MB", all.min_cache_mb))
-        .fact("Maximum Database Cache", format!("{:.1} MB", all.max_cache_mb))
+        .fact("Thread Count", count(all.thread_count))
+        .fact("Minimum Database Cache", format!("{} MB", decimal(all.min_cache_mb, 1)))
+        .fact("Maximum Database Cache", format!("{} MB", decimal(all.max_cache_mb, 1)))
         .fact("Insert Operations", format!("{}%", all.insert_pct))
         .fact("Delete Operations", format!("{}%", all.delete_pct))
         .fact("Replace Operations", format!("{}%", all.replace_pct))
@@ -116,13 +116,13 @@ fn host(test: &Test) -> Table {
 }
 
 fn figures(name: &str, values: impl IntoIterator<Item = f64>) -> Vec<Cell> {
-    std::iter::once(name.into()).chain(values.into_iter().map(|value| three(value).into())).collect()
+    std::iter::once(name.into()).chain(values.into_iter().map(three_grouped)).collect()
 }
 
 fn backup(test: &Test) -> Table {
     let columns = ["Database Size (MBytes)", "Elapsed Backup Time", "MBytes Transferred/sec"];
     let rows = test.statistics.iter().map(|row| {
-        let (size, rate) = (format!("{:.2}", row.database_size_mb), format!("{:.2}", row.mb_per_sec));
+        let (size, rate) = (decimal(row.database_size_mb, 2), decimal(row.mb_per_sec, 2));
         vec![row.instance.as_str().into(), size.into(), row.elapsed.as_str().into(), rate.into()]
     });
     Table::numbers("Database Backup Statistics - All", "Database Instance", columns).rows(rows)
@@ -131,8 +131,7 @@ fn backup(test: &Test) -> Table {
 fn recovery(test: &Test) -> Table {
     let columns = ["Log files replayed", "Elapsed seconds"];
     let rows = test.statistics.iter().map(|row| {
-        let (logs, seconds) = (row.log_files_replayed.to_string(), row.elapsed_seconds.to_string());
-        vec![row.instance.as_str().into(), logs.into(), seconds.into()]
+        vec![row.instance.as_str().into(), count(row.log_files_replayed), three_grouped(row.elapsed_seconds)]
     });
     Table::numbers("Soft Recovery Statistics - All", "Database Instance", columns).rows(rows)
 }

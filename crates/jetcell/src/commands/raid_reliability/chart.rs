@@ -5,10 +5,10 @@ use std::path::Path;
 use jetcell_raid_models::comparison::Row;
 use jetcell_raid_models::curve::{Axis, Point};
 use jetcell_report::chart::{Along, Chart, Scale, Series};
-use jetcell_report::{Bar, Bars, Page, Table, significant};
+use jetcell_report::{Bar, Bars, Page, Table, four_digits, significant};
 
 use super::answer::Answer;
-use super::output::{self, rough};
+use super::output;
 use crate::outcome::Failure;
 use crate::whole_file;
 
@@ -48,7 +48,7 @@ fn put(file: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn percent(value: f64) -> String {
-    format!("{} %", rough(value * 100.0))
+    format!("{} %", four_digits(value * 100.0))
 }
 
 fn bars(answer: &Answer, rows: &[Row]) -> Bars {

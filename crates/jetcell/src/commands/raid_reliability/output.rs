@@ -9,7 +9,7 @@ use jetcell_raid_models::simulation::Shapes;
 use jetcell_raid_models::step::{Step, show};
 use jetcell_raid_models::units::{HOURS_PER_YEAR, PerHour};
 use jetcell_raid_models::{Assessment, Case, Model};
-use jetcell_report::{Cell, Table, grouped, table_text, wrapped};
+use jetcell_report::{Cell, Table, four_digits, grouped, table_text, wrapped};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Interval, Simulation};
@@ -17,16 +17,11 @@ use crate::console;
 use crate::outcome::Failure;
 
 fn percent(value: f64) -> String {
-    format!("{} %", show(value * 100.0))
-}
-
-/// Four significant digits, which are enough for a comparison.
-pub fn rough(value: f64) -> String {
-    show(format!("{value:.3e}").parse().unwrap_or(value))
+    format!("{} %", four_digits(value * 100.0))
 }
 
 fn years(hours: Option<f64>) -> String {
-    hours.map_or("never".into(), |hours| format!("{} years", rough(hours / HOURS_PER_YEAR)))
+    hours.map_or("never".into(), |hours| format!("{} years", four_digits(hours / HOURS_PER_YEAR)))
 }
 
 /// A table of names and values.
@@ -96,36 +91,33 @@ pub fn subject(case: &Case) -> String {
 /// The rates of a drive.
 pub fn rates(case: &Case) -> Table {
     let (rates, default) = (&case.rates, |name| case.defaults.contains(&name));
-    let mean = |rate: PerHour| rate.mean().map_or("never".into(), |time| format!("{} h", show(time.get())));
+    let mean = |rate: PerHour| {
+        rate.mean()
+            .map_or("never".into(), |time| Cell::number(four_digits(time.get()), time.get().to_string()))
+    };
     let rows = [
-        ("failures of a drive", rates.failure, "mean life", default("afr")),
-        ("latent defects", rates.latent, "one in", default("latent-rate")),
-        ("restores", rates.restore, "mean time", default("restore")),
-        ("scrubs", rates.scrub, "mean time", default("scrub")),
+        ("failures of a drive", rates.failure, default("afr")),
+        ("latent defects of a drive", rates.latent, default("latent-rate")),
+        ("restores", rates.restore, default("restore")),
+        ("scrubs", rates.scrub, default("scrub")),
     ];
-    let rows = rows.map(|(name, rate, time, default)| {
+    let rows = rows.map(|(name, rate, default)| {
         let source = if default { "published default" } else { "given" };
-        let cells = [name.to_string(), show(rate.get()), format!("{time} {}", mean(rate)), source.into()];
-        cells.map(Cell::from).into()
+        let per_hour = Cell::number(four_digits(rate.get()), rate.get().to_string());
+        vec![name.into(), per_hour, mean(rate), source.into()]
     });
-    let mut table = Table::words("Rates", &["Rate", "Per hour", "Time", "From"]).rows(rows);
-    table.columns.iter_mut().skip(1).take(1).for_each(|column| column.number = true);
+    let mut table = Table::words("Rates", &["Rate", "Per hour", "One in (h)", "From"]).rows(rows);
+    table.columns.iter_mut().skip(1).take(2).for_each(|column| column.number = true);
     table
 }
 
 fn head(case: &Case) -> String {
-    let mut out = subject(case) + "\n\n";
-    for row in rates(case).rows {
-        if let [name, rate, time, source] = &row[..] {
-            let default = if source.text == "given" { String::new() } else { format!("  ({})", source.text) };
-            let _ = writeln!(out, "{:<34}{:>14} /h  {}{default}", name.text, rate.text, time.text);
-        }
-    }
-    out
+    format!("{}\n\nRates:\n{}", subject(case), table_text(&rates(case), console::width()))
 }
 
 fn interval(interval: &Interval) -> String {
-    let ends = format!("95 %: {} to {} %", show(interval.low * 100.0), show(interval.high * 100.0));
+    let ends =
+        format!("95 %: {} to {} %", four_digits(interval.low * 100.0), four_digits(interval.high * 100.0));
     if interval.mean == 0.0 {
         format!("none seen  ({ends})")
     } else {
@@ -142,10 +134,10 @@ fn simulated(lines: &mut Lines, case: &Case, assessment: &Assessment, simulation
     lines.add("probability of loss", interval(&simulation.array));
     lines.add("  of one group", interval(&simulation.group));
     let set = &simulation.set;
-    lines.add("lives, effective", format!("{}, {}", set.lives, rough(set.effective_lives.round())));
+    lines.add("lives, effective", format!("{}, {}", set.lives, four_digits(set.effective_lives.round())));
     if simulation.group.mean > 0.0 {
         let ratio = assessment.group.loss / simulation.group.mean;
-        lines.add("Markov model beside it", format!("{} times the simulated figure", rough(ratio)));
+        lines.add("Markov model beside it", format!("{} times the simulated figure", four_digits(ratio)));
     }
     lines.title(&format!("Markov model {}, constant rates:", case.model));
 }
@@ -162,7 +154,7 @@ pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> 
     let mut all = vec![
         ("probability of loss", percent(answer.array.loss)),
         ("  of one group", percent(answer.group.loss)),
-        ("groups that lose data per 1,000", rough(answer.lossy_groups_per_1000())),
+        ("groups that lose data per 1,000", four_digits(answer.lossy_groups_per_1000())),
         ("mean time to loss, array", years(answer.array_mean_time_to_loss(case))),
         ("mean time to loss, one set", years(answer.set_mean_time_to_loss)),
     ];
@@ -180,7 +172,7 @@ pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> 
     let classical = answer.classical.group_probability_of_loss;
     let ratio = answer.group.loss / classical;
     let judged = match ratio.is_finite() {
-        true => format!(": {} times too low, because it ignores latent defects", rough(ratio)),
+        true => format!(": {} times too low, because it ignores latent defects", four_digits(ratio)),
         false => String::new(),
     };
     all.push(("  of one group, classical formula", format!("{}{judged}", percent(classical))));
@@ -202,7 +194,7 @@ fn levers(lines: &mut Lines, answer: &Answer) {
     }
     lines.title("Effect of each parameter: for a change of 1 %, and when halved:");
     for effect in &answer.effects {
-        let text = format!("{:+.2} %   x {}", effect.elasticity, rough(effect.halved));
+        let text = format!("{:+.2} %   x {}", effect.elasticity, four_digits(effect.halved));
         lines.add(&format!("  {}", effect.lever.name()), text);
     }
     let _ = writeln!(lines.0, "{}", advice(governor(&answer.effects)));
@@ -212,7 +204,7 @@ fn levers(lines: &mut Lines, answer: &Answer) {
 pub fn comparison(rows: &[Row]) -> Table {
     let columns = ["Groups", "Drives", "Model", "Overhead", "Loss (%)", "Risk", "Write", "Restore (h)"];
     let row = |row: &Row| -> Vec<Cell> {
-        let number = |value: f64| Cell::number(rough(value), value.to_string());
+        let number = |value: f64| Cell::number(four_digits(value), value.to_string());
         let count = |value: u64| Cell::number(grouped(value as f64), value.to_string());
         vec![
             row.array.raid().name().into(),
@@ -233,11 +225,11 @@ pub fn comparison(rows: &[Row]) -> Table {
 
 /// The points of a curve.
 pub fn points(axis: Axis, points: &[Point]) -> Table {
-    let number = |value: f64| Cell::number(rough(value), value.to_string());
+    let number = |value: f64| Cell::number(four_digits(value), value.to_string());
     let row = |point: &Point| -> Vec<Cell> {
         let losses = [point.group_probability_of_loss, point.probability_of_loss];
         let [group, array] = losses.map(|loss| number(loss * 100.0));
-        vec![show(point.at).into(), grouped(point.drives as f64).into(), group, array]
+        vec![number(point.at), grouped(point.drives as f64).into(), group, array]
     };
     let title = format!("Loss by {}", axis.title());
     let mut table = Table::numbers(&title, axis.name(), ["Drives", "Group (%)", "Array (%)"]);

@@ -1,6 +1,6 @@
 //! The tables of a sizing, for text, CSV and a page.
 
-use jetcell_report::{Cell, Table, decimal, significant};
+use jetcell_report::{Cell, Table, decimal, four_digits};
 use jetcell_sizing::Design;
 use jetcell_sizing::array::Array;
 use jetcell_sizing::states::State;
@@ -30,11 +30,7 @@ fn bound(array: &Array) -> String {
 pub fn loss(probability: Option<f64>) -> Cell {
     probability.map_or("–".into(), |loss| {
         let percent = loss * 100.0;
-        let text = match percent {
-            percent if percent > 0.0 && percent < 0.001 => format!("{percent:.1e}"),
-            percent => significant(percent),
-        };
-        Cell::number(text, percent.to_string()).bad_if(loss > RISKY)
+        Cell::number(four_digits(percent), percent.to_string()).bad_if(loss > RISKY)
     })
 }
 

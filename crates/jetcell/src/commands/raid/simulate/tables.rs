@@ -3,7 +3,7 @@
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::experiment::{LATENCY_LIMIT_MS, LayoutFigures, State, StateFigures, word};
 use jetcell_disk_simulation::published;
-use jetcell_report::{Cell, Table};
+use jetcell_report::{Cell, Table, decimal, grouped};
 use serde::Serialize;
 
 struct Plain {
@@ -43,13 +43,13 @@ pub struct Compared {
 pub fn title(experiment: &Experiment) -> String {
     let load = &experiment.config.load;
     format!(
-        "{:.0} users x {} = {:.0} host I/O per second, {:.0} % reads, pages of {} bytes, {:.0} GB of data; drives: {}; simulated time",
-        load.users,
+        "{} users x {} = {} host I/O per second, {:.0} % reads, pages of {} bytes, {} GB of data; drives: {}; simulated time",
+        grouped(load.users),
         load.iops_per_user,
-        experiment.target_iops,
+        decimal(experiment.target_iops, 1),
         load.read_share * 100.0,
-        load.page_bytes,
-        load.data_gb,
+        grouped(load.page_bytes as f64),
+        grouped(load.data_gb),
         experiment.drive
     )
 }
@@ -71,14 +71,14 @@ fn states(experiment: &Experiment) -> Plain {
     let row = |layout: &LayoutFigures, figures: &StateFigures| {
         vec![
             format!("{}, {}", layout.name, word(figures.state)),
-            format!("{:.0}{}", figures.iops, if figures.is_reached { "" } else { " *" }),
-            format!("{:.1} ({:.1})", figures.read_ms, figures.read_ms_99),
-            format!("{:.1} ({:.1})", figures.write_ms, figures.write_ms_99),
-            format!("{:.2}", figures.disk_writes_per_host_write),
-            format!("{:.2}", figures.disk_reads_per_host_read),
-            format!("{:.2}", figures.bytes_per_host_byte),
+            format!("{}{}", decimal(figures.iops, 1), if figures.is_reached { "" } else { " *" }),
+            format!("{} ({})", decimal(figures.read_ms, 3), decimal(figures.read_ms_99, 3)),
+            format!("{} ({})", decimal(figures.write_ms, 3), decimal(figures.write_ms_99, 3)),
+            decimal(figures.disk_writes_per_host_write, 2),
+            decimal(figures.disk_reads_per_host_read, 2),
+            decimal(figures.bytes_per_host_byte, 2),
             format!("{:.0} %", figures.utilisation * 100.0),
-            figures.rebuild_mb_per_second.map_or("-".into(), |rate| format!("{rate:.1}")),
+            figures.rebuild_mb_per_second.map_or("-".into(), |rate| decimal(rate, 1)),
             figures.rebuild_seconds.map_or("-".into(), |seconds| format!("{:.2} h", seconds / 3600.0)),
         ]
     };
@@ -124,10 +124,10 @@ fn levels(experiment: &Experiment) -> Plain {
             .find(|(name, _)| layout.name.starts_with(name) && !layout.name.contains("in place"));
         vec![
             layout.name.clone(),
-            layout.drives.to_string(),
-            format!("{:.0}", layout.highest_iops),
+            grouped(layout.drives as f64),
+            decimal(layout.highest_iops, 1),
             figures(layout, State::Normal)
-                .map_or("-".into(), |normal| format!("{:.2}", normal.disk_writes_per_host_write)),
+                .map_or("-".into(), |normal| decimal(normal.disk_writes_per_host_write, 2)),
             degraded.map_or("-".into(), |(normal, degraded)| {
                 format!("{:+.0} %", (degraded.read_ms / normal.read_ms - 1.0) * 100.0)
             }),
@@ -160,10 +160,10 @@ fn decay(experiment: &Experiment) -> Plain {
     let row = |decay: &jetcell_disk_simulation::experiment::Decay| {
         vec![
             format!("{:.0} %", decay.fill * 100.0),
-            format!("{:.1}", decay.overwritten),
-            format!("{:.2}", decay.commands_per_host_write),
-            format!("{:.2}", decay.blocks_per_host_block),
-            format!("{:.2}", decay.reads_per_host_write),
+            decimal(decay.overwritten, 1),
+            decimal(decay.commands_per_host_write, 2),
+            decimal(decay.blocks_per_host_block, 2),
+            decimal(decay.reads_per_host_write, 2),
         ]
     };
     Plain {
@@ -296,5 +296,5 @@ fn beside_the_paper(experiment: &Experiment) -> Plain {
 }
 
 fn number(value: f64) -> String {
-    if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+    if value.abs() >= 100.0 { grouped(value) } else { decimal(value, 2) }
 }
