@@ -30,6 +30,12 @@ pub enum Unreadable {
         /// Its version.
         found: u64,
     },
+    /// The result of a command that does not run the load.
+    #[error("{}: not a run of jetcell test, but the result of another command; its report.html and report.md show it", path.display())]
+    OtherCommand {
+        /// The file.
+        path: PathBuf,
+    },
     /// The result is damaged.
     #[error("{}: truncated or damaged: {what}; restore it from a copy", path.display())]
     Damaged {
@@ -50,7 +56,9 @@ pub enum Unreadable {
 
 #[derive(Deserialize)]
 struct Version {
-    schema_version: u64,
+    schema_version: Option<u64>,
+    /// Present in results of tests of disks, file systems and durability.
+    schema: Option<u64>,
 }
 
 /// A run with its samples.
@@ -85,8 +93,12 @@ impl Stored {
         }
         // The version comes first, because an error about a field of another version would be misleading.
         let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-        if version.schema_version != u64::from(SCHEMA_VERSION) {
-            return Err(Unreadable::Version { path, found: version.schema_version });
+        match (version.schema_version, version.schema) {
+            (Some(found), _) if found != u64::from(SCHEMA_VERSION) => {
+                return Err(Unreadable::Version { path, found });
+            }
+            (None, Some(_)) => return Err(Unreadable::OtherCommand { path }),
+            _ => {}
         }
         let mut result: RunResult =
             serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
@@ -146,6 +158,8 @@ mod tests {
         };
         assert!(complaint(&whole[..whole.len() / 2]).contains("truncated"));
         assert!(complaint("").contains("truncated"));
+        assert!(complaint("{}").contains("damaged: missing field"));
+        assert!(complaint("{\"schema\": 1, \"steps\": []}").contains("the result of another command"));
         assert!(complaint("{\"schema_version\": 99}").contains("schema version 99"));
         assert!(
             complaint(&format!("{{\"schema_version\": {SCHEMA_VERSION}}}"))

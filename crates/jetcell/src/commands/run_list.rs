@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jetcell_report::{Stored, run_lines};
+use jetcell_report::{Stored, Unreadable, run_lines};
 use jetcell_workload::Verdict;
 
 use crate::console;
@@ -29,6 +29,8 @@ pub fn of(directory: &Path) -> Option<Listed> {
         let name = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
         match Stored::read(&path) {
             Ok(run) => runs.push((name, run.result)),
+            // The result of a disk test may lie beside the runs.
+            Err(Unreadable::OtherCommand { .. }) => {}
             Err(error) => {
                 print_error(error);
                 outcome = Outcome::CouldNotRun;

@@ -237,6 +237,8 @@ fn a_directory_above_runs_lists_them() {
     failed["configuration"]["description"] = json!("the second one");
     cell.store("all/db1/two", &failed);
     cell.store("all/one", &RUN.0);
+    cell.store("all/disk", &json!({ "schema": 1, "steps": [] }));
+    assert!(cell.program_refused(&["report", "all/disk"]).contains("the result of another command"));
     let text = cell.printed(1, &["report", "all"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
