@@ -22,11 +22,13 @@
 
 mod edit;
 mod flags;
+mod logical_checksum;
 mod validate;
 mod view;
 
 pub use edit::{PageFull, PageMut};
 pub use flags::{NodeFlags, PageFlags};
+pub use logical_checksum::{fold_logical_checksum, fold_logical_checksum_to_16_bits, logical_checksum};
 pub use validate::{PageError, validate};
 pub use view::{Node, Page};
 

@@ -334,3 +334,54 @@ fn bytes_of_another_length_than_a_page_have_no_nodes() {
         assert!(matches!(validate(&bytes, PageSize::KIB_4), Err(PageError::Length { .. })));
     }
 }
+
+/// A leaf with one node, as all copies of it.
+fn one_node(size: PageSize, flags: NodeFlags, data: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; size.bytes()];
+    let mut page = leaf(&mut bytes, size);
+    page.set_db_time(DbTime(0x0102));
+    page.insert_node(0, flags, b"k", data).unwrap();
+    bytes
+}
+
+#[test]
+fn the_logical_checksum_is_that_of_the_definition() {
+    // From a second implementation of the definition.
+    let sum = logical_checksum(&one_node(PageSize::KIB_4, NodeFlags::VERSIONED, b"data"), PageSize::KIB_4);
+    assert_eq!(sum, 0x0002_201b_25ae_5a60, "{sum:#x}");
+    assert_eq!(fold_logical_checksum(sum, DbTime(0x25)), 0x25ac_7edb);
+    assert_eq!(fold_logical_checksum_to_16_bits(sum, DbTime(0x25)), 0x5b77);
+    assert_eq!(logical_checksum(&[], PageSize::KIB_4), 0);
+}
+
+#[test]
+fn the_logical_checksum_has_what_is_logged_and_nothing_else() {
+    for size in SIZES {
+        let sum = |bytes: &[u8]| logical_checksum(bytes, size);
+        let good = one_node(size, NodeFlags::empty(), b"data");
+        assert_eq!(sum(&one_node(size, NodeFlags::VERSIONED, b"data")), sum(&good));
+        let deleted = |data| sum(&one_node(size, NodeFlags::DELETED, data));
+        assert_eq!(deleted(b"data"), deleted(b"DDDD"), "deleted data may be overwritten on one side first");
+        for other in
+            [one_node(size, NodeFlags::empty(), b"date"), one_node(size, NodeFlags::DELETED, b"data")]
+        {
+            assert_ne!(sum(&other), sum(&good));
+        }
+        // The same nodes elsewhere on the page, with another checksum and flush type.
+        let mut moved = vec![0; size.bytes()];
+        let mut page = leaf(&mut moved, size);
+        page.set_db_time(DbTime(0x0102));
+        page.insert_node(0, NodeFlags::empty(), b"a", b"gone").unwrap();
+        page.insert_node(1, NodeFlags::empty(), b"k", b"data").unwrap();
+        page.delete_node(0);
+        page.set_flags(page.as_page().flags().with_next_flush_type() | PageFlags::NEW_CHECKSUM);
+        moved[..8].fill(0xAB);
+        assert_ne!(moved, good);
+        assert_eq!(sum(&moved), sum(&good));
+        for byte in [9, 17, 25] {
+            let mut other = good.clone();
+            other[byte] ^= 1;
+            assert_ne!(sum(&other), sum(&good), "byte {byte} of the header");
+        }
+    }
+}

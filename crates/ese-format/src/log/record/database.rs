@@ -314,6 +314,22 @@ layout! {
     }
 }
 
+impl ScanCheck2 {
+    /// Bits of [`ScanCheck2::flags`]: what read the page.
+    pub const SOURCE: u8 = 0x3;
+    /// [`ScanCheck2::SOURCE`]: the maintenance scan.
+    pub const SCAN: u8 = 1;
+    /// [`ScanCheck2::SOURCE`]: the return of free space.
+    pub const SHRINK: u8 = 2;
+    /// Bit of [`ScanCheck2::flags`]: the page is not in use.
+    pub const EMPTY_PAGE: u8 = 0x40;
+    /// Bit of [`ScanCheck2::flags`]: the page is of no known tree.
+    pub const UNKNOWN_TREE: u8 = 0x80;
+    /// [`ScanCheck2::page`] of a record that ends a pass.
+    #[doc(alias = "pgnoScanLastSentinel")]
+    pub const END_OF_PASS: PageNumber = PageNumber::fixed(0xFFFF_FFFE);
+}
+
 impl Backup {
     /// [`Backup::phase`]: the backup begins.
     pub const BEGIN: u8 = 1;
