@@ -35,9 +35,13 @@ use crate::events::EventKind;
 use crate::maintenance::checkpoint::{self, Checkpointer};
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
+use crate::page_exchange::PageExchange;
 use crate::recovery::{self, RecoverySummary};
 use crate::session::{Session, SessionNumbers};
 use crate::{Error, Result};
+
+/// Time between two looks at the messages of copies.
+const PAGE_EXCHANGE: Duration = Duration::from_secs(1);
 
 /// A running engine. ESE: `INST`.
 #[doc(alias = "INST")]
@@ -48,6 +52,7 @@ pub struct Instance {
     signature: Signature,
     random: Mutex<ChaCha8Rng>,
     numbers: Arc<SessionNumbers>,
+    pages: Arc<PageExchange>,
     /// Held while a database is attached or detached. Until a database is attached, other calls cannot see which file
     /// and which id in the log it takes. While it is detached, no call may return it.
     attaching: Mutex<()>,
@@ -94,6 +99,7 @@ impl Instance {
             checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| core.abandon())?;
         }
         let instance = Arc::new(Instance {
+            pages: Arc::new(PageExchange::new(core.clone())),
             core,
             checkpointer: Arc::new(checkpointer),
             signature: opened.signature,
@@ -162,6 +168,13 @@ impl Instance {
             }
         }
         Ok(())
+    }
+
+    /// Repairs damaged pages with those of copies, and sends pages to copies that need them. Returns the number of pages that were
+    /// repaired or sent. With threads, that happens once a second in the background.
+    #[doc(alias = "JET_paramEnableExternalAutoHealing")]
+    pub fn exchange_pages(&self) -> Result<usize> {
+        self.pages.step()
     }
 
     /// Moves the checkpoint as far as possible now.
@@ -257,6 +270,8 @@ impl Instance {
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
         self.background
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
+        let pages = self.pages.clone();
+        self.background.repeat("pages", PAGE_EXCHANGE, move || pages.step().map(|_| false));
     }
 }
 

@@ -60,6 +60,7 @@ mod log;
 mod maintenance;
 mod options;
 mod pace;
+mod page_exchange;
 mod pages;
 mod recovery;
 mod scan;
@@ -86,16 +87,18 @@ pub use database::Database;
 pub use defrag::{DefragKind, DefragOptions, DefragProgress};
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
 pub use events::{
-    DefragEvent, DefragReport, DefragTotals, Event, EventCategory, EventDescription, EventKind, EventProfile,
-    EventSeverity, EventSink, EventValue, LayoutReport, PageDamage, PageFault, PassReport, ShrinkReport,
-    SpaceEvent, TrimReport, WindowAdvice,
+    DefragEvent, DefragReport, DefragTotals, DivergenceKind, Event, EventCategory, EventDescription,
+    EventKind, EventProfile, EventSeverity, EventSink, EventValue, LayoutReport, PageDamage, PageDivergence,
+    PageFault, PassReport, ShrinkReport, SpaceEvent, TrimReport, WindowAdvice,
 };
 pub use instance::Instance;
 pub use log::{CopyRegistration, LogHold, LogNameForm};
 pub use options::{CreateOptions, InstanceOptions};
 pub use pace::Throttle;
+pub use page_exchange::{PageWay, PageWishes};
 pub use recovery::{
-    FoundDatabase, LogChanges, RecoveryPlan, RecoverySet, RecoverySummary, Replayed, Replayer, SET_ASIDE,
+    BadPage, Comparison, CopyFindings, FoundDatabase, LogChanges, PageComparison, PageImage, RecoveryPlan,
+    RecoverySet, RecoverySummary, Replayed, Replayer, SET_ASIDE,
 };
 pub use scan::{PageFlaw, ScanOptions, ScanProgress, ScanTurn};
 pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitMode, Session, Table};

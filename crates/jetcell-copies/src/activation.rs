@@ -20,9 +20,10 @@ use jetcell_vfs::{DirectoryLock, Vfs};
 use crate::copy_state::{COPY_FILE, CopyState, Lost, Phase, UnfitReason, database_header};
 use crate::error::{CopyError, Result};
 use crate::handover::Handover;
-use crate::incoming::{INCOMING, part_of_log, store_log};
+use crate::incoming::{INCOMING, part_of_log, part_path, store_log};
 use crate::log_end::{LogEnd, begins_with, has_records, header_of};
 use crate::log_replayer::{LogReplayer, ReplayOptions};
+use crate::page_checks::CHECKS_FILE;
 use crate::pause::is_paused;
 use crate::replication::{Replication, lock};
 use crate::source::Source;
@@ -444,6 +445,9 @@ impl Activation<'_> {
         // The old active side may be away for good.
         let _ = source.unregister(&state.id);
         remove_streamed(&**self.vfs, self.directory)?;
+        // The databases are those of this side now.
+        text_file::remove(&**self.vfs, &part_path(self.directory))?;
+        text_file::remove(&**self.vfs, &self.directory.join(CHECKS_FILE))?;
         text_file::remove(&**self.vfs, &self.directory.join(COPY_FILE))?;
         drop(held);
         Ok(Activated { last, lost, rolled_back, databases, stepped_down })

@@ -298,6 +298,15 @@ pub fn database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
     })
 }
 
+/// The number of pages that the file of a database has.
+pub fn database_pages(vfs: &dyn Vfs, path: &Path) -> Result<u32> {
+    let size = database_header(vfs, path)?.page_size;
+    let file = vfs.open(path, OpenMode::Read).map_err(|error| CopyError::io(path, &error))?;
+    let len = file.len().map_err(|error| CopyError::io(path, &error))?;
+    // In front of the first page are the header and its copy.
+    Ok(u32::try_from(len / size.bytes() as u64).unwrap_or(u32::MAX).saturating_sub(2))
+}
+
 /// The generation from which redo of a database starts.
 pub fn first_needed(header: &DatabaseHeader) -> Generation {
     match header.state {

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use ese_engine::CopyRegistration;
-use ese_format::Generation;
+use ese_engine::{CopyRegistration, PageImage, PageWay, PageWishes};
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use ese_format::{Generation, PageNumber, Signature};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
 
 use crate::error::{CopyError, Result};
@@ -89,6 +89,19 @@ impl Source for DirectorySource {
 
     fn unregister(&self, id: &str) -> Result<()> {
         Ok(CopyRegistration::remove(&*self.0.vfs, self.0.path(), self.0.names.base(), id)?)
+    }
+
+    fn ask_pages(&self, id: &str, wishes: &PageWishes) -> Result<()> {
+        Ok(wishes.store(&*self.0.vfs, self.0.path(), self.0.names.base(), id)?)
+    }
+
+    fn page_image(&self, database: Signature, page: PageNumber) -> Result<Option<PageImage>> {
+        let (vfs, base) = (&*self.0.vfs, self.0.names.base());
+        Ok(PageImage::read(vfs, self.0.path(), base, (database, page), PageWay::Image)?)
+    }
+
+    fn give_page(&self, image: &PageImage) -> Result<()> {
+        Ok(image.store(&*self.0.vfs, self.0.path(), self.0.names.base(), PageWay::Patch)?)
     }
 
     fn hand_over(&self, successor: &str) -> Result<Box<dyn Handover>> {

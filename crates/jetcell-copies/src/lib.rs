@@ -4,6 +4,7 @@
 //!  active side                    copy
 //!  E0000000012.log ──> Source ──> incoming/ ──> inspected ──> replayed ──> databases, dirty
 //!  E00-1f3a77c2.copy <─ what the copy still needs
+//!  pages, both ways   <─> repairs
 //! ```
 //!
 //! [`seed_stopped`] and [`seed_running`] make a copy, and [`Replication`] keeps it up, in bounded steps. [`Source`] is the seam
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod checked_pages;
 mod copy_scan;
 mod copy_state;
 mod directory_source;
@@ -22,6 +24,8 @@ mod incoming;
 mod log_copier;
 mod log_end;
 mod log_replayer;
+mod page_checks;
+mod page_repair;
 mod pause;
 mod replication;
 mod reseed;
@@ -32,7 +36,9 @@ mod stream_directory;
 mod streamed_log;
 
 pub use crate::activation::{Activated, LossLimit, LossPolicy, activate};
+pub use crate::checked_pages::CheckedPages;
 pub use crate::copy_scan::{CopyScan, CopyScanOptions, ScannedDatabase, scan_copy};
+pub use crate::copy_state::database_pages;
 pub use crate::copy_state::{ActiveSeen, COPY_FILE, CopiedDatabase, CopyState, Lost, Phase, UnfitReason};
 pub use crate::directory_source::DirectorySource;
 pub use crate::error::{CopyError, Result};
@@ -40,6 +46,7 @@ pub use crate::handover::Handover;
 pub use crate::history::{History, Relation};
 pub use crate::log_end::LogEnd;
 pub use crate::log_replayer::ReplayOptions;
+pub use crate::page_checks::{CHECKS_FILE, CheckedDatabase, Divergence, PageChecks};
 pub use crate::pause::{Pause, pause};
 pub use crate::replication::{Replication, StepReport};
 pub use crate::reseed::{Reseed, ReseedPlan};
@@ -47,3 +54,4 @@ pub use crate::seed::{SeedOptions, Seeded, seed_running, seed_stopped};
 pub use crate::source::{Offer, Source};
 pub use crate::status::{Lag, health};
 pub use crate::stream_directory::StreamDirectory;
+pub use crate::streamed_log::streamed;

@@ -1,14 +1,16 @@
 //! Replays the logs of a copy on its databases, and leaves them dirty.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ese_engine::internals::log::CheckpointFile;
 use ese_engine::{
-    AttachmentFault, DatabasePaths, Error, EventSink, InstanceOptions, LogFault, Replayer, TornPageProtection,
+    AttachmentFault, CopyFindings, DatabasePaths, Error, EventSink, InstanceOptions, LogFault, PageImage,
+    Replayer, TornPageProtection,
 };
-use ese_format::Generation;
 use ese_format::header::DatabaseState;
+use ese_format::{Generation, LogPosition, PageNumber, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
@@ -72,11 +74,13 @@ pub(crate) struct LogReplayer {
     directory: PathBuf,
     options: ReplayOptions,
     replayer: Option<Replayer>,
+    /// Images of pages that wait for their records.
+    images: BTreeMap<LogPosition, PageImage>,
 }
 
 impl LogReplayer {
     pub fn new(vfs: Arc<dyn Vfs>, directory: PathBuf, options: ReplayOptions) -> LogReplayer {
-        LogReplayer { vfs, directory, options, replayer: None }
+        LogReplayer { vfs, directory, options, replayer: None, images: BTreeMap::new() }
     }
 
     /// The options of an engine on the databases of the copy.
@@ -123,9 +127,28 @@ impl LogReplayer {
 
     fn replay(&mut self, state: &CopyState, path: &Path) -> ese_engine::Result<()> {
         if self.replayer.is_none() {
-            self.replayer = Some(Replayer::open(self.engine_options(state), path)?);
+            let mut replayer = Replayer::open(self.engine_options(state), path)?;
+            replayer.work_as_copy();
+            self.replayer = Some(replayer);
         }
-        self.replayer.as_mut().map_or(Ok(()), |replayer| replayer.replay(path))
+        let Some(replayer) = &mut self.replayer else { return Ok(()) };
+        // Those of generations that were replayed came too late.
+        self.images.retain(|position, _| position.generation >= replayer.next());
+        self.images.values().for_each(|image| replayer.supply_image(image.clone()));
+        replayer.replay(path)
+    }
+
+    /// An image of a page has come from the active side.
+    pub fn supply(&mut self, image: PageImage) {
+        self.images.insert(image.position, image);
+    }
+
+    /// What the replay of the last generation has found about pages, and the pages that it cannot bring forward.
+    pub fn findings(&mut self) -> Result<(CopyFindings, Vec<(Signature, PageNumber)>)> {
+        let Some(replayer) = &mut self.replayer else { return Ok(Default::default()) };
+        let findings = replayer.take_findings()?;
+        let bad = replayer.bad_pages().into_iter().map(|bad| (bad.database, bad.page)).collect();
+        Ok((findings, bad))
     }
 
     /// Whether the generation has to wait: it ended when the next one was created.

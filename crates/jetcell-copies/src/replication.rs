@@ -19,6 +19,7 @@ use crate::incoming::part_of_log;
 use crate::log_copier::{Confirmed, LogCopier};
 use crate::log_end::{LogEnd, inspect};
 use crate::log_replayer::{LogReplayer, Replay, ReplayOptions, redo_start};
+use crate::page_repair::PageRepair;
 use crate::pause::is_paused;
 use crate::source::{Offer, Source};
 use crate::streamed_log::{StreamedLog, remove_streamed};
@@ -61,6 +62,7 @@ pub struct Replication {
     source: Box<dyn Source>,
     state: CopyState,
     replayer: LogReplayer,
+    pages: PageRepair,
     /// The log that is being written is fetched, too.
     streams: bool,
     streamed: Option<StreamedLog>,
@@ -94,6 +96,7 @@ impl Replication {
             source,
             state,
             replayer,
+            pages: PageRepair::read(&**vfs, directory)?,
             streams,
             streamed: None,
             said: None,
@@ -183,6 +186,16 @@ impl Replication {
             report.waiting.get_or_insert_with(|| CopyError::Paused(self.directory.clone()));
             return Ok(report);
         }
+        if self.confirmed && offer.is_some() {
+            let (vfs, directory, state) = (&self.vfs, &self.directory, &self.state);
+            // What is lost is asked for, or sent, again.
+            match self.pages.exchange(vfs, directory, state, &*self.source, &mut self.replayer) {
+                Err(error) if error.is_passing() => {
+                    report.waiting.get_or_insert(error);
+                }
+                exchanged => exchanged?,
+            }
+        }
         match self.replay(&mut report) {
             Err(error) if error.is_passing() => {
                 report.waiting.get_or_insert(error);
@@ -271,6 +284,9 @@ impl Replication {
                 Replay::Done(generation) => {
                     report.replayed += 1;
                     self.replayed(generation);
+                    let (findings, bad) = self.replayer.findings()?;
+                    let (vfs, directory) = (&self.vfs, &self.directory);
+                    self.pages.note(vfs, directory, &self.state, generation, findings, bad)?;
                 }
                 Replay::BadLog(generation) => {
                     let mut copier = LogCopier {

@@ -3,8 +3,8 @@
 //! An answer belongs to its request, and may be lost; then the call fails with [`CopyError::Unreachable`]. What an answer
 //! contains is not trusted: the copy verifies each log, so a transport may bring old, repeated or changed bytes.
 
-use ese_engine::CopyRegistration;
-use ese_format::Generation;
+use ese_engine::{CopyRegistration, PageImage, PageWishes};
+use ese_format::{Generation, PageNumber, Signature};
 use jetcell_vfs::IoBuffer;
 
 use crate::error::Result;
@@ -41,6 +41,15 @@ pub trait Source: Send {
 
     /// The copy needs nothing any more.
     fn unregister(&self, id: &str) -> Result<()>;
+
+    /// Asks for pages, and says which ones the active side has lost a write of. It answers when it can.
+    fn ask_pages(&self, id: &str, wishes: &PageWishes) -> Result<()>;
+
+    /// The last image of a page that the active side has made because a copy has asked. `None`: there is none.
+    fn page_image(&self, database: Signature, page: PageNumber) -> Result<Option<PageImage>>;
+
+    /// Sends a page for which the log has asked.
+    fn give_page(&self, image: &PageImage) -> Result<()>;
 
     /// Keeps the stopped active side from being started, while its role goes to the side at `successor`.
     ///

@@ -157,6 +157,13 @@ pub(crate) fn streamed_part(
     other.is_none_or(|other| begins_with(&log, other)).then_some(log)
 }
 
+/// How much has arrived of the log that the active side is writing: its generation, and bytes of whole segments. `None`: nothing, or
+/// logs come only when they are closed.
+pub fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(Generation, u64)> {
+    let log = streamed_part(vfs, directory, None)?;
+    Some((log.generation, crate::log_end::records_end(&log) as u64))
+}
+
 /// Where the log is that is being streamed.
 pub(crate) fn streamed_path(directory: &Path) -> PathBuf {
     directory.join(INCOMING).join(FILE)

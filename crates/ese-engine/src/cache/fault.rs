@@ -335,6 +335,9 @@ impl Cache {
     }
 
     fn report_damage(&self, attached: &AttachedFile, key: PageKey, fault: PageFault) {
+        if !matches!(fault, PageFault::Corrected(_)) {
+            attached.note_damage(key.page);
+        }
         attached.events.report(EventKind::PageDamaged(PageDamage {
             file: attached.file.path().to_path_buf(),
             offset: self.page_size.offset_of(key.page),

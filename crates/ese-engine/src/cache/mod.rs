@@ -43,6 +43,7 @@ mod frame_memory;
 mod frame_supply;
 mod given_back;
 mod in_flight;
+mod install_image;
 mod kept_copies;
 mod kept_run;
 mod latch;

@@ -1,6 +1,7 @@
 //! Number, category, severity, parameters and text of events.
 
 mod defragmentation;
+mod divergence;
 mod space;
 
 use std::path::Path;
@@ -105,6 +106,10 @@ impl EventKind {
             EventKind::ZeroingContinued { database } => zeroing(730, database, "goes on after a pause"),
             EventKind::Defragmentation { database, event } => event.describe(database),
             EventKind::Space { database, event } => event.describe(database),
+            EventKind::PageDiffers(divergence) => divergence.describe(),
+            EventKind::PageRepaired { database, page, on_copy } => {
+                divergence::repaired(database, *page, *on_copy)
+            }
             EventKind::ScanFoundPage { file, offset, page, what } => EventDescription {
                 severity: EventSeverity::Error,
                 ..informs(

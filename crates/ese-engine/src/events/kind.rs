@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ese_format::{Generation, PageNumber};
 
-use super::{DefragEvent, SpaceEvent};
+use super::{DefragEvent, PageDivergence, SpaceEvent};
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,6 +188,17 @@ pub enum EventKind {
         /// The damage in words.
         what: String,
     },
+    /// 538 to 541, 545 or 557: a page of a copy differs from that of the active side.
+    PageDiffers(PageDivergence),
+    /// 905 on the active side, 911 on a copy: a page was repaired with that of the other side.
+    PageRepaired {
+        /// The database.
+        database: PathBuf,
+        /// The page.
+        page: PageNumber,
+        /// Whether it was repaired on a copy.
+        on_copy: bool,
+    },
 }
 
 impl EventKind {
@@ -226,6 +237,8 @@ impl EventKind {
             EventKind::ZeroingPaused { .. } => "zeroing_paused",
             EventKind::ZeroingContinued { .. } => "zeroing_continued",
             EventKind::ScanFoundPage { .. } => "scan_found_page",
+            EventKind::PageDiffers(divergence) => divergence.kind.name(),
+            EventKind::PageRepaired { .. } => "page_repaired",
         }
     }
 }

@@ -6,6 +6,7 @@
 mod category;
 mod defragmentation;
 mod description;
+mod divergence;
 mod kind;
 mod profile;
 mod space;
@@ -18,6 +19,7 @@ use jetcell_vfs::Clock;
 pub use self::category::{EventCategory, EventSeverity};
 pub use self::defragmentation::{DefragEvent, DefragReport, DefragTotals, LayoutReport, WindowAdvice};
 pub use self::description::{EventDescription, EventValue};
+pub use self::divergence::{DivergenceKind, PageDivergence};
 pub use self::kind::{EventKind, PageDamage, PageFault, PassReport};
 pub use self::profile::EventProfile;
 pub use self::space::{ShrinkReport, SpaceEvent, TrimReport};

@@ -11,6 +11,7 @@
 //! what this recovery logged.
 
 mod attach;
+mod copy_findings;
 mod log_changes;
 mod log_recovery;
 mod recovery_set;
@@ -27,9 +28,11 @@ use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
 
+pub use self::copy_findings::{BadPage, CopyFindings, PageComparison, PageImage};
 pub use self::log_changes::LogChanges;
 use self::log_recovery::LogRecovery;
 pub use self::recovery_set::{FoundDatabase, RecoveryPlan, RecoverySet, SET_ASIDE};
+pub use self::redo::Comparison;
 use self::replay_window::BufferedRecord;
 pub use self::replayer::{Replayed, Replayer};
 use crate::cache::MemoryGrant;

@@ -12,6 +12,8 @@
 //! so does a record that attaches or detaches a database.
 
 mod catalogue;
+mod comparison;
+mod copy_work;
 mod counters;
 mod groups;
 mod macro_changes;
@@ -31,6 +33,8 @@ use jetcell_sync::Arc;
 
 pub(super) use self::catalogue::redoable;
 use self::catalogue::{Treatment, treatment};
+pub use self::comparison::Comparison;
+pub(super) use self::copy_work::CopyWork;
 use self::counters::{CounterChange, CounterOperation, is_counter};
 use self::groups::OpenGroup;
 use self::macro_changes::{OpenMacro, Placed, place};
@@ -68,8 +72,11 @@ pub(super) struct Redo {
     /// restored.
     last_plain_replace: Option<PlainReplace>,
     pending: PendingRedo,
-    /// Pages that could not be read when the log changed them, and why. A later record may return them to the file system.
-    unreadable: BTreeMap<PageKey, Error>,
+    /// Pages that could not be read when the log changed them, why, and since which record they lack changes. A later record
+    /// may return them to the file system.
+    unreadable: BTreeMap<PageKey, (Error, LogPosition)>,
+    /// What redo does beyond recovery if the databases are those of a copy.
+    copy: Option<CopyWork>,
     newest_number: u64,
     newest_id: NewestVersionId,
     /// Records read.
@@ -146,6 +153,7 @@ impl Redo {
             last_plain_replace: None,
             pending: PendingRedo::default(),
             unreadable: BTreeMap::new(),
+            copy: None,
             newest_number: 0,
             newest_id,
             records: 0,
@@ -269,6 +277,9 @@ impl Redo {
         }
         let (mut undoes, mut needs_from) = (None, span.start);
         match record {
+            LogRecord::ScanCheck(_) | LogRecord::ScanCheck2(_) | LogRecord::PagePatchRequest(_) => {
+                return self.note_for_copy(buffered, record);
+            }
             LogRecord::Begin0(begin) => {
                 self.newest_number = self.newest_number.max(u64::from(begin.begin0));
                 let open = OpenTransaction {
@@ -494,11 +505,17 @@ impl Redo {
         // A stable sort, so that the changes of a page stay in the order of the log.
         pages.sort_by_key(|page| page.key);
         let memory = (&self.grant, self.reserved);
-        let mut replay = PageReplay::new(&self.core, &records, payloads, &self.log, memory);
+        let images = self.copy.as_ref().map(|copy| &copy.images);
+        let mut replay = PageReplay::new(&self.core, &records, payloads, &self.log, memory, images);
         let result = replay.run(&pages, self.threads);
-        let ReplayOutcome { mut recovered, applied, deferred, unreadable, built } = replay.outcome;
-        self.unreadable.extend(unreadable);
+        let ReplayOutcome { mut recovered, applied, deferred, unreadable, built, copy } = replay.outcome;
+        for (key, why) in unreadable {
+            self.unreadable.entry(key).or_insert(why);
+        }
         self.unreadable.retain(|key, _| !built.contains(key));
+        if let Some(work) = &mut self.copy {
+            work.add(copy, &self.core);
+        }
         self.applied += applied;
         self.deferred += deferred;
         result?;
@@ -518,11 +535,14 @@ impl Redo {
         self.macros.len()
     }
 
-    /// Where redo would have to start to know the transactions that have not ended, and the macros that are not complete.
+    /// Where redo would have to start to know the transactions that have not ended, and the macros that are not complete;
+    /// on a copy also to repeat what pages lack that could not be read.
     pub fn needed_from(&self) -> Option<LogPosition> {
         let transactions = self.transactions.values().map(|open| open.begun);
         let macros = self.macros.values().map(|open| open.begun);
-        transactions.chain(macros).chain(self.group.as_ref().map(|group| group.begun)).min()
+        let skipped = self.unreadable.values().map(|(_, since)| *since).filter(|_| self.copy.is_some());
+        let group = self.group.as_ref().map(|group| group.begun);
+        transactions.chain(macros).chain(group).chain(skipped).min()
     }
 
     /// Adds before-images that stand in the part of the log that is replayed next.

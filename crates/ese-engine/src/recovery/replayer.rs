@@ -98,10 +98,10 @@ pub struct Replayed {
 /// # }
 /// ```
 pub struct Replayer {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     options: InstanceOptions,
     reader: Arc<LogReader>,
-    replay: Replay,
+    pub(super) replay: Replay,
     chain: LogChain,
     /// The header of the generation that was first to be replayed, until that has begun.
     first: Option<LogHeader>,
@@ -335,12 +335,21 @@ impl Replayer {
         // Before, the trees cannot be searched.
         let consistent = self.replay.attacher.check_consistent(self.complete).is_ok();
         if consistent && !self.core.ended.is_empty() {
-            cleanup::forget_removed(&self.core)?;
+            self.without_bad_pages(cleanup::forget_removed(&self.core))?;
         }
         self.core.cache.clean_step()?;
-        self.checkpointer.step(&self.core, usize::MAX)?;
+        let checkpointed = self.checkpointer.step(&self.core, usize::MAX).map(drop);
+        self.without_bad_pages(checkpointed)?;
         self.reader.forget_below(self.core.checkpoint.lock().generation.min(self.next()));
         Ok(())
+    }
+
+    /// On a copy, a page that cannot be read waits for its repair. It keeps the checkpoint where redo needs it.
+    fn without_bad_pages(&self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(Error::Corrupt { page: Some(_), .. }) if self.replay.redo.is_of_copy() => Ok(()),
+            result => result,
+        }
     }
 
     fn pin_incomplete(&mut self) {
@@ -358,7 +367,8 @@ impl Replayer {
         }
         self.pin_incomplete();
         for database in self.core.databases() {
-            self.core.cache.flush_possible(database.file.file_id)?;
+            let flushed = self.core.cache.flush_possible(database.file.file_id);
+            self.without_bad_pages(flushed)?;
         }
         self.checkpointer.advance(&self.core)
     }

@@ -12,6 +12,7 @@ use jetcell_sync::Mutex;
 use jetcell_vfs::IoReason;
 
 use super::batch_reader::{Batch, BatchReader, BatchSource};
+use super::check_record::{self, ZeroPage};
 use super::progress::FINDINGS_KEPT;
 use super::zero::{log_bytes_of_page, zero_page};
 use super::{PageFlaw, ScanOptions, ScanProgress};
@@ -80,6 +81,8 @@ struct Work {
     /// Pages of the pass, and how long it had run, when its progress was stored.
     saved: (u64, Duration),
     clean_pages: CleanPageWait,
+    /// The state of each page is logged for copies.
+    compares: bool,
     /// It has not begun to work in this window.
     suspended: bool,
 }
@@ -93,6 +96,8 @@ struct Step {
     findings: Vec<(PageNumber, PageFlaw)>,
     /// Pages that the disk has as they should be, or that memory has newer: they may be overwritten.
     candidates: Vec<PageNumber>,
+    /// Good pages, and what is known of those of zeros.
+    good: Vec<(PageNumber, Option<ZeroPage>)>,
     pass: PassReport,
     zeroed: u64,
 }
@@ -120,31 +125,29 @@ impl DatabaseScan {
             return Ok(false);
         }
         let stored = keeper.as_ref().map_or(Ok(None), |keeper| keeper.load())?;
-        let source = match options.zero {
-            true => BatchSource::Cache(self.file.clone()),
-            false => BatchSource::File(self.file.file.clone()),
-        };
         let mut begun = Work {
             pace: Pace::new(self.file.cache.fault_times()),
             options,
             keeper,
-            batches: BatchReader::new(source),
+            batches: BatchReader::new(BatchSource::File(self.file.file.clone())),
             next: FIRST,
             due: self.file.vfs.clock().monotonic(),
             pass: PassReport::default(),
             ran: Duration::ZERO,
             saved: (0, Duration::ZERO),
             clean_pages: CleanPageWait::default(),
+            compares: false,
             suspended: true,
         };
+        self.choose_source(&mut begun);
         if let Some((pass, next)) = stored.filter(|(pass, _)| pass.zeroing == begun.options.zero) {
             begun.ran = Duration::from_secs(pass.seconds);
             begun.saved = (pass.pages, begun.ran);
             begun.pass = PassReport { database: self.file.path.clone(), ..pass };
             begun.next = next;
         }
-        if begun.options.zero {
-            // Pages that are not in use are overwritten, too, and these changes are logged.
+        if begun.options.zero || begun.compares {
+            // Pages that are not in use are read into the cache, and overwritten, and these changes are logged.
             self.file.unsettled.add_all_until(self.file.file_pages()?);
         }
         *work = Some(begun);
@@ -312,7 +315,17 @@ impl DatabaseScan {
         work.pass.days = (now - work.pass.began_unix_ms).max(0) as u64 / DAY_MS as u64 + 1;
     }
 
+    /// Reads through the cache if pages are changed, or logged for copies.
+    fn choose_source(&self, work: &mut Work) {
+        work.compares = work.options.compare_copies && self.file.log.has_copies();
+        work.batches = BatchReader::new(match work.options.zero || work.compares {
+            true => BatchSource::Cache(self.file.clone()),
+            false => BatchSource::File(self.file.file.clone()),
+        });
+    }
+
     fn begin_pass(&self, work: &mut Work) {
+        self.choose_source(work);
         let began_unix_ms = self.file.vfs.clock().unix_ms();
         let (database, zeroing) = (self.file.path.clone(), work.options.zero);
         work.pass = PassReport { database, zeroing, began_unix_ms, invocations: 1, ..PassReport::default() };
@@ -334,6 +347,11 @@ impl DatabaseScan {
         let end = work.next.plus(count as u32);
         let mut step = Step::default();
         if batch.len > 0 {
+            let time = self.file.db_time();
+            if work.compares {
+                // A page that is in the cache must not be written past it later.
+                self.file.unsettled.add_all_until(last);
+            }
             // At least one page of a batch that cannot be read is unreadable, so each page is read separately.
             let (result, mut bytes, loaded) = work.batches.read(batch);
             // Reads that are limited must not be old.
@@ -347,7 +365,13 @@ impl DatabaseScan {
                 }
                 let number = work.next.plus(index as u32);
                 let newest = loaded.get(index).is_some_and(Option::is_some);
-                if let Some(flags) = self.judge(number, page, result.is_ok(), &mut step)?
+                let judged = self.judge(number, page, result.is_ok(), &mut step)?;
+                if work.compares {
+                    let is_zero = page.iter().all(|byte| *byte == 0);
+                    let zero = is_zero.then_some(ZeroPage { time, is_newest: newest });
+                    step.good.extend((is_zero || judged.is_some()).then_some((number, zero)));
+                }
+                if let Some(flags) = judged
                     && work.options.zero
                 {
                     // Memory may have a newer state of a page that it had before.
@@ -361,10 +385,14 @@ impl DatabaseScan {
             if !self.zero(&mut step)? {
                 return Ok(0);
             }
+            check_record::log_pages(&self.services, &self.file, std::mem::take(&mut step.good));
         }
         self.count(work, step, count * page_bytes, end);
         work.next = end;
         if end.get() > last {
+            if work.compares {
+                let _ = check_record::log_end(&self.file);
+            }
             self.end_pass(work)?;
         } else {
             self.save(work, false)?;
@@ -430,6 +458,9 @@ impl DatabaseScan {
     fn report(&self, page: PageNumber, flaw: &PageFlaw) {
         if matches!(flaw, PageFlaw::FlippedBits(_)) && self.rewrite(page) {
             return;
+        }
+        if !matches!(flaw, PageFlaw::FlippedBits(_)) {
+            self.file.cache.note_damage(self.file.page_key(page));
         }
         let (file, offset) = (self.file.path.clone(), self.file.page_size.offset_of(page));
         let fault = match flaw {

@@ -11,12 +11,14 @@
 //!   transaction can still see is never overwritten.
 //! - A step that fails has counted nothing, and is repeated. A pass that was interrupted resumes behind the last batch
 //!   whose progress is stored.
+//! - What is logged for copies is the state of a page at the position of the record. It is logged only if a copy is registered.
 //! - All reads of batches have the reason [`IoReason::Scan`](jetcell_vfs::IoReason), so that none counts as work of a
 //!   session.
 //!
 //! Not implemented: which tree a page belongs to, the structure of pages.
 
 mod batch_reader;
+pub(crate) mod check_record;
 mod database_scan;
 mod options;
 mod progress;

@@ -26,6 +26,10 @@ pub struct ScanOptions {
     /// Whether what deleted data leave behind is overwritten. ESE: `JET_bitDatabaseScanZeroPages`.
     #[doc(alias = "JET_bitDatabaseScanZeroPages")]
     pub zero: bool,
+    /// Whether the state of each page is logged, so that copies compare theirs, if the instance has copies. ESE:
+    /// `JET_paramEnableExternalAutoHealing`.
+    #[doc(alias = "JET_paramEnableExternalAutoHealing")]
+    pub compare_copies: bool,
     /// Whether the progress is stored in the database, so that a later scan resumes the pass.
     pub keep_progress: bool,
     /// Whether the scan ends after one pass. ESE: `JET_bitDatabaseScanBatchStart`.
@@ -44,6 +48,7 @@ impl Default for ScanOptions {
             throttle: Throttle::pausing(Duration::from_millis(20)),
             batch_bytes: EXTENT_BYTES,
             zero: false,
+            compare_copies: true,
             keep_progress: false,
             single_pass: false,
             window: None,

@@ -3,6 +3,7 @@
 mod activate;
 mod block_mode;
 mod follow;
+mod pages;
 mod passive_work;
 mod reseed;
 mod seed;

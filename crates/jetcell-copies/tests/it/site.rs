@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Database, IndexDefinition, Instance, InstanceOptions,
-    TableDefinition,
+    ColumnDefinition, CommitMode, CreateOptions, Database, EventSink, IndexDefinition, Instance,
+    InstanceOptions, Seek, TableDefinition,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnId, ColumnType, Value};
@@ -38,12 +38,22 @@ impl Site {
     /// Opens the instance in a directory; creates the database if it does not exist. It removes logs that neither redo nor a
     /// copy needs, which is up to `limit` generations behind.
     pub fn open(disk: &SimVfs, directory: &str, limit: u32) -> Site {
+        Site::open_with(disk, directory, limit, None)
+    }
+
+    /// The same, with a receiver of events.
+    pub fn open_heard(disk: &SimVfs, directory: &str, limit: u32, events: Arc<dyn EventSink>) -> Site {
+        Site::open_with(disk, directory, limit, Some(events))
+    }
+
+    fn open_with(disk: &SimVfs, directory: &str, limit: u32, events: Option<Arc<dyn EventSink>>) -> Site {
         let (files, directory) = (vfs(disk), Path::new(directory));
         files.create_directory(directory).unwrap();
         let cache = Cache::new(CacheOptions::new(256 * SIZE.bytes(), SIZE, files.clock()));
         let mut options = InstanceOptions::with_cache(files.clone(), directory.to_path_buf(), cache);
         (options.threads, options.log_file_size, options.circular) = (false, 64 << 10, limit != KEEP);
         (options.checkpoint_depth, options.copy_lag_limit) = (128 << 10, limit);
+        options.events = events;
         let instance = Instance::open(options).unwrap();
         let path = directory.join("data.edb");
         if files.exists(&path).unwrap() {
@@ -76,6 +86,20 @@ impl Site {
             session.begin().unwrap();
             let body = Value::Binary(vec![key as u8; 1000]);
             table.insert(&mut session, &[(ColumnId(1), Value::Long(key)), (ColumnId(256), body)]).unwrap();
+            session.commit(CommitMode::Lazy).unwrap();
+            self.instance.step().unwrap();
+        }
+        self.instance.flush().unwrap();
+    }
+
+    /// Replaces the bodies of rows that are there.
+    pub fn replace(&self, keys: std::ops::Range<i32>, byte: u8) {
+        let mut session = self.instance.session();
+        let mut table = session.open_table(&self.database, "t").unwrap();
+        for key in keys {
+            session.begin().unwrap();
+            assert!(table.seek(&mut session, &[Value::Long(key)], Seek::Equal).unwrap());
+            table.replace(&mut session, &[(ColumnId(256), Value::Binary(vec![byte; 1000]))]).unwrap();
             session.commit(CommitMode::Lazy).unwrap();
             self.instance.step().unwrap();
         }

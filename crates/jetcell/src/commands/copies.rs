@@ -1,5 +1,7 @@
 //! `jetcell copies`: state, queues, lag and health of a copy, or of the copies of an instance.
 
+mod pages_checked;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use jetcell_vfs::{Clock, RealClock, Vfs};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 
+use self::pages_checked::{PagesChecked, checks_of};
 use crate::commands::backup::vfs;
 use crate::commands::recover::files;
 use crate::console;
@@ -264,7 +267,15 @@ fn copy_json(directory: &Path, state: &CopyState) -> Value {
         "copy_queue": state.copy_queue(), "replay_queue": state.replay_queue(),
         "lag": { "generations": lag.generations, "bytes": lag.bytes, "seconds": lag.seconds },
         "active": state.active, "delay_seconds": state.delay_seconds, "databases": databases,
+        "checks": checks_of(directory, state).iter().map(PagesChecked::json).collect::<Vec<_>>(),
+        "streamed": streamed(directory).map(|(generation, bytes)| json!({ "generation": generation, "bytes": bytes })),
     })
+}
+
+/// The part of the log that the active side is writing which has arrived: its generation, and its bytes.
+fn streamed(directory: &Path) -> Option<(u32, u64)> {
+    let vfs = vfs().ok()?;
+    jetcell_copies::streamed(&vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
 }
 
 fn copy_text(directory: &Path, state: &CopyState) -> String {
@@ -295,7 +306,11 @@ fn copy_text(directory: &Path, state: &CopyState) -> String {
     if state.delay_seconds > 0 {
         lines.push(format!("  delay: {} s", state.delay_seconds));
     }
-    lines.extend(state.databases.iter().map(|database| format!("  database: {}", database.file)));
+    if let Some((generation, bytes)) = streamed(directory) {
+        let bytes = human_bytes(bytes);
+        lines.push(format!("  of generation {generation:X}, which is being written, {bytes} have arrived"));
+    }
+    lines.extend(checks_of(directory, state).iter().map(PagesChecked::text));
     lines.join("\n")
 }
 

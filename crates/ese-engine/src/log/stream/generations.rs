@@ -302,6 +302,14 @@ impl LogStream {
         self.remove_oldest(&mut files, surplus)
     }
 
+    /// Whether copies of the stream are registered.
+    pub(crate) fn has_copies(&self) -> bool {
+        let (names, vfs) = (self.names(), &*self.options.vfs);
+        let found = CopyRegistration::list(vfs, names.directory(), names.base()).unwrap_or_default();
+        let ours = |copy: &CopyRegistration| copy.stream == self.signature;
+        found.iter().any(|(_, registration)| registration.as_ref().is_some_and(ours))
+    }
+
     /// The oldest generation that redo from `redo_from`, a backup or a copy needs.
     fn needed_from(&self, redo_from: Generation) -> Result<Generation> {
         let (names, newest) = (&self.options.names, self.state.lock().generation);

@@ -42,6 +42,17 @@ pub(super) enum PageRole {
     Path(PathEdit),
     /// The page of a split parent that has the old entry of a split child, and the line there.
     Pointer(u16),
+    /// The page is compared with what the active side has logged.
+    Check,
+    /// The active side asks for the page.
+    Request,
+}
+
+impl PageRole {
+    /// Whether the record changes the page.
+    pub fn changes_page(self) -> bool {
+        !matches!(self, PageRole::Check | PageRole::Request)
+    }
 }
 
 /// The change that one record makes to one page.

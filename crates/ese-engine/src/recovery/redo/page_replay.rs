@@ -7,6 +7,8 @@
 //!
 //! While redo changes the pages of one batch, the pages of the next batch are being read.
 
+mod copy_pages;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice::Chunks;
 
@@ -15,6 +17,8 @@ use ese_format::page::{Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition};
 use jetcell_sync::{Arc, Mutex};
 
+use super::comparison::Images;
+use super::copy_work::CopyOutcome;
 use super::page_redo::{
     PageRedo, PageRole, apply, delta_from_record, delta_of, formats, has_needless_image, time_before,
 };
@@ -42,6 +46,8 @@ pub(super) struct PageReplay<'a> {
     log: &'a LogReader,
     /// Cache memory that redo gives back as it consumes payloads, and the number of its bytes that redo keeps.
     memory: (&'a MemoryGrant, usize),
+    /// On a copy: images of pages, by the position of the record about the same state.
+    images: Option<&'a Images>,
     /// Number of changed pages that cannot be evicted unwritten.
     must_be_written: Vec<PageKey>,
     /// Records of the batch that were read again.
@@ -58,10 +64,12 @@ pub(super) struct ReplayOutcome {
     pub applied: u64,
     /// Changes left in memory for pages that were not read.
     pub deferred: u64,
-    /// Pages that could not be read.
-    pub unreadable: BTreeMap<PageKey, Error>,
-    /// Pages that could not be read and were built from nothing.
+    /// Pages that could not be read, and the first record whose change they lack.
+    pub unreadable: BTreeMap<PageKey, (Error, LogPosition)>,
+    /// Pages that could not be read and were built from nothing, or replaced by an image.
     pub built: BTreeSet<PageKey>,
+    /// What redo found and did on a copy.
+    pub copy: CopyOutcome,
 }
 
 impl ReplayOutcome {
@@ -71,6 +79,7 @@ impl ReplayOutcome {
         self.deferred += other.deferred;
         self.unreadable.extend(other.unreadable);
         self.built.extend(other.built);
+        self.copy.add(other.copy);
     }
 }
 
@@ -92,9 +101,10 @@ impl<'a> PageReplay<'a> {
         payloads: &'a Payloads,
         log: &'a LogReader,
         memory: (&'a MemoryGrant, usize),
+        images: Option<&'a Images>,
     ) -> PageReplay<'a> {
         let (must_be_written, reread, outcome) = (Vec::new(), BTreeMap::new(), ReplayOutcome::default());
-        PageReplay { core, records, payloads, log, memory, must_be_written, reread, outcome }
+        PageReplay { core, records, payloads, log, memory, images, must_be_written, reread, outcome }
     }
 
     /// Replays all pages with this number of threads. `pages` is sorted by page; the changes of a page are in the order of
@@ -106,8 +116,14 @@ impl<'a> PageReplay<'a> {
         jetcell_sync::thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
                 .map(|_| {
-                    let mut replay =
-                        PageReplay::new(self.core, self.records, self.payloads, self.log, self.memory);
+                    let mut replay = PageReplay::new(
+                        self.core,
+                        self.records,
+                        self.payloads,
+                        self.log,
+                        self.memory,
+                        self.images,
+                    );
                     let batches = &batches;
                     scope.spawn(move || {
                         replay.replay_batches(batches, frames / threads).map(|()| replay.outcome)
@@ -239,8 +255,14 @@ impl<'a> PageReplay<'a> {
 
     /// Makes the changes that the page lacks. `records` are those of the changes, if they are decoded already.
     fn change_page(&mut self, changes: PageChanges<'_>, records: Option<Vec<LogRecord>>) -> Result<()> {
-        let Some(first) = changes.first() else { return Ok(()) };
+        let Some(first) = changes.iter().find(|change| change.role.changes_page()) else {
+            return self.look_at_page(changes);
+        };
         let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
+        if let Some(at) = self.install_image(changes, &database)? {
+            // The image has what the records in front of it do.
+            return self.change_page(&changes[at + 1..], None);
+        }
         let size = database.page_size;
         let number = first.key.page;
         let pinned = match self.core.cache.fetch_tentatively(first.key) {
@@ -252,7 +274,11 @@ impl<'a> PageReplay<'a> {
             }
             // It may have been returned to the file system later. If not, redo fails at its end.
             Err(error @ Error::Corrupt { .. }) => {
-                self.outcome.unreadable.insert(first.key, error);
+                self.cannot_change(changes, first, error);
+                return Ok(());
+            }
+            Err(error @ Error::Io { .. }) if self.images.is_some() => {
+                self.cannot_change(changes, first, error);
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -274,9 +300,24 @@ impl<'a> PageReplay<'a> {
         }
         let mut before_images = PendingBeforeImages::default();
         let mut latch = pinned.write();
-        let result = missing.iter().try_for_each(|(change, record)| {
-            self.apply(change, record, &database, &mut latch, &mut before_images)
+        let result = missing.iter().try_for_each(|(change, record)| match change.role.changes_page() {
+            true => self
+                .apply(change, record, &database, &mut latch, &mut before_images)
+                .map_err(|error| (**change, error)),
+            false => {
+                self.look_at(change, record, &database, &latch);
+                Ok(())
+            }
         });
+        let result = match result {
+            Err((change, error @ Error::PageTime { fault: PageTimeFault::Older, .. }))
+                if self.images.is_some() =>
+            {
+                self.cannot_change(&[], &change, error);
+                Ok(())
+            }
+            result => result.map_err(|(_, error)| error),
+        };
         if !self.core.cache.can_evict(latch.page()) {
             self.must_be_written.push(first.key);
         }

@@ -13,6 +13,9 @@ use crate::Result;
 use crate::recovery::replay_window::Payloads;
 use crate::storage::GivenBackPages;
 
+/// The most pages of a copy that wait for a repair. If there are more, the replay has failed.
+const MOST_BAD_PAGES: usize = 100;
+
 /// The pages that a record returns to the file system.
 fn returned_by(record: &LogRecord) -> Option<GivenBackPages> {
     match record {
@@ -65,7 +68,11 @@ impl Redo {
 
     /// Fails if redo could not read a page that the log changes, and that the database still has.
     pub fn check_readable(&self) -> Result<()> {
-        let Some((key, error)) = self.unreadable.first_key_value() else { return Ok(()) };
+        let Some((key, (error, _))) = self.unreadable.first_key_value() else { return Ok(()) };
+        if self.copy.is_some() && self.unreadable.len() <= MOST_BAD_PAGES {
+            // They are repaired.
+            return Ok(());
+        }
         if let Some(database) = self.core.file(key.file) {
             // Read again, so that it is reported.
             database.pin(key.page)?;

@@ -1,0 +1,79 @@
+//! Pages that cannot be read, and images that replace them.
+
+use ese_format::{LogPosition, PageNumber};
+use jetcell_sync::atomic::Ordering;
+
+use super::frame::FrameState;
+use super::{Cache, FileId, PageKey};
+use crate::Result;
+
+impl Cache {
+    /// A page of a file is damaged, as a reader past the cache has found.
+    pub(crate) fn note_damage(&self, key: PageKey) {
+        if let Some(attached) = self.shared.find_file(key.file) {
+            attached.note_damage(key.page);
+        }
+    }
+
+    /// Pages of a file that could not be read.
+    pub(crate) fn damaged_pages(&self, file: FileId) -> Vec<PageNumber> {
+        let attached = self.shared.find_file(file);
+        attached.map(|attached| attached.damaged.lock().iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// A page is good again.
+    pub(crate) fn forget_damage(&self, file: FileId, page: PageNumber) {
+        if let Some(attached) = self.shared.find_file(file) {
+            attached.damaged.lock().remove(&page);
+        }
+    }
+
+    /// Puts an image into the frame of a page that cannot be read, and drops changes that memory has for the old page: the
+    /// image has them. The page is dirty then: redo needs the log from `first` on, and the log must be durable up to `last`
+    /// before it is written. `false`: the page can be read. Must not be called with a latch held.
+    pub(crate) fn install_image(
+        &self,
+        key: PageKey,
+        image: &[u8],
+        first: LogPosition,
+        last: LogPosition,
+    ) -> Result<bool> {
+        loop {
+            self.shared.check()?;
+            let page = self.frame_of(key)?;
+            let frame = page.frame();
+            match frame.state() {
+                FrameState::Unread if frame.transition(FrameState::Unread, FrameState::Loading) => {
+                    let attached = match self.shared.file(key.file) {
+                        Ok(attached) => attached,
+                        Err(error) => {
+                            frame.transition(FrameState::Loading, FrameState::Unread);
+                            return Err(error);
+                        }
+                    };
+                    frame.discard_changes(&attached);
+                    let mut bytes = frame.take_bytes();
+                    bytes.copy_from_slice(image);
+                    frame.put_bytes(bytes);
+                    frame.read_ahead.store(false, Ordering::Relaxed);
+                    // No session may use the page before it is dirty.
+                    let mut latch = page.write();
+                    latch.mark_dirty(first);
+                    latch.set_last(last);
+                    frame.transition(FrameState::Loading, FrameState::Ready);
+                    return Ok(true);
+                }
+                FrameState::Ready => return Ok(false),
+                FrameState::Loading => frame.wait_while_loading(),
+                // Only a read says whether the page is good.
+                FrameState::Fresh | FrameState::Unverified => {
+                    drop(page);
+                    if self.fetch_tentatively(key).is_ok() {
+                        return Ok(false);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

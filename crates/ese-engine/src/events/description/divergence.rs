@@ -1,0 +1,51 @@
+//! Events about pages of active side and copy that differ, and that were repaired.
+
+use std::path::Path;
+
+use ese_format::{LogPosition, PageNumber};
+
+use super::{EventDescription, EventValue, informs};
+use crate::events::{EventCategory, EventSeverity, PageDivergence};
+
+impl PageDivergence {
+    pub(in crate::events) fn describe(&self) -> EventDescription {
+        let LogPosition { generation, segment, offset } = self.position;
+        let position = format!("{:X}:{segment:X}:{offset:X}", generation.0);
+        let (active, copy) = (self.active_time.0, self.copy_time.0);
+        let parameters = vec![
+            ("database", (&*self.database).into()),
+            ("page", self.page.get().into()),
+            ("position", EventValue::Text(position.clone())),
+            ("active_time", active.into()),
+            ("copy_time", copy.into()),
+        ];
+        let text = format!(
+            "Page {} of database '{}' differs between active side and copy at log position {position} (hexadecimal): {}. Its \
+             time of change is {active} on the active side, and {copy} on the copy. Examine the device of the side that is behind.",
+            self.page,
+            self.database.display(),
+            self.kind.meaning(),
+        );
+        EventDescription {
+            severity: EventSeverity::Error,
+            ..informs(self.kind.id(), EventCategory::Corruption, parameters, text)
+        }
+    }
+}
+
+/// 905 or 911: a page was repaired with that of another side.
+pub(super) fn repaired(database: &Path, page: PageNumber, on_copy: bool) -> EventDescription {
+    let (id, side, other) = match on_copy {
+        false => (905, "active side", "a copy"),
+        true => (911, "copy", "the active side"),
+    };
+    let parameters = vec![("database", database.into()), ("page", page.get().into())];
+    let text = format!(
+        "Page {page} of database '{}' was repaired on the {side} with the page of {other} at the same log position.",
+        database.display()
+    );
+    EventDescription {
+        severity: EventSeverity::Warning,
+        ..informs(id, EventCategory::Corruption, parameters, text)
+    }
+}

@@ -1,0 +1,257 @@
+//! Messages between an active side and its copies about single pages: small files beside the logs of the active side.
+//!
+//! ```text
+//!  E00-1f3a77c2.wants             a copy needs pages, or has found that the active side has lost writes of pages
+//!  E00-5e3f0a11-1A.image          the active side's page 1A (hexadecimal), at the position of a scan-check record
+//!  E00-5e3f0a11-1A.patch          a copy's page, at the position of a patch request
+//! ```
+//!
+//! Nothing in them is trusted: a page is used only where the log confirms it, or for the request of this instance.
+
+use std::path::{Path, PathBuf};
+
+use ese_format::log::header::SEGMENT_BYTES;
+use ese_format::{LogPosition, PageNumber, PageSize, Signature};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use twox_hash::XxHash3_64;
+
+use crate::recovery::PageImage;
+use crate::{Error, Result};
+
+const WISHES: &str = "jetcell pages 1";
+const PAGE: &str = "jetcell page 1";
+/// The most pages of one message.
+pub const MOST_WISHES: usize = 32;
+
+/// What a copy asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageWishes {
+    /// Pages of databases that the copy cannot bring forward.
+    pub repair: Vec<(Signature, PageNumber)>,
+    /// Pages of which the active side has lost a write.
+    pub lost: Vec<(Signature, PageNumber)>,
+}
+
+impl PageWishes {
+    /// Whether it asks for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.repair.is_empty() && self.lost.is_empty()
+    }
+
+    /// Stores the wishes of a copy beside the logs. They replace its earlier ones.
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: &str, id: &str) -> Result<()> {
+        let line = |kind: &str, (database, page): &(Signature, PageNumber)| {
+            format!("{kind} {} {:X}\n", database.to_hex(), page.get())
+        };
+        let wishes = self.repair.iter().map(|wish| line("repair", wish));
+        let wishes: Vec<String> = wishes.chain(self.lost.iter().map(|wish| line("lost", wish))).collect();
+        let text = format!("{WISHES}\n{}", wishes[..wishes.len().min(MOST_WISHES)].concat());
+        put(vfs, &directory.join(format!("{base}-{id}.wants")), &text, &[])
+    }
+
+    fn from_text(text: &str) -> Option<PageWishes> {
+        let mut lines = text.lines();
+        if lines.next()? != WISHES {
+            return None;
+        }
+        let mut wishes = PageWishes::default();
+        for line in lines.take(MOST_WISHES) {
+            let mut fields = line.split(' ');
+            let list = match fields.next()? {
+                "repair" => &mut wishes.repair,
+                "lost" => &mut wishes.lost,
+                _ => return None,
+            };
+            let database = Signature::from_hex(fields.next()?)?;
+            list.push((database, PageNumber::new(u32::from_str_radix(fields.next()?, 16).ok()?)?));
+        }
+        Some(wishes)
+    }
+}
+
+/// Which way a page goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum PageWay {
+    /// From the active side to a copy.
+    Image,
+    /// From a copy to the active side.
+    Patch,
+}
+
+impl PageWay {
+    fn extension(self) -> &'static str {
+        match self {
+            PageWay::Image => "image",
+            PageWay::Patch => "patch",
+        }
+    }
+}
+
+impl PageImage {
+    /// Stores the page beside the logs of the active side.
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: &str, way: PageWay) -> Result<()> {
+        let LogPosition { generation, segment, offset } = self.position;
+        let text = format!(
+            "{PAGE}\ndatabase {}\npage {:X}\nposition {:X} {segment:X} {offset:X}\nbytes {}\nhash {:016x}\n",
+            self.database.to_hex(),
+            self.page.get(),
+            generation.0,
+            self.bytes.len(),
+            XxHash3_64::oneshot(&self.bytes),
+        );
+        put(vfs, &page_path(directory, base, self.database, self.page, way), &text, &self.bytes)
+    }
+
+    /// The page that is stored beside the logs of the active side. `None`: there is none, or it is damaged.
+    pub fn read(
+        vfs: &dyn Vfs,
+        directory: &Path,
+        base: &str,
+        (database, page): (Signature, PageNumber),
+        way: PageWay,
+    ) -> Result<Option<PageImage>> {
+        let path = page_path(directory, base, database, page, way);
+        let image = read_page(vfs, &path)?;
+        Ok(image.filter(|image| (image.database, image.page) == (database, page)))
+    }
+
+    fn from_text(text: &str, rest: &[u8]) -> Option<PageImage> {
+        let mut lines = text.lines();
+        if lines.next()? != PAGE {
+            return None;
+        }
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let database = Signature::from_hex(field("database")?)?;
+        let page = PageNumber::new(u32::from_str_radix(field("page")?, 16).ok()?)?;
+        let position: Vec<u32> = field("position")?
+            .split(' ')
+            .map(|number| u32::from_str_radix(number, 16).ok())
+            .collect::<Option<_>>()?;
+        let [generation, segment, offset] = position[..] else { return None };
+        let position =
+            LogPosition::new(generation, u16::try_from(segment).ok()?, u16::try_from(offset).ok()?);
+        let len = field("bytes")?.parse::<u32>().ok()?;
+        let bytes = rest.get(..PageSize::new(len)?.bytes())?.to_vec();
+        let hash = u64::from_str_radix(field("hash")?, 16).ok()?;
+        (XxHash3_64::oneshot(&bytes) == hash).then_some(PageImage { database, page, position, bytes })
+    }
+}
+
+/// The messages of copies beside the logs, each with its file. What cannot be read is `None`.
+pub(super) struct Messages {
+    pub wishes: Vec<(PathBuf, Option<PageWishes>)>,
+    pub patches: Vec<(PathBuf, Option<PageImage>)>,
+}
+
+impl Messages {
+    /// Reads the messages to the instance whose logs have this base name.
+    pub fn read(vfs: &dyn Vfs, directory: &Path, base: &str) -> Result<Messages> {
+        let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
+        let mut messages = Messages { wishes: Vec::new(), patches: Vec::new() };
+        for path in files {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some(rest) = name.strip_prefix(base).and_then(|rest| rest.strip_prefix('-')) else {
+                continue;
+            };
+            if rest.ends_with(".wants") {
+                let wishes = read_text(vfs, &path)?.and_then(|(text, _)| PageWishes::from_text(&text));
+                messages.wishes.push((path, wishes));
+            } else if rest.ends_with(".patch") {
+                let patch = read_page(vfs, &path)?;
+                messages.patches.push((path, patch));
+            }
+        }
+        Ok(messages)
+    }
+}
+
+fn page_path(directory: &Path, base: &str, database: Signature, page: PageNumber, way: PageWay) -> PathBuf {
+    let hash = XxHash3_64::oneshot(database.to_hex().as_bytes()) as u32;
+    directory.join(format!("{base}-{hash:08x}-{:X}.{}", page.get(), way.extension()))
+}
+
+fn read_page(vfs: &dyn Vfs, path: &Path) -> Result<Option<PageImage>> {
+    Ok(read_text(vfs, path)?.and_then(|(text, rest)| PageImage::from_text(&text, &rest)))
+}
+
+/// The text of a message, and the bytes behind its first block. `None`: it is not there, or cannot be read.
+fn read_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(String, Vec<u8>)>> {
+    const MOST: u64 = (SEGMENT_BYTES + PageSize::KIB_32.bytes()) as u64;
+    let read = || {
+        let file = vfs.open(path, OpenMode::Read)?;
+        let len = file.len()?.min(MOST) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
+        let mut bytes = IoBuffer::zeroed(len);
+        file.read_at(0, &mut bytes, IoReason::Other)?;
+        Ok(bytes)
+    };
+    let bytes = match read() {
+        Err(error) if io_is_lasting(&error) => return Err(Error::io(path, &error)),
+        Err(_) => return Ok(None),
+        Ok(bytes) => bytes,
+    };
+    let head = bytes.get(..SEGMENT_BYTES).unwrap_or_default();
+    let end = head.iter().position(|byte| *byte == 0).unwrap_or(head.len());
+    let text = String::from_utf8(head[..end].to_vec()).ok();
+    Ok(text.map(|text| (text, bytes.get(SEGMENT_BYTES..).unwrap_or_default().to_vec())))
+}
+
+fn io_is_lasting(error: &std::io::Error) -> bool {
+    !matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof)
+}
+
+/// Stores a message. It replaces an earlier one.
+fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
+    let aside = path.with_extension("message-new");
+    let store = || {
+        if vfs.exists(&aside)? {
+            vfs.remove(&aside)?;
+        }
+        let file = vfs.open(&aside, OpenMode::CreateNew)?;
+        let mut block = IoBuffer::zeroed(SEGMENT_BYTES + rest.len());
+        let bytes = text.as_bytes();
+        let len = bytes.len().min(SEGMENT_BYTES);
+        block[..len].copy_from_slice(&bytes[..len]);
+        block[SEGMENT_BYTES..].copy_from_slice(rest);
+        file.write_at(0, &block, IoReason::Other)?;
+        file.sync(IoReason::Other)?;
+        vfs.rename(&aside, path)
+    };
+    store().map_err(|error| Error::io(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use ese_format::LogTime;
+    use jetcell_vfs::SimVfs;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_stored_and_damaged_ones_are_none() {
+        let disk = SimVfs::new();
+        let logs = Path::new("/log");
+        disk.create_directory(logs).unwrap();
+        let database = Signature::new(7, LogTime::NONE);
+        let page = PageNumber::fixed(0x1A);
+        let wishes =
+            PageWishes { repair: vec![(database, page)], lost: vec![(database, PageNumber::fixed(9))] };
+        wishes.store(&disk, logs, "E00", "a1").unwrap();
+        let bytes = vec![0x5A; 4096];
+        let image = PageImage { database, page, position: LogPosition::new(3, 4, 5), bytes };
+        for way in [PageWay::Image, PageWay::Patch] {
+            image.store(&disk, logs, "E00", way).unwrap();
+            let read = PageImage::read(&disk, logs, "E00", (database, page), way).unwrap();
+            assert_eq!(read.as_ref(), Some(&image));
+        }
+        let found = Messages::read(&disk, logs, "E00").unwrap();
+        assert_eq!((found.wishes.len(), found.patches.len()), (1, 1));
+        assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&Some(wishes), &Some(image.clone())));
+        assert!(Messages::read(&disk, logs, "E01").unwrap().wishes.is_empty());
+        disk.corrupt(&found.patches[0].0, 5000, &[1]).unwrap();
+        disk.corrupt(&found.wishes[0].0, 0, b"x").unwrap();
+        let found = Messages::read(&disk, logs, "E00").unwrap();
+        assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&None, &None));
+        let other = (database, PageNumber::fixed(5));
+        assert_eq!(PageImage::read(&disk, logs, "E00", other, PageWay::Image).unwrap(), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! Repairs pages with those of other sides, while sessions work. ESE: page patching, auto-healing.
+//!
+//! ```text
+//!  page of this side bad:   PagePatchRequest in the log ──> a copy replays up to it, and sends its page ──> installed here
+//!  page of a copy bad:      the copy asks ──> scan-check record in the log, and the page ──> installed when it replays the record
+//! ```
+//!
+//! Both pages are exactly those of the record's position: here the page cannot be read, or must not have changed since. So a repair is
+//! no change, and needs no record of its own.
+//!
+//! Until it is repaired, a session that needs the page gets the error that reading it gives.
+
+mod message;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use ese_format::checksum::PageIntegrity;
+use ese_format::log::record::{DatabaseIdInLog, LogRecord, PagePatchRequest};
+use ese_format::page::{Page, validate};
+use ese_format::space::Extent;
+use ese_format::{DbTime, LogPosition, PageNumber, Signature};
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::{IoBuffer, IoReason};
+
+use self::message::Messages;
+pub use self::message::{PageWay, PageWishes};
+use crate::cache::{OnDiskPage, PageKey};
+use crate::core::Core;
+use crate::events::EventKind;
+use crate::log::RecordBatch;
+use crate::recovery::PageImage;
+use crate::scan::check_record;
+use crate::storage::DatabaseFile;
+use crate::{Error, Result};
+
+/// A request that was not answered is repeated after this time.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Requests of this instance, and the way to its copies.
+pub(crate) struct PageExchange {
+    core: Arc<Core>,
+    requests: Mutex<BTreeMap<PageKey, Request>>,
+}
+
+/// A page for which a record asks the copies.
+#[derive(Clone, Copy)]
+struct Request {
+    position: LogPosition,
+    asked: Duration,
+    /// The page can be read, and is to be replaced if it has this time still. `None`: it cannot be read.
+    behind: Option<DbTime>,
+}
+
+impl PageExchange {
+    pub fn new(core: Arc<Core>) -> PageExchange {
+        PageExchange { core, requests: Mutex::default() }
+    }
+
+    /// Handles the messages of copies, and asks them for damaged pages of this side. Returns the number of pages that were
+    /// repaired or sent.
+    pub fn step(&self) -> Result<usize> {
+        let log = self.core.log();
+        if !log.has_copies() || self.core.check_writable().is_err() {
+            return Ok(0);
+        }
+        let (directory, base) = (log.names().directory(), log.names().base());
+        let messages = Messages::read(&*self.core.vfs, directory, base)?;
+        let mut done = 0;
+        for (path, patch) in messages.patches {
+            done += usize::from(patch.map_or(Ok(false), |patch| self.install(&patch))?);
+            self.remove(&path)?;
+        }
+        let mut asked = false;
+        for (path, wishes) in messages.wishes {
+            let wishes = wishes.unwrap_or_default();
+            for (database, page) in wishes.repair {
+                let Some(file) = self.file(database) else { continue };
+                if let Some(image) = log_image(&file, page)? {
+                    image.store(&*self.core.vfs, directory, base, PageWay::Image)?;
+                    (done, asked) = (done + 1, true);
+                }
+            }
+            for (database, page) in wishes.lost {
+                let Some(file) = self.file(database) else { continue };
+                asked |= self.ask_for_newer(&file, page)?;
+            }
+            self.remove(&path)?;
+        }
+        for database in self.core.databases() {
+            for page in self.core.cache.damaged_pages(database.file.file_id) {
+                asked |= self.ask_for_damaged(&database.file, page)?;
+            }
+        }
+        if asked {
+            // Copies get closed logs.
+            log.roll()?;
+        }
+        Ok(done)
+    }
+
+    fn file(&self, signature: Signature) -> Option<Arc<DatabaseFile>> {
+        let databases = self.core.databases();
+        let found = databases.iter().find(|database| database.header().signature == signature);
+        found.map(|database| database.file.clone())
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        match self.core.vfs.remove(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks for a page that cannot be read, unless a request is under way or it can be read now.
+    fn ask_for_damaged(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
+        if let Ok(pinned) = self.core.cache.fetch_tentatively(file.page_key(page)) {
+            self.requests.lock().remove(&file.page_key(page));
+            let mut bytes = IoBuffer::zeroed(file.page_size.bytes());
+            match self.core.cache.verify_on_disk(file.page_key(page), &mut bytes, IoReason::Scan)? {
+                OnDiskPage::Busy => {}
+                OnDiskPage::Superseded | OnDiskPage::Verified(PageIntegrity::Good) => {
+                    self.core.cache.forget_damage(file.file_id, page);
+                }
+                // Memory has the page, so it is written again.
+                OnDiskPage::Unreadable(_) | OnDiskPage::Verified(_) => {
+                    file.unsettled.add(Extent { last: page, count: 1 });
+                    pinned.write().mark_dirty(file.log.tail());
+                }
+            }
+            return Ok(false);
+        }
+        self.ask(file, page, None)
+    }
+
+    /// Asks for a page of which this side has lost a write.
+    fn ask_for_newer(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
+        let pinned = match self.core.cache.fetch_cold(file.page_key(page)) {
+            // Then it is damaged, too.
+            Err(Error::Corrupt { .. }) => return Ok(false),
+            fetched => fetched?,
+        };
+        let latch = pinned.read();
+        let time = Page::new(&latch, file.page_size).db_time();
+        self.ask(file, page, Some(time))
+    }
+
+    fn ask(&self, file: &DatabaseFile, page: PageNumber, behind: Option<DbTime>) -> Result<bool> {
+        let (key, now) = (file.page_key(page), self.core.vfs.clock().monotonic());
+        let mut requests = self.requests.lock();
+        if requests.get(&key).is_some_and(|request| now.saturating_sub(request.asked) < ASK_AGAIN) {
+            return Ok(false);
+        }
+        let record = PagePatchRequest {
+            database: DatabaseIdInLog(file.log_id),
+            page,
+            db_time: file.db_time(),
+            reserved: [0; 32],
+        };
+        let mut batch = RecordBatch::new();
+        batch.push(&LogRecord::PagePatchRequest(record));
+        let position = file.log.append(&batch)?.start;
+        requests.insert(key, Request { position, asked: now, behind });
+        Ok(true)
+    }
+
+    /// Installs the page of a copy, if this instance has asked for it and the page is as it was then.
+    fn install(&self, patch: &PageImage) -> Result<bool> {
+        let Some(file) = self.file(patch.database) else { return Ok(false) };
+        let key = file.page_key(patch.page);
+        let request = self.requests.lock().get(&key).copied();
+        let Some(request) = request.filter(|request| request.position == patch.position) else {
+            return Ok(false);
+        };
+        let time = Page::new(&patch.bytes, file.page_size).db_time();
+        let is_page = patch.bytes.len() == file.page_size.bytes()
+            && validate(&patch.bytes, file.page_size).is_ok()
+            && (DbTime(1)..=file.db_time()).contains(&time);
+        if !is_page {
+            return Ok(false);
+        }
+        let (page_key, tail) = (file.page_key(patch.page), file.log.tail());
+        // A page that the cache is to write must not be written past it.
+        file.unsettled.add(Extent { last: patch.page, count: 1 });
+        let installed = match request.behind {
+            None => self.core.cache.install_image(page_key, &patch.bytes, tail, patch.position)?,
+            Some(behind) => {
+                let pinned = self.core.cache.fetch_cold(page_key)?;
+                let mut latch = pinned.write();
+                let is_unchanged = Page::new(&latch, file.page_size).db_time() == behind && behind < time;
+                if is_unchanged {
+                    latch.copy_from_slice(&patch.bytes);
+                    latch.mark_dirty(tail);
+                    latch.set_last(patch.position);
+                }
+                is_unchanged
+            }
+        };
+        self.requests.lock().remove(&key);
+        if installed {
+            // No record can repeat it.
+            file.cache.flush_pages(file.file_id, |page| page == patch.page)?;
+            self.core.cache.forget_damage(file.file_id, patch.page);
+            let (database, page) = (file.path.clone(), patch.page);
+            file.events.report(EventKind::PageRepaired { database, page, on_copy: false });
+        }
+        Ok(installed)
+    }
+}
+
+/// Logs the state of a page, and returns the page in this state. `None`: it cannot be read, or was never written.
+fn log_image(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Option<PageImage>> {
+    let last = file.file_pages()?;
+    if page.get() > last || file.cache.are_given_back(file.file_id, page.get(), page.get()) {
+        return Ok(None);
+    }
+    // A page that is in the cache must not be written past it later.
+    file.unsettled.add_all_until(last);
+    let pinned = match file.cache.fetch_cold(file.page_key(page)) {
+        Err(Error::Corrupt { .. } | Error::Io { .. }) => return Ok(None),
+        fetched => fetched?,
+    };
+    let latch = pinned.write();
+    // As if the page were written now: redo of the copy does not see its earlier states.
+    for undo in latch.undo_to_share() {
+        undo.log()?;
+    }
+    let record = check_record::check_of(file, page, &latch);
+    let position = check_record::append(file, &record)?;
+    let database = file.header().signature;
+    Ok(Some(PageImage { database, page, position, bytes: latch.to_vec() }))
+}

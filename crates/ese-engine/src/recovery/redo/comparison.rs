@@ -1,0 +1,191 @@
+//! Compares pages of a copy with what the scan of the active side has logged, and takes images of pages at a log position.
+//!
+//! The record says how the page was when the active side logged it. Redo has made exactly the changes in front of the record by then,
+//! so the page of the copy must be the same. A page of the copy that is newer than the whole database was then has changes of
+//! records behind this one: redo repeats an old part of the log, and nothing can be said.
+
+use std::collections::BTreeMap;
+
+use ese_format::log::record::{LogRecord, ScanCheck2};
+use ese_format::page::{Page, fold_logical_checksum, fold_logical_checksum_to_16_bits, logical_checksum};
+use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
+
+use crate::cache::FileId;
+use crate::events::DivergenceKind;
+
+/// The outcome for one page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Both sides have the same page.
+    Equal,
+    /// The page of the copy has later changes.
+    Newer,
+    /// The pages differ.
+    Differs(DivergenceKind),
+    /// The page of the copy cannot be read.
+    Unreadable(String),
+}
+
+/// A page that was compared.
+#[derive(Clone, Debug)]
+pub(in crate::recovery) struct Compared {
+    pub file: FileId,
+    pub page: PageNumber,
+    pub position: LogPosition,
+    pub comparison: Comparison,
+    /// The times of the page on the active side, and here.
+    pub times: [DbTime; 2],
+}
+
+/// Images of pages that the active side has sent, by the position of the record about the same state.
+pub(in crate::recovery) type Images = BTreeMap<LogPosition, (PageNumber, Vec<u8>)>;
+
+/// A page as it was at a record of the active side that asks for it.
+pub(in crate::recovery) struct Captured {
+    pub file: FileId,
+    pub page: PageNumber,
+    pub position: LogPosition,
+    pub bytes: Vec<u8>,
+}
+
+/// What a record says about a page.
+pub(super) struct Logged {
+    pub page: PageNumber,
+    pub time: DbTime,
+    /// The highest time of the database then.
+    pub current: DbTime,
+    checksum: LoggedChecksum,
+}
+
+enum LoggedChecksum {
+    Folded(u32),
+    FoldedTo16Bits(u16),
+}
+
+impl Logged {
+    /// The page of a record of a scan. `None`: it is about no page.
+    pub fn of(record: &LogRecord) -> Option<Logged> {
+        let logged = match record {
+            LogRecord::ScanCheck2(check) => Logged {
+                page: check.page,
+                time: check.page_db_time,
+                current: check.current_db_time,
+                checksum: LoggedChecksum::Folded(check.checksum),
+            },
+            LogRecord::ScanCheck(check) => Logged {
+                page: check.page,
+                time: check.page_db_time,
+                current: check.current_db_time,
+                checksum: LoggedChecksum::FoldedTo16Bits(check.checksum),
+            },
+            _ => return None,
+        };
+        (logged.page != ScanCheck2::END_OF_PASS).then_some(logged)
+    }
+
+    /// Compares a page with the record. `is_behind_end`: the file has no such page.
+    pub fn compare(&self, bytes: &[u8], size: PageSize, is_behind_end: bool) -> Comparison {
+        let time = Page::new(bytes, size).db_time();
+        if time > self.current {
+            return Comparison::Newer;
+        }
+        let kind = match time.cmp(&self.time) {
+            std::cmp::Ordering::Equal if time == DbTime(0) || self.has_checksum_of(bytes, size) => {
+                return Comparison::Equal;
+            }
+            std::cmp::Ordering::Equal => DivergenceKind::Content,
+            std::cmp::Ordering::Less if is_behind_end => DivergenceKind::CopyTooShort,
+            std::cmp::Ordering::Less if time == DbTime(0) => DivergenceKind::CopyEmpty,
+            std::cmp::Ordering::Less => DivergenceKind::CopyBehind,
+            std::cmp::Ordering::Greater if self.time == DbTime(0) => DivergenceKind::ActiveEmpty,
+            std::cmp::Ordering::Greater => DivergenceKind::ActiveBehind,
+        };
+        Comparison::Differs(kind)
+    }
+
+    /// Whether an image is that of the page in the logged state.
+    pub fn is_image(&self, page: PageNumber, bytes: &[u8], size: PageSize) -> bool {
+        page == self.page
+            && bytes.len() == size.bytes()
+            && Page::new(bytes, size).db_time() == self.time
+            && self.time != DbTime(0)
+            && self.has_checksum_of(bytes, size)
+            && ese_format::page::validate(bytes, size).is_ok()
+    }
+
+    fn has_checksum_of(&self, bytes: &[u8], size: PageSize) -> bool {
+        let sum = logical_checksum(bytes, size);
+        match self.checksum {
+            LoggedChecksum::Folded(logged) => fold_logical_checksum(sum, self.current) == logged,
+            LoggedChecksum::FoldedTo16Bits(logged) => {
+                fold_logical_checksum_to_16_bits(sum, self.current) == logged
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ese_format::TreeId;
+    use ese_format::log::record::DatabaseIdInLog;
+    use ese_format::page::{NodeFlags, PageFlags, PageMut};
+
+    use super::*;
+
+    const SIZE: PageSize = PageSize::KIB_4;
+
+    fn page(time: u64, data: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; SIZE.bytes()];
+        let mut page = PageMut::format(&mut bytes, SIZE, PageNumber::fixed(9), TreeId(3), PageFlags::LEAF);
+        page.set_db_time(DbTime(time));
+        page.insert_node(0, NodeFlags::empty(), b"key", data).unwrap();
+        bytes
+    }
+
+    fn logged(time: u64, current: u64, bytes: &[u8]) -> Logged {
+        let checksum = fold_logical_checksum(logical_checksum(bytes, SIZE), DbTime(current));
+        Logged::of(&LogRecord::ScanCheck2(ScanCheck2 {
+            database: DatabaseIdInLog(1),
+            page: PageNumber::fixed(9),
+            flags: ScanCheck2::SCAN,
+            page_db_time: DbTime(time),
+            current_db_time: DbTime(current),
+            checksum,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_side_that_is_behind_is_named() {
+        use DivergenceKind::*;
+        let zeros = vec![0; SIZE.bytes()];
+        let differs = Comparison::Differs;
+        let cases = [
+            (logged(5, 9, &page(5, b"a")), page(5, b"a"), Comparison::Equal),
+            (logged(5, 9, &page(5, b"a")), page(10, b"b"), Comparison::Newer),
+            (logged(5, 9, &page(5, b"a")), page(5, b"b"), differs(Content)),
+            (logged(5, 9, &page(5, b"a")), page(4, b"a"), differs(CopyBehind)),
+            (logged(5, 9, &page(5, b"a")), page(9, b"a"), differs(ActiveBehind)),
+            (logged(5, 9, &page(5, b"a")), zeros.clone(), differs(CopyEmpty)),
+            (logged(0, 9, &zeros), page(9, b"a"), differs(ActiveEmpty)),
+            (logged(0, 9, &zeros), page(10, b"a"), Comparison::Newer),
+            (logged(0, 9, &zeros), zeros.clone(), Comparison::Equal),
+        ];
+        for (logged, bytes, expected) in cases {
+            assert_eq!(logged.compare(&bytes, SIZE, false), expected);
+        }
+        assert_eq!(logged(5, 9, &page(5, b"a")).compare(&zeros, SIZE, true), differs(CopyTooShort));
+    }
+
+    #[test]
+    fn an_image_is_taken_only_if_it_is_the_logged_state() {
+        let state = page(5, b"a");
+        let logged = logged(5, 9, &state);
+        let at = PageNumber::fixed(9);
+        assert!(logged.is_image(at, &state, SIZE));
+        assert!(!logged.is_image(PageNumber::fixed(8), &state, SIZE));
+        assert!(!logged.is_image(at, &page(5, b"b"), SIZE));
+        assert!(!logged.is_image(at, &page(6, b"a"), SIZE));
+        assert!(!logged.is_image(at, &state[1..], SIZE));
+    }
+}

@@ -1,0 +1,142 @@
+//! Looks at pages of a copy, and installs images of them.
+
+use ese_format::log::record::LogRecord;
+use ese_format::page::Page;
+use ese_format::{DbTime, LogPosition};
+use jetcell_sync::Arc;
+
+use super::{PageRedo, PageReplay, PageRole};
+use crate::cache::PageKey;
+use crate::events::DivergenceKind;
+use crate::recovery::redo::comparison::{Captured, Compared, Comparison, Logged};
+use crate::storage::DatabaseFile;
+use crate::{Error, Result};
+
+impl PageReplay<'_> {
+    /// Looks at a page that no record of the window changes.
+    pub(super) fn look_at_page(&mut self, changes: &[PageRedo]) -> Result<()> {
+        let Some(first) = changes.first() else { return Ok(()) };
+        let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
+        if let Some(at) = self.install_image(changes, &database)? {
+            return self.look_at_page(&changes[at + 1..]);
+        }
+        match self.core.cache.fetch_or_zero(first.key) {
+            Ok(pinned) => {
+                let latch = pinned.read();
+                for change in changes {
+                    self.look_at(change, &self.decode(change)?, &database, &latch);
+                }
+            }
+            Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => self.note_unreadable(changes, &error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Compares a page with a record, or takes an image of it.
+    pub(super) fn look_at(
+        &mut self,
+        change: &PageRedo,
+        record: &LogRecord,
+        database: &DatabaseFile,
+        bytes: &[u8],
+    ) {
+        let PageKey { file, page } = change.key;
+        let Some(position) = self.start_of(change) else { return };
+        let size = database.page_size;
+        let copy_time = Page::new(bytes, size).db_time();
+        if change.role == PageRole::Request {
+            if copy_time != DbTime(0) {
+                self.outcome.copy.captured.push(Captured { file, page, position, bytes: bytes.to_vec() });
+            }
+            return;
+        }
+        let Some(logged) = Logged::of(record) else { return };
+        // Holes and the end of the file follow records of their own.
+        if self.core.cache.are_given_back(file, page.get(), page.get()) {
+            return;
+        }
+        let is_behind_end = database.file_pages().is_ok_and(|pages| page.get() > pages);
+        let comparison = logged.compare(bytes, size, is_behind_end);
+        let times = [logged.time, copy_time];
+        let header = database.header();
+        if comparison == Comparison::Differs(DivergenceKind::ActiveEmpty)
+            && (header.trim_count > 0 || header.shrink_count > 0)
+        {
+            // A hole of the active side. A seed, or redo of an old part of the log, leaves old content here.
+            return;
+        }
+        self.outcome.copy.compared.push(Compared { file, page, position, comparison, times });
+    }
+
+    /// Notes that a page lacks changes from `change` on.
+    pub(super) fn cannot_change(&mut self, changes: &[PageRedo], change: &PageRedo, error: Error) {
+        self.note_unreadable(changes, &error);
+        let since = self.records.get(change.record_index as usize).map(|record| record.needs_from);
+        self.outcome.unreadable.insert(change.key, (error, since.unwrap_or(LogPosition::MIN)));
+    }
+
+    fn note_unreadable(&mut self, changes: &[PageRedo], error: &Error) {
+        for change in changes.iter().filter(|change| change.role == PageRole::Check) {
+            let (PageKey { file, page }, times) = (change.key, [DbTime(0); 2]);
+            if let Some(position) = self.start_of(change) {
+                let comparison = Comparison::Unreadable(error.to_string());
+                self.outcome.copy.compared.push(Compared { file, page, position, comparison, times });
+            }
+        }
+    }
+
+    /// Replaces a page by the last image that there is for it. Returns the index of the record of the image.
+    pub(super) fn install_image(
+        &mut self,
+        changes: &[PageRedo],
+        database: &Arc<DatabaseFile>,
+    ) -> Result<Option<usize>> {
+        let Some(images) = self.images.filter(|images| !images.is_empty()) else { return Ok(None) };
+        for (at, change) in changes.iter().enumerate().rev() {
+            let Some(record) = self.records.get(change.record_index as usize) else { continue };
+            let (start, end) = (record.buffered.start, record.buffered.end);
+            let Some((page, image)) = images.get(&start).filter(|_| change.role == PageRole::Check) else {
+                continue;
+            };
+            let Some(logged) = Logged::of(&self.decode(change)?) else { continue };
+            if *page != change.key.page || !logged.is_image(*page, image, database.page_size) {
+                continue;
+            }
+            database.grow_file(*page)?;
+            let installed = match self.core.cache.fetch_tentatively(change.key) {
+                Ok(pinned) => {
+                    let mut latch = pinned.write();
+                    // Redo may repeat an old part of the log.
+                    let is_newer = Page::new(&latch, database.page_size).db_time() > logged.current;
+                    if !is_newer {
+                        latch.copy_from_slice(image);
+                        latch.mark_dirty(start);
+                        latch.set_last(end);
+                    }
+                    !is_newer
+                }
+                Err(Error::Corrupt { .. } | Error::Io { .. }) => {
+                    self.core.cache.install_image(change.key, image, start, end)?
+                }
+                Err(error) => return Err(error),
+            };
+            if installed {
+                let PageKey { file, page } = change.key;
+                self.core.cache.forget_damage(file, page);
+                self.outcome.built.insert(change.key);
+                self.outcome.copy.repaired.push((file, page, start));
+                let times = [logged.time; 2];
+                let comparison = Comparison::Equal;
+                let compared = Compared { file, page, position: start, comparison, times };
+                self.outcome.copy.compared.push(compared);
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    fn start_of(&self, change: &PageRedo) -> Option<LogPosition> {
+        self.records.get(change.record_index as usize).map(|record| record.buffered.start)
+    }
+}

@@ -1,0 +1,138 @@
+//! Which pages were compared, and when: runs of adjacent pages, each with the time of its page that was compared longest ago.
+//!
+//! There are few runs, because a scan goes through the pages in order. What is stored never claims more than what was done: a run
+//! has the oldest time of its pages, and a run that is given up counts as never compared.
+
+use serde::{Deserialize, Serialize};
+
+/// The most runs.
+const MOST: usize = 256;
+/// Adjacent pages whose times differ less are one run, in milliseconds.
+const GRAIN_MS: i64 = 60_000;
+
+/// Runs of pages that were compared: first and last page, and the oldest time, in milliseconds since 1970 UTC.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CheckedPages(Vec<(u32, u32, i64)>);
+
+impl CheckedPages {
+    /// Whether the runs are in order and do not overlap, as they were stored.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.0.len() <= MOST
+            && self.0.iter().all(|(first, last, _)| 1 <= *first && first <= last)
+            && self.0.windows(2).all(|pair| pair[0].1 < pair[1].0)
+    }
+
+    /// A page was compared.
+    pub fn note(&mut self, page: u32, at_unix_ms: i64) {
+        let runs = &mut self.0;
+        let mut at = runs.partition_point(|(_, last, _)| *last < page);
+        if let Some(&(first, last, time)) = runs.get(at).filter(|(first, ..)| *first <= page) {
+            if time >= at_unix_ms || (0..GRAIN_MS).contains(&(at_unix_ms - time)) {
+                return;
+            }
+            let behind = (page < last).then_some((page + 1, last, time));
+            let before = (first < page).then_some((first, page - 1, time));
+            at += usize::from(before.is_some());
+            runs.splice(
+                at - usize::from(before.is_some())..=at - usize::from(before.is_some()),
+                before.into_iter().chain(behind),
+            );
+        }
+        let joins = |time: i64| (at_unix_ms - time).abs() < GRAIN_MS;
+        match at.checked_sub(1).and_then(|before| runs.get_mut(before)) {
+            Some((_, last, time)) if *last + 1 == page && joins(*time) => {
+                (*last, *time) = (page, at_unix_ms.min(*time));
+            }
+            _ => runs.insert(at, (page, page, at_unix_ms)),
+        }
+        while self.0.len() > MOST {
+            self.join_two();
+        }
+    }
+
+    /// Joins the adjacent runs with the closest times, or gives up the shortest run.
+    fn join_two(&mut self) {
+        let runs = &mut self.0;
+        let touching = (1..runs.len()).filter(|at| runs[at - 1].1 + 1 == runs[*at].0);
+        match touching.min_by_key(|at| (runs[at - 1].2 - runs[*at].2).abs()) {
+            Some(at) => {
+                let (_, last, time) = runs.remove(at);
+                (runs[at - 1].1, runs[at - 1].2) = (last, runs[at - 1].2.min(time));
+            }
+            None => {
+                let shortest = (0..runs.len()).min_by_key(|at| runs[*at].1 - runs[*at].0);
+                shortest.map(|at| runs.remove(at));
+            }
+        }
+    }
+
+    /// How many of the first `pages` pages were compared, and when the one of them that was compared longest ago.
+    pub fn among(&self, pages: u32) -> (u32, Option<i64>) {
+        let runs = self.0.iter().filter(|(first, ..)| *first <= pages);
+        let compared = runs.clone().map(|(first, last, _)| (*last).min(pages) - first + 1).sum();
+        (compared, runs.map(|(.., time)| *time).min())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_page_counts_as_compared_later_than_it_was(
+            notes in prop::collection::vec((1..900u32, 1..40u32, 0..40i64), 0..120)
+        ) {
+            let (mut pages, mut model) = (CheckedPages::default(), BTreeMap::new());
+            let mut now = 0;
+            for (first, count, minutes) in notes {
+                now += minutes * 30_000;
+                for page in first..first + count {
+                    pages.note(page, now);
+                    model.insert(page, now);
+                }
+                prop_assert!(pages.is_possible(), "{:?}", pages);
+            }
+            for (first, last, time) in &pages.0 {
+                for page in *first..=*last {
+                    let compared = model.get(&page);
+                    prop_assert!(compared.is_some_and(|compared| compared >= time), "page {}", page);
+                }
+            }
+            let (compared, oldest) = pages.among(u32::MAX - 1);
+            prop_assert!(compared as usize <= model.len());
+            prop_assert_eq!(oldest, pages.0.iter().map(|run| run.2).min());
+        }
+
+        #[test]
+        fn passes_in_order_are_known_exactly(last in 1..3000u32, passes in 1..4i64, stopped in 0..3000u32) {
+            let mut pages = CheckedPages::default();
+            let pass = |pages: &mut CheckedPages, until: u32, began: i64| {
+                (1..=until).for_each(|page| pages.note(page, began + i64::from(page) * 1000));
+            };
+            (0..passes).for_each(|pass_number| pass(&mut pages, last, pass_number * 100_000_000));
+            let stopped = stopped.min(last - 1);
+            pass(&mut pages, stopped, passes * 100_000_000);
+            let (compared, oldest) = pages.among(last);
+            prop_assert_eq!(compared, last);
+            // The first page that the pass has not reached, in its run.
+            let true_oldest = (passes - 1) * 100_000_000 + i64::from(stopped + 1) * 1000;
+            prop_assert!((true_oldest - GRAIN_MS..=true_oldest).contains(&oldest.unwrap()), "{:?} {}", oldest, true_oldest);
+        }
+    }
+
+    #[test]
+    fn only_pages_that_the_file_has_count() {
+        let mut pages = CheckedPages::default();
+        [(1, 10), (2, 20), (5, 5)].into_iter().for_each(|(page, at)| pages.note(page, at));
+        assert_eq!(pages.among(1), (1, Some(10)));
+        assert_eq!(pages.among(4), (2, Some(10)));
+        assert_eq!(pages.among(9), (3, Some(5)));
+        assert_eq!(CheckedPages::default().among(9), (0, None));
+    }
+}

@@ -1,0 +1,149 @@
+//! Repairs of single pages between a copy and its active side, while both work.
+//!
+//! The copy asks for pages that it cannot bring forward, or that its scan has found bad, and says which pages the active side has
+//! lost a write of. It sends the pages for which the log asks. Messages may be lost: what is still wrong is asked for again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use ese_engine::{CopyFindings, PageImage, PageWishes};
+use ese_format::{Generation, PageNumber, Signature};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+use crate::copy_scan::CopyScan;
+use crate::copy_state::CopyState;
+use crate::error::Result;
+use crate::log_end::header_of;
+use crate::log_replayer::LogReplayer;
+use crate::page_checks::PageChecks;
+use crate::source::Source;
+
+/// What was asked for is asked for again after this time, in milliseconds.
+const ASK_AGAIN_MS: i64 = 5_000;
+/// Pages that are asked for at once.
+const AT_ONCE: usize = 16;
+/// Pages that wait to be sent.
+const MOST_UNSENT: usize = 32;
+
+/// The checks and repairs of one copy.
+pub(crate) struct PageRepair {
+    checks: PageChecks,
+    stored: PageChecks,
+    /// Pages that the replay cannot bring forward.
+    bad: Vec<(Signature, PageNumber)>,
+    /// When the active side was asked last, and for what.
+    asked: Option<(i64, PageWishes)>,
+    unsent: VecDeque<PageImage>,
+}
+
+impl PageRepair {
+    /// Goes on with what is stored.
+    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<PageRepair> {
+        let checks = PageChecks::read(vfs, directory)?;
+        let stored = checks.clone();
+        Ok(PageRepair { checks, stored, bad: Vec::new(), asked: None, unsent: VecDeque::new() })
+    }
+
+    /// Takes in what the replay of a generation has found.
+    pub fn note(
+        &mut self,
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        state: &CopyState,
+        generation: Generation,
+        findings: CopyFindings,
+        bad: Vec<(Signature, PageNumber)>,
+    ) -> Result<()> {
+        self.bad = bad;
+        // The active side has read its pages then or later.
+        let log = state.logs(vfs, directory).archived(generation);
+        let at = header_of(&**vfs, &log).ok().and_then(|header| header.created.unix_ms()).unwrap_or(0);
+        findings.compared.iter().for_each(|one| self.checks.note(one, at));
+        let now = vfs.clock().unix_ms();
+        for (signature, page) in findings.repaired {
+            self.checks.repaired(signature, page, now);
+        }
+        self.unsent.extend(findings.requested);
+        let surplus = self.unsent.len().saturating_sub(MOST_UNSENT);
+        self.unsent.drain(..surplus);
+        self.store(vfs, directory)
+    }
+
+    fn store(&mut self, vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<()> {
+        if self.checks != self.stored {
+            self.checks.store(&**vfs, directory)?;
+            self.stored = self.checks.clone();
+        }
+        Ok(())
+    }
+
+    /// Sends pages, asks for others, and gives those that came to the replay. Logs were copied since the last call, so an image
+    /// is there if the log with its record is.
+    pub fn exchange(
+        &mut self,
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        state: &CopyState,
+        source: &dyn Source,
+        replayer: &mut LogReplayer,
+    ) -> Result<()> {
+        while let Some(image) = self.unsent.front() {
+            source.give_page(image)?;
+            self.unsent.pop_front();
+        }
+        let wishes = self.wishes(vfs, directory, state)?;
+        if wishes.is_empty() {
+            self.asked = None;
+            return Ok(());
+        }
+        for (database, page) in &wishes.repair {
+            if let Some(image) = source.page_image(*database, *page)? {
+                replayer.supply(image);
+            }
+        }
+        let now = vfs.clock().unix_ms();
+        let was_asked = |(at, asked): &(i64, PageWishes)| *asked == wishes && now - at < ASK_AGAIN_MS;
+        if !self.asked.as_ref().is_some_and(was_asked) {
+            source.ask_pages(&state.id, &wishes)?;
+            self.asked = Some((now, wishes));
+        }
+        Ok(())
+    }
+
+    fn wishes(&self, vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Result<PageWishes> {
+        let mut repair = BTreeMap::new();
+        let mut lost = Vec::new();
+        let mut wish = |signature: &Signature, page: PageNumber| {
+            repair.insert((signature.to_hex(), page), *signature);
+        };
+        self.bad.iter().for_each(|(signature, page)| wish(signature, *page));
+        let scan = CopyScan::read(&**vfs, directory)?;
+        for database in &state.databases {
+            let signature = database.signature();
+            let scanned = scan.databases.iter().find(|scanned| scanned.signature == database.signature);
+            if let Some(scanned) = scanned {
+                let known = scanned.bad_pages.iter().filter_map(|(page, _)| PageNumber::new(*page));
+                known
+                    .filter(|page| {
+                        let (signature, began) = (&database.signature, scanned.began_unix_ms);
+                        !self.checks.was_repaired(signature, page.get(), began)
+                    })
+                    .for_each(|page| wish(&signature, page));
+            }
+            let checked = self.checks.of(&database.signature);
+            for divergence in checked.into_iter().flat_map(|checked| &checked.divergences) {
+                let Some(page) = PageNumber::new(divergence.page).filter(|_| divergence.repairable) else {
+                    continue;
+                };
+                match divergence.active_is_behind {
+                    true => lost.push((signature, page)),
+                    false => wish(&signature, page),
+                }
+            }
+        }
+        lost.truncate(AT_ONCE);
+        let repair = repair.into_iter().map(|((_, page), signature)| (signature, page));
+        Ok(PageWishes { repair: repair.take(AT_ONCE).collect(), lost })
+    }
+}

@@ -1,0 +1,262 @@
+//! Pages of active side and copy: compared by the scan of the active side, and repaired from each other while both work.
+
+use std::path::{Path, PathBuf};
+
+use ese_engine::{EventKind, EventSink, ScanOptions, Throttle};
+use jetcell_copies::{PageChecks, ReplayOptions, Replication, StepReport};
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::{SimVfs, Vfs};
+
+use super::site::{ACTIVE, COPY, SIZE, Site, catch_up, replay_options, seeded, source, vfs};
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<EventKind>>);
+
+impl EventSink for Heard {
+    fn event(&self, event: &ese_engine::Event) {
+        self.0.lock().push(event.kind.clone());
+    }
+}
+
+impl Heard {
+    /// Numbers of events about pages, and the pages.
+    fn pages(&self) -> Vec<(u16, u32)> {
+        let page = |kind: &EventKind| match kind {
+            EventKind::PageDiffers(divergence) => Some(divergence.page.get()),
+            EventKind::PageRepaired { page, .. } => Some(page.get()),
+            _ => None,
+        };
+        let heard = std::mem::take(&mut *self.0.lock());
+        heard.iter().filter_map(|kind| Some((kind.describe(Default::default()).id, page(kind)?))).collect()
+    }
+}
+
+fn database(directory: &str) -> PathBuf {
+    Path::new(directory).join("data.edb")
+}
+
+/// Scans the database of the active side once, and closes the log.
+fn scan(site: &Site) {
+    let options = ScanOptions { single_pass: true, throttle: Throttle::default(), ..ScanOptions::default() };
+    assert!(site.instance.start_maintenance(&site.database, options).unwrap());
+    while site.database.scan_progress().running {
+        site.instance.step().unwrap();
+    }
+    site.roll();
+}
+
+fn follow(disk: &SimVfs, heard: &Arc<Heard>) -> Replication {
+    let options = ReplayOptions { events: Some(heard.clone()), ..replay_options() };
+    Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
+}
+
+/// Works on both sides until nothing is left to do, and lets time pass for requests.
+fn work(disk: &SimVfs, site: &Site, copy: &mut Replication) {
+    for _ in 0..12 {
+        loop {
+            let step: StepReport = copy.step().unwrap();
+            assert!(step.waiting.is_none(), "{:?}", step.waiting);
+            if step.is_idle() {
+                break;
+            }
+        }
+        site.instance.exchange_pages().unwrap();
+        site.instance.step().unwrap();
+        disk.sim_clock().advance(std::time::Duration::from_secs(3));
+    }
+}
+
+/// The bytes of a page in the file of a side.
+fn page_bytes(content: &[u8], page: u32) -> &[u8] {
+    &content[(page as usize + 1) * SIZE.bytes()..][..SIZE.bytes()]
+}
+
+fn put_page(disk: &SimVfs, directory: &str, page: u32, bytes: &[u8]) {
+    disk.corrupt(&database(directory), (u64::from(page) + 1) * SIZE.bytes() as u64, bytes).unwrap();
+}
+
+/// The first leaf of the table whose state changed between two states of a file, and that is in both.
+fn changed_leaf(before: &[u8], after: &[u8]) -> u32 {
+    let pages = (before.len().min(after.len()) / SIZE.bytes()) as u32 - 2;
+    (40..pages)
+        .find(|page| {
+            let [before, after] = [before, after].map(|content| page_bytes(content, *page));
+            // Behind the checksum.
+            before[8..] != after[8..] && is_full_leaf(before) && is_full_leaf(after)
+        })
+        .expect("a leaf has changed")
+}
+
+/// A leaf of the copy that has changed, and that redo does not need any more.
+fn behind_checkpoint(disk: &SimVfs, site: &Site, before: &[u8]) -> u32 {
+    site.roll();
+    catch_up(disk).unwrap();
+    let page = changed_leaf(before, &disk.contents(&database(COPY)).unwrap());
+    site.insert(250..650);
+    site.roll();
+    catch_up(disk).unwrap();
+    page
+}
+
+/// A leaf of the table.
+fn a_leaf(content: &[u8]) -> u32 {
+    let pages = (content.len() / SIZE.bytes()) as u32 - 2;
+    (60..pages).find(|page| is_full_leaf(page_bytes(content, *page))).expect("the table has leaves")
+}
+
+fn is_full_leaf(bytes: &[u8]) -> bool {
+    let page = ese_format::page::Page::new(bytes, SIZE);
+    page.is_leaf() && bytes.iter().filter(|byte| **byte != 0).count() > 1000
+}
+
+fn checks(disk: &SimVfs) -> jetcell_copies::CheckedDatabase {
+    PageChecks::read(disk, Path::new(COPY)).unwrap().databases.remove(0)
+}
+
+/// Stops both sides, and compares all pages.
+fn compare(disk: &SimVfs, site: Site, copy: Replication) {
+    copy.stop().unwrap();
+    site.roll();
+    site.close();
+    Site::open(disk, ACTIVE, 1000).close();
+    let site = Site::open(disk, ACTIVE, 1000);
+    site.roll();
+    site.close();
+    catch_up(disk).unwrap();
+    let [ours, theirs] = [COPY, ACTIVE].map(|side| super::site::pages(disk, &format!("{side}/data.edb")));
+    let differ = ours.iter().zip(&theirs).enumerate().filter(|(_, (a, b))| a != b).map(|(at, _)| at + 1);
+    assert_eq!(differ.collect::<Vec<_>>(), Vec::<usize>::new());
+    assert_eq!(ours.len(), theirs.len());
+}
+
+#[test]
+fn a_scan_of_the_active_side_proves_that_all_pages_are_equal() {
+    let disk = seeded(150);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    let heard = Arc::new(Heard::default());
+    let mut copy = follow(&disk, &heard);
+    site.insert(150..300);
+    site.roll();
+    work(&disk, &site, &mut copy);
+    assert!(PageChecks::read(&disk, Path::new(COPY)).unwrap().databases.is_empty());
+    let began = vfs(&disk).clock().unix_ms();
+    scan(&site);
+    site.insert(300..400);
+    site.roll();
+    work(&disk, &site, &mut copy);
+    let pages = site.database.scan_progress().pages as u32;
+    let (compared, oldest) = checks(&disk).equal.among(pages);
+    assert_eq!(compared, pages, "{:?}", checks(&disk));
+    // The log with the records may have been begun before the scan.
+    let age = began - oldest.unwrap();
+    assert!((0..600_000).contains(&age), "{age} ms");
+    assert!(checks(&disk).divergences.is_empty());
+    // An instance without copies logs nothing for them.
+    copy.stop().unwrap();
+    disk.remove(&PathBuf::from(format!("{ACTIVE}/E00-{}.copy", registered(&disk)))).unwrap();
+    site.roll();
+    scan(&site);
+    let tail = site.instance.core().log().tail();
+    assert_eq!((tail.segment, site.database.scan_progress().passes), (1, 2));
+    assert_eq!(heard.pages(), []);
+    site.close();
+}
+
+fn registered(disk: &SimVfs) -> String {
+    jetcell_copies::CopyState::read(disk, Path::new(COPY)).unwrap().unwrap().id
+}
+
+#[test]
+fn a_page_of_the_copy_that_lost_a_write_is_named_and_repaired_under_load() {
+    let disk = seeded(150);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    let before = disk.contents(&database(COPY)).unwrap();
+    site.insert(150..250);
+    let page = behind_checkpoint(&disk, &site, &before);
+    put_page(&disk, COPY, page, page_bytes(&before, page));
+    let heard = Arc::new(Heard::default());
+    let mut copy = follow(&disk, &heard);
+    scan(&site);
+    while !copy.step().unwrap().is_idle() {}
+    assert_eq!(heard.pages(), [(539, page)]);
+    let found = checks(&disk).divergences;
+    assert_eq!((found.len(), found[0].page, &*found[0].kind), (1, page, "copy_behind"));
+    site.insert(650..800);
+    work(&disk, &site, &mut copy);
+    assert_eq!(heard.pages(), [(911, page)]);
+    assert_eq!(checks(&disk).divergences, []);
+    assert_eq!(checks(&disk).repaired.len(), 1);
+    compare(&disk, site, copy);
+}
+
+#[test]
+fn a_page_of_the_copy_that_redo_cannot_read_is_repaired_under_load() {
+    let disk = seeded(150);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    let before = disk.contents(&database(COPY)).unwrap();
+    site.insert(150..250);
+    let page = behind_checkpoint(&disk, &site, &before);
+    let heard = Arc::new(Heard::default());
+    put_page(&disk, COPY, page, &[0x5A; 900]);
+    let mut copy = follow(&disk, &heard);
+    // Redo needs the page, and goes on without it. A stop in between changes nothing.
+    site.replace(0..300, 1);
+    site.roll();
+    while !copy.step().unwrap().is_idle() {}
+    copy.stop().unwrap();
+    let mut copy = follow(&disk, &heard);
+    site.replace(0..300, 2);
+    work(&disk, &site, &mut copy);
+    assert_eq!(heard.pages(), [(911, page)]);
+    compare(&disk, site, copy);
+}
+
+#[test]
+fn a_damaged_page_of_the_active_side_is_repaired_from_a_copy_under_load() {
+    let disk = seeded(400);
+    let (heard, at_copy) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+    let content = disk.contents(&database(ACTIVE)).unwrap();
+    let page = a_leaf(&content);
+    put_page(&disk, ACTIVE, page, &[0x5A; 700]);
+    let site = Site::open_heard(&disk, ACTIVE, 1000, heard.clone());
+    let mut copy = follow(&disk, &at_copy);
+    // No copy has been asked before the damage was seen.
+    work(&disk, &site, &mut copy);
+    assert_eq!(heard.pages(), []);
+    scan(&site);
+    assert_eq!(site.database.scan_progress().bad, 1);
+    site.insert(400..500);
+    work(&disk, &site, &mut copy);
+    assert_eq!(heard.pages(), [(905, page)]);
+    assert_eq!(at_copy.pages(), []);
+    scan(&site);
+    assert_eq!(site.database.scan_progress().bad, 1, "it is good now");
+    assert_eq!(site.keys(), (0..500).collect());
+    work(&disk, &site, &mut copy);
+    assert_eq!(checks(&disk).divergences, []);
+    compare(&disk, site, copy);
+}
+
+#[test]
+fn a_page_of_the_active_side_that_lost_a_write_is_named_and_repaired() {
+    let disk = seeded(150);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    let before = disk.contents(&database(ACTIVE)).unwrap();
+    site.insert(150..250);
+    site.close();
+    catch_up(&disk).unwrap();
+    let page = changed_leaf(&before, &disk.contents(&database(ACTIVE)).unwrap());
+    put_page(&disk, ACTIVE, page, page_bytes(&before, page));
+    let (heard, at_copy) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+    let site = Site::open_heard(&disk, ACTIVE, 1000, heard.clone());
+    let mut copy = follow(&disk, &at_copy);
+    scan(&site);
+    work(&disk, &site, &mut copy);
+    assert_eq!(at_copy.pages(), [(538, page)]);
+    assert_eq!(heard.pages(), [(905, page)]);
+    scan(&site);
+    work(&disk, &site, &mut copy);
+    assert_eq!(checks(&disk).divergences, []);
+    assert_eq!(site.keys(), (0..250).collect());
+    compare(&disk, site, copy);
+}

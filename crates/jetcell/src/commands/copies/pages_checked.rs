@@ -1,0 +1,82 @@
+//! Which pages of a copy were compared with those of the active side, and how old that proof is.
+
+use std::path::Path;
+
+use jetcell_copies::{CheckedDatabase, CopyState, PageChecks};
+use jetcell_vfs::{Clock, RealClock};
+use serde_json::{Value, json};
+
+use crate::commands::backup::vfs;
+
+/// What is known about the equality of the pages of one database.
+pub struct PagesChecked {
+    file: String,
+    /// Pages of the file.
+    pages: u32,
+    /// Pages of them that were found equal.
+    compared: u32,
+    /// When the one that was compared longest ago was.
+    oldest_unix_ms: Option<i64>,
+    known: CheckedDatabase,
+}
+
+/// The age of the proof that each page equals that of the active side.
+pub fn checks_of(directory: &Path, state: &CopyState) -> Vec<PagesChecked> {
+    let Ok(vfs) = vfs() else { return Vec::new() };
+    let checks = PageChecks::read(&*vfs, directory).unwrap_or_default();
+    let pages = |file: &str| jetcell_copies::database_pages(&*vfs, &directory.join(file)).unwrap_or(0);
+    let databases = state.databases.iter().map(|database| {
+        let known = checks.of(&database.signature).cloned().unwrap_or_default();
+        let pages = pages(&database.file);
+        let (compared, oldest_unix_ms) = known.equal.among(pages);
+        PagesChecked { file: database.file.clone(), pages, compared, oldest_unix_ms, known }
+    });
+    databases.collect()
+}
+
+impl PagesChecked {
+    /// Seconds since the page was compared that was compared longest ago; `None` if a page never was.
+    fn age_seconds(&self) -> Option<u64> {
+        let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
+        self.oldest_unix_ms.filter(|_| self.compared == self.pages).map(age)
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let divergences: Vec<_> = self.known.divergences.iter().collect();
+        json!({
+            "file": self.file, "pages": self.pages, "compared": self.compared,
+            "oldest_unix_ms": self.oldest_unix_ms, "age_seconds": self.age_seconds(),
+            "divergences": divergences, "repaired": self.known.repaired.len(),
+        })
+    }
+
+    /// In lines.
+    pub fn text(&self) -> String {
+        let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
+        let proof = match (self.oldest_unix_ms, self.pages - self.compared) {
+            (None, _) => "no page was compared with the active side".to_string(),
+            (Some(oldest), 0) => {
+                format!(
+                    "all pages were found equal to those of the active side, the oldest {} s ago",
+                    age(oldest)
+                )
+            }
+            (Some(oldest), missing) => format!(
+                "{} pages were found equal to those of the active side, the oldest {} s ago; {missing} were not compared",
+                self.compared,
+                age(oldest)
+            ),
+        };
+        let mut lines = vec![format!("  database: {}; {proof}", self.file)];
+        let repaired = self.known.repaired.len();
+        if repaired > 0 {
+            lines.push(format!("    {repaired} pages were repaired"));
+        }
+        lines.extend(self.known.divergences.iter().map(|divergence| {
+            let (page, generation) = (divergence.page, divergence.generation);
+            format!("    page {page} differs (generation {generation:X}): {}", divergence.what)
+        }));
+        lines.join("\n")
+    }
+}
