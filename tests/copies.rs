@@ -48,6 +48,8 @@ fn copies_lose_nothing_and_equal_their_active_side() {
         assert!(total.switched > 1100 && total.failed_over > 700, "few copies become active");
         assert!(total.patched > 500 && total.seeded > 450, "few sides are reseeded");
         assert!(total.compared > 2500 && total.replayed > 50_000, "few pages are compared");
+        assert!(total.repaired.iter().all(|repaired| *repaired > 200), "few damaged pages are repaired");
+        assert!(total.maintained > 10_000, "there is little maintenance");
         assert!(total.streamed > 100 << 20 && total.kept_parts > 200, "few open logs are streamed");
     }
 }

@@ -1,4 +1,5 @@
-//! The process that `tests/kill.rs` and `tests/copies_killed.rs` kill: several threads commit durably and report each commit on standard output.
+//! The process that `tests/kill.rs` and `tests/copies_killed.rs` kill: several threads commit durably and report each commit on standard output,
+//! while a scan with zeroing, compaction and layout run.
 //!
 //! `kill-child DIRECTORY`: line `T S G.` means that transaction S of thread T is durable; its commit is in log generation G. Transaction S of a thread
 //! writes S into all `ROWS` rows of that thread, so that a partly applied transaction is detected.
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ese_engine::{CommitMode, Error, Result};
+use ese_engine::{CommitMode, Database, DefragKind, DefragOptions, Error, Instance, Result, ScanOptions};
 use system_tests::killed::{ROWS, THREADS, create_if_new, open, write_rows};
 
 fn main() -> ExitCode {
@@ -27,9 +28,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs scan with zeroing, compaction and layout beside the load, without end.
+fn maintain(instance: &Arc<Instance>, db: &Arc<Database>) -> Result<()> {
+    let scan = ScanOptions { zero: true, keep_progress: true, ..ScanOptions::default() };
+    instance.start_maintenance(db, scan)?;
+    for kind in [DefragKind::Compaction, DefragKind::SequentialLayout] {
+        let options = DefragOptions { kind, keep_progress: true, ..DefragOptions::default() };
+        instance.start_defragmentation(db, options)?;
+    }
+    Ok(())
+}
+
 fn run(directory: &Path) -> Result<()> {
     let (instance, db) = open(directory)?;
     create_if_new(&instance, &db)?;
+    maintain(&instance, &db)?;
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {

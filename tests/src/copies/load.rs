@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Database, Error, IndexDefinition, Instance, InstanceOptions,
-    Result, Seek, Session, Table, TableDefinition,
+    ColumnDefinition, CommitMode, CreateOptions, Database, DefragKind, DefragOptions, Error, IndexDefinition,
+    Instance, InstanceOptions, Result, ScanOptions, Seek, Session, Table, TableDefinition, Throttle,
 };
 use ese_format::record::{ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
@@ -156,7 +156,49 @@ impl Active {
             2 => self.instance.core().log().roll()?,
             _ => {}
         }
+        self.instance.exchange_pages()?;
         self.instance.step()
+    }
+
+    /// Begins maintenance, or makes some steps of it, or returns free space.
+    pub fn maintain(&mut self, rng: &mut ChaCha8Rng, returns_space: bool) -> Result<()> {
+        let throttle = Throttle::default();
+        match rng.random_range(0..6) {
+            0 => drop(self.start_scan(rng.random_bool(0.5))?),
+            1 => {
+                let kind = match rng.random_bool(0.5) {
+                    true => DefragKind::Compaction,
+                    false => DefragKind::SequentialLayout,
+                };
+                let options = DefragOptions { kind, throttle, single_pass: true, ..DefragOptions::default() };
+                self.instance.start_defragmentation(&self.database, options)?;
+            }
+            2 if returns_space => drop(self.instance.shrink(&self.database)?),
+            3 if returns_space => drop(self.instance.trim(&self.database)?),
+            _ => {}
+        }
+        (0..rng.random_range(1..12)).try_for_each(|_| self.instance.step())
+    }
+
+    fn start_scan(&self, zero: bool) -> Result<bool> {
+        let options = ScanOptions {
+            throttle: Throttle::default(),
+            batch_bytes: 64 << 10,
+            zero,
+            single_pass: true,
+            ..ScanOptions::default()
+        };
+        self.instance.start_maintenance(&self.database, options)
+    }
+
+    /// Reads all pages of the database, and logs their states.
+    pub fn scan(&self) -> Result<()> {
+        self.instance.stop_scan(&self.database);
+        self.start_scan(false)?;
+        while self.database.scan_progress().running {
+            self.instance.step()?;
+        }
+        Ok(())
     }
 
     /// Ends the generation that is being written.

@@ -6,8 +6,10 @@
 //! - A failover with loss has every commit in front of the first generation that it reports as lost.
 //! - After an activation that reached the old active side, no instance can be opened there.
 //! - At equal log position the pages of both copies equal those of the active side, except for what `load::pages` leaves out.
+//! - A damaged page of one side is repaired from another one while both work, once the network is good.
 //! - When the network is good again, the queues drain, and each copy follows, or says why it cannot and is reseeded.
 
+mod damage;
 mod hosts;
 mod load;
 mod network;

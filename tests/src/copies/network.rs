@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use ese_engine::CopyRegistration;
-use ese_format::Generation;
+use ese_engine::{CopyRegistration, PageImage, PageWishes};
+use ese_format::{Generation, PageNumber, Signature};
 use jetcell_copies::{
     CopyError, DirectorySource, Handover, LogEnd, Offer, Phase, Result, Source, StreamDirectory,
 };
@@ -187,6 +187,31 @@ impl Source for RemoteSource {
     fn unregister(&self, id: &str) -> Result<()> {
         self.asks()?;
         let done = self.directory().unregister(id);
+        self.answers(done)
+    }
+
+    fn ask_pages(&self, id: &str, wishes: &PageWishes) -> Result<()> {
+        self.asks()?;
+        let done = self.directory().ask_pages(id, wishes);
+        self.answers(done)
+    }
+
+    fn page_image(&self, database: Signature, page: PageNumber) -> Result<Option<PageImage>> {
+        self.asks()?;
+        let mut image = self.directory().page_image(database, page)?;
+        if let Some(image) = &mut image {
+            let mut network = self.network.lock().expect("no panic");
+            if network.happens(0.1) {
+                let at = network.rng.random_range(0..image.bytes.len());
+                image.bytes[at] ^= 0x5a;
+            }
+        }
+        self.answers(Ok(image))
+    }
+
+    fn give_page(&self, image: &PageImage) -> Result<()> {
+        self.asks()?;
+        let done = self.directory().give_page(image);
         self.answers(done)
     }
 

@@ -42,6 +42,10 @@ pub struct Tally {
     pub streamed: u64,
     /// Failovers with loss that kept the beginning of such a log.
     pub kept_parts: u64,
+    /// Damaged pages of the active side, and of copies, that were repaired.
+    pub repaired: [u64; 2],
+    /// Steps of maintenance on the active side.
+    pub maintained: u64,
 }
 
 impl AddAssign for Tally {
@@ -61,5 +65,9 @@ impl AddAssign for Tally {
         self.waited += other.waited;
         self.streamed += other.streamed;
         self.kept_parts += other.kept_parts;
+        self.maintained += other.maintained;
+        for (sum, count) in self.repaired.iter_mut().zip(other.repaired) {
+            *sum += count;
+        }
     }
 }

@@ -1,0 +1,47 @@
+//! Damage to pages on the disk of a host, and what is damaged.
+
+use std::path::PathBuf;
+
+use ese_format::PageNumber;
+use ese_format::checksum::{PageIntegrity, verify_page};
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+
+use super::hosts::Hosts;
+use super::load::SIZE;
+
+fn database(host: usize) -> PathBuf {
+    Hosts::store(host).join("data.edb")
+}
+
+/// The pages of the database of a host, each with whether its checksum is right; without the two headers.
+fn pages(hosts: &Hosts, host: usize) -> Vec<PageIntegrity> {
+    let content = hosts.disk(host).contents(&database(host)).unwrap_or_default();
+    let bytes = content.chunks_exact(SIZE.bytes()).skip(2);
+    (1..)
+        .zip(bytes)
+        .map(|(page, bytes)| verify_page(&mut bytes.to_vec(), SIZE, PageNumber::fixed(page)))
+        .collect()
+}
+
+/// The numbers of pages that cannot be read.
+pub fn bad_pages(hosts: &Hosts, host: usize) -> Vec<usize> {
+    let pages = pages(hosts, host).into_iter().enumerate();
+    pages
+        .filter(|(_, found)| !matches!(found, PageIntegrity::Good | PageIntegrity::Zero))
+        .map(|(at, _)| at + 1)
+        .collect()
+}
+
+/// Damages a page that was written. `None`: there is none.
+pub fn damage_page(hosts: &Hosts, host: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
+    let pages = pages(hosts, host).into_iter().enumerate();
+    let good: Vec<usize> =
+        pages.filter(|(_, found)| *found == PageIntegrity::Good).map(|(at, _)| at + 1).collect();
+    let page = *good.get(rng.random_range(0..good.len().max(1)))?;
+    let offset = (page as u64 + 1) * SIZE.bytes() as u64;
+    let at = offset + rng.random_range(0..SIZE.bytes() as u64 - 64);
+    let bytes: [u8; 64] = rng.random();
+    hosts.disk(host).corrupt(&database(host), at, &bytes).ok()?;
+    Some(page)
+}

@@ -1,0 +1,80 @@
+//! A page of one side is damaged, and repaired with that of another one.
+
+use ese_engine::{EventProfile, Throttle};
+use jetcell_copies::{CopyScanOptions, CopyState, Phase, scan_copy};
+use rand::Rng;
+
+use super::{DRAINED_IN, Story};
+use crate::copies::damage::{bad_pages, damage_page};
+use crate::copies::hosts::Hosts;
+
+impl Story {
+    /// A page of one side is damaged on its disk; the other sides have it. It is repaired while both work.
+    pub(super) fn damage(&mut self) {
+        let copies: Vec<_> = self.copies().collect();
+        for host in &copies {
+            (0..DRAINED_IN).for_each(|_| self.follow(*host));
+        }
+        let is_copy = self.rng.random_bool(0.5);
+        let host = if is_copy { copies[self.rng.random_range(0..2)] } else { self.active };
+        let store = Hosts::store(host);
+        let fits = |host: &usize| {
+            let state = CopyState::read(&*self.vfs, &Hosts::store(*host)).ok().flatten();
+            state.is_some_and(|state| state.phase == Phase::Following)
+        };
+        if !copies.iter().all(fits) {
+            return;
+        }
+        let Some(mut active) = self.instance.take() else { return };
+        // What is in memory only is not on the disk that is damaged.
+        active.instance.flush().unwrap_or_else(|error| self.fail("flush", error));
+        let Some(page) = damage_page(&self.hosts, host, &mut self.rng) else {
+            self.instance = Some(active);
+            return;
+        };
+        self.tell(|| format!("page {page} of host {host} is damaged"));
+        for _ in 0..DRAINED_IN {
+            let worked = active.scan().and_then(|()| {
+                if is_copy {
+                    active.commit(&mut self.model, &mut self.rng)?;
+                }
+                active.roll()?;
+                active.instance.exchange_pages()?;
+                active.instance.checkpoint()?;
+                active.roll()
+            });
+            worked.unwrap_or_else(|error| self.fail("work with a damaged page", error));
+            for host in &copies {
+                self.scan_copy(*host);
+                (0..3).for_each(|_| self.follow(*host));
+                if self.rng.random_bool(0.3) {
+                    self.copies[*host] = None;
+                }
+            }
+            self.vfs.clock().sleep(std::time::Duration::from_secs(6));
+            if bad_pages(&self.hosts, host).is_empty() {
+                self.tally.repaired[usize::from(is_copy)] += 1;
+                self.instance = Some(active);
+                return;
+            }
+        }
+        self.fail(
+            &format!("{} is not repaired", store.display()),
+            format!("{:?}", bad_pages(&self.hosts, host)),
+        );
+    }
+
+    /// A scan of a copy beside its replay.
+    fn scan_copy(&mut self, host: usize) {
+        let options = CopyScanOptions {
+            batch_bytes: 64 << 10,
+            throttle: Throttle::default(),
+            events: None,
+            profile: EventProfile::default(),
+        };
+        let scanned = scan_copy(&self.vfs, &Hosts::store(host), &options, &mut |_, _| true);
+        if let Err(error) = scanned {
+            self.fail("the scan of a copy", error);
+        }
+    }
+}
