@@ -18,6 +18,8 @@ use crate::scope::Scope;
 
 /// Most rows of a log: three years of one a second would be more.
 const MOST_ROWS: usize = 50_000_000;
+/// How far a window may reach out of the log: the times of a run have whole seconds.
+const TOLERANCE_MS: i64 = 1000;
 /// Longest time between two rows, as a share of the window that is asked for.
 const LONGEST_GAP: f64 = 0.1;
 
@@ -147,22 +149,24 @@ impl PowerLog {
         self.between(self.first().unix_ms, self.last().unix_ms)
     }
 
-    /// Energy between two times, in milliseconds since 1970 UTC. Refused if the log does not cover them, or has gaps of more than
+    /// Energy between two times, in milliseconds since 1970 UTC. Refused if the log does not cover them but for a second, or has gaps of more than
     /// a tenth of their distance.
     pub fn between(&self, from_ms: i64, to_ms: i64) -> Result<Used, PowerError> {
         let wrong = |what: String| PowerError::Log { path: self.path.clone(), what };
         let seconds = (to_ms - from_ms) as f64 / 1000.0;
-        if seconds <= 0.0 {
-            return Err(wrong("the window has no length".into()));
-        }
         let (first, last) = (self.first().unix_ms, self.last().unix_ms);
-        if from_ms < first || to_ms > last {
+        if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS {
             let outside = (first - from_ms).max(0) + (to_ms - last).max(0);
             return Err(wrong(format!(
                 "{:.0} s of the window of {seconds:.0} s are not in the log",
                 outside as f64 / 1000.0
             )));
         }
+        let (from_ms, to_ms) = (from_ms.max(first), to_ms.min(last));
+        if from_ms >= to_ms {
+            return Err(wrong("the window has no length".into()));
+        }
+        let seconds = (to_ms - from_ms) as f64 / 1000.0;
         let is_cut = |pair: &[Point], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
         let inside =
             self.points.windows(2).filter(|pair| pair[1].unix_ms > from_ms && pair[0].unix_ms < to_ms);
@@ -271,7 +275,7 @@ mod tests {
         let whole = rows(&(0..=60).collect::<Vec<_>>());
         assert!(whole.between(0, 60_000).is_ok());
         for (from, to, said) in
-            [(-5_000, 30_000, "5 s of the window of 35 s"), (0, 61_000, "1 s"), (9, 9, "no length")]
+            [(-5_000, 30_000, "5 s of the window of 35 s"), (0, 62_000, "2 s"), (9, 9, "no length")]
         {
             let found = whole.between(from, to).unwrap_err().to_string();
             assert!(found.contains(said), "{found}");

@@ -14,7 +14,9 @@ use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
 /// Rows that are drawn as bars.
-const DRAWN: [&str; 4] = [
+const DRAWN: [&str; 6] = [
+    "scan_mib_per_sec",
+    "backup_mib_per_sec",
     "achieved_transactional_iops",
     "db_reads_avg_latency_ms",
     "log_writes_avg_latency_ms",
@@ -33,7 +35,7 @@ pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
 
 /// The same as Markdown, with tables of GitHub's dialect.
 pub fn filesystems_markdown(test: &FilesystemTest) -> String {
-    let mut out = String::from("# Jetcell comparison of file systems\n\n");
+    let mut out = format!("# Jetcell comparison: {}\n\n", test.title);
     tables(test).iter().for_each(|table| out += &md::table(table));
     notes(test).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
     out
@@ -41,7 +43,7 @@ pub fn filesystems_markdown(test: &FilesystemTest) -> String {
 
 /// The same as a page, with the turns and the most important rows as charts.
 pub fn filesystems_html(test: &FilesystemTest) -> String {
-    let page = Page::new("File systems");
+    let page = Page::new(test.title);
     let page = notes(test).iter().fold(page, |page, line| page.text(line));
     let drawn = test.rows.iter().filter(|row| DRAWN.contains(&row.row.name));
     let bars: Vec<Bars> = drawn.map(|row| bars(test, row)).collect();
@@ -160,7 +162,7 @@ fn turns(test: &FilesystemTest) -> Vec<Chart> {
 mod tests {
     use std::time::Duration;
 
-    use jetcell_lab::filesystems::{Limits, ROWS, compare};
+    use jetcell_lab::filesystems::{Limits, ROWS, Row, compare};
     use jetcell_workload::machine::Storage;
     use serde::Deserialize;
 
@@ -193,12 +195,14 @@ mod tests {
         let directories = printed.columns.iter().map(directory).collect();
         let limits = Limits { fewest: 1, most: 1, precision_percent: 2.0, longest: Duration::ZERO };
         let measure = &mut |at: usize, _| {
-            Ok::<_, ()>(ROWS.map(|row| {
+            let value = |row: &Row| {
                 let found = printed.metrics.iter().find(|metric| metric.metric == row.name);
                 found.unwrap_or_else(|| panic!("{} is not printed", row.name)).values[at]
-            }))
+            };
+            Ok::<_, ()>(ROWS.iter().map(value).collect())
         };
-        let test = compare(directories, limits, measure, &|| Duration::ZERO).unwrap();
+        let test =
+            compare(("File systems", &ROWS), directories, limits, measure, &|| Duration::ZERO).unwrap();
         (printed, test)
     }
 

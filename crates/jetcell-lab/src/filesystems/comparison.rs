@@ -7,7 +7,7 @@ use jetcell_workload::machine::Storage;
 use jetcell_workload::measurement::Interval;
 use serde::Serialize;
 
-use super::rows::{ROWS, Row};
+use super::rows::Row;
 use crate::difference::{Difference, winner};
 
 /// Version of the stored form; raised when a field changes its meaning or is removed.
@@ -67,6 +67,8 @@ pub struct FilesystemTest {
     pub schema: u32,
     /// Version of this program.
     pub program: String,
+    /// What the directories differ in, as a heading.
+    pub title: &'static str,
     /// When there were to be enough turns.
     pub limits: Limits,
     /// Whether the intervals were narrow enough at the end.
@@ -77,18 +79,19 @@ pub struct FilesystemTest {
     pub rows: Vec<RowResult>,
 }
 
-/// Measures directories in turns, and compares them. `measure` runs one directory and returns its figures; `elapsed` is the time
-/// since the begin.
+/// Measures directories in turns, and compares them. `measure` runs one directory in a turn and returns a figure for each row; the
+/// first row decides whether the differences are precise. `elapsed` is the time since the begin.
 ///
 /// # Errors
 /// The first error of a run.
 pub fn compare<E>(
+    (title, rows): (&'static str, &[Row]),
     directories: Vec<TestedDirectory>,
     limits: Limits,
-    measure: &mut dyn FnMut(usize, usize) -> Result<[f64; ROWS.len()], E>,
+    measure: &mut dyn FnMut(usize, usize) -> Result<Vec<f64>, E>,
     elapsed: &dyn Fn() -> Duration,
 ) -> Result<FilesystemTest, E> {
-    let mut measured: Vec<Vec<[f64; ROWS.len()]>> = vec![Vec::new(); directories.len()];
+    let mut measured: Vec<Vec<Vec<f64>>> = vec![Vec::new(); directories.len()];
     let mut precise = false;
     for turn in 0..limits.most.max(1) {
         if turn >= limits.fewest && (precise || elapsed() >= limits.longest) {
@@ -106,16 +109,14 @@ pub fn compare<E>(
         precise = is_precise(&column(&measured, 0), limits.precision_percent);
     }
     let result = |(at, row): (usize, &Row)| RowResult::of(*row, column(&measured, at));
-    let rows = ROWS.iter().enumerate().map(result).collect();
+    let rows = rows.iter().enumerate().map(result).collect();
     let program = env!("CARGO_PKG_VERSION").into();
-    Ok(FilesystemTest { schema: SCHEMA, program, limits, precise, directories, rows })
+    Ok(FilesystemTest { schema: SCHEMA, program, title, limits, precise, directories, rows })
 }
 
 /// The figures of a row: for each directory those of its turns.
-fn column(measured: &[Vec<[f64; ROWS.len()]>], row: usize) -> Vec<Vec<f64>> {
-    let of = |turns: &Vec<[f64; ROWS.len()]>| {
-        turns.iter().filter_map(|figures| figures.get(row).copied()).collect()
-    };
+fn column(measured: &[Vec<Vec<f64>>], row: usize) -> Vec<Vec<f64>> {
+    let of = |turns: &Vec<Vec<f64>>| turns.iter().filter_map(|figures| figures.get(row).copied()).collect();
     measured.iter().map(of).collect()
 }
 
@@ -159,7 +160,10 @@ impl RowResult {
 mod tests {
     use std::cell::Cell;
 
+    use super::super::rows::ROWS;
     use super::*;
+
+    const FILE_SYSTEMS: (&str, &[Row]) = ("File systems", &ROWS);
 
     fn directory(name: &str) -> TestedDirectory {
         let storage = Storage { directory: name.into(), mount: None, device: None };
@@ -172,9 +176,9 @@ mod tests {
     }
 
     /// The IOPS of a directory in a turn of a machine that gets slower; other rows are ten times as much.
-    fn run(iops: f64, turn: usize) -> [f64; 14] {
+    fn run(iops: f64, turn: usize) -> Vec<f64> {
         let drift = 1.0 - 0.01 * turn as f64;
-        let mut figures = [iops * drift * 10.0; 14];
+        let mut figures = vec![iops * drift * 10.0; 14];
         figures[0] = iops * drift;
         figures
     }
@@ -187,7 +191,7 @@ mod tests {
             Ok::<_, ()>(run([100.0, 120.0][at], turn))
         };
         let two = || vec![directory("a"), directory("b")];
-        let found = compare(two(), limits(2, 10), measure, &|| Duration::ZERO).unwrap();
+        let found = compare(FILE_SYSTEMS, two(), limits(2, 10), measure, &|| Duration::ZERO).unwrap();
         assert_eq!(order[..4], [0, 1, 1, 0]);
         let iops = &found.rows[0];
         let difference = iops.differences[1].unwrap();
@@ -205,21 +209,23 @@ mod tests {
 
     #[test]
     fn noise_ends_at_the_most_turns_or_the_time_and_has_no_winner() {
-        let noisy = |at: usize, turn: usize| Ok::<_, ()>([100.0 + [7.0, -9.0, 5.0][(at * 2 + turn) % 3]; 14]);
+        let noisy =
+            |at: usize, turn: usize| Ok::<_, ()>(vec![100.0 + [7.0, -9.0, 5.0][(at * 2 + turn) % 3]; 14]);
         let two = || vec![directory("a"), directory("b")];
-        let found = compare(two(), limits(2, 6), &mut { noisy }, &|| Duration::ZERO).unwrap();
+        let found = compare(FILE_SYSTEMS, two(), limits(2, 6), &mut { noisy }, &|| Duration::ZERO).unwrap();
         assert_eq!((found.precise, found.rows[0].turns[1].len(), found.rows[0].winner), (false, 6, None));
         let clock = Cell::new(0);
         let elapsed = || {
             clock.set(clock.get() + 1);
             Duration::from_secs(clock.get() * 1500)
         };
-        let found = compare(two(), limits(2, 100), &mut { noisy }, &elapsed).unwrap();
+        let found = compare(FILE_SYSTEMS, two(), limits(2, 100), &mut { noisy }, &elapsed).unwrap();
         assert_eq!(found.rows[0].turns[0].len(), 4);
-        let one = compare(two(), limits(1, 1), &mut { noisy }, &|| Duration::ZERO).unwrap();
+        let one = compare(FILE_SYSTEMS, two(), limits(1, 1), &mut { noisy }, &|| Duration::ZERO).unwrap();
         assert_eq!((one.rows[0].intervals[0], one.rows[0].differences[1].unwrap().half_width), (None, None));
         assert_eq!(
-            compare(two(), limits(1, 1), &mut |_, _| Err("no"), &|| Duration::ZERO).unwrap_err(),
+            compare(FILE_SYSTEMS, two(), limits(1, 1), &mut |_, _| Err("no"), &|| Duration::ZERO)
+                .unwrap_err(),
             "no"
         );
     }

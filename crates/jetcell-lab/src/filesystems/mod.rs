@@ -7,4 +7,5 @@ mod comparison;
 mod rows;
 
 pub use comparison::{FilesystemTest, Limits, RowResult, SCHEMA, TestedDirectory, compare};
+pub(crate) use rows::row;
 pub use rows::{ROWS, Row, figures};

@@ -17,7 +17,7 @@ pub struct Row {
     pub better: Better,
 }
 
-const fn row(name: &'static str, title: &'static str, unit: &'static str, better: Better) -> Row {
+pub(crate) const fn row(name: &'static str, title: &'static str, unit: &'static str, better: Better) -> Row {
     Row { name, title, unit, better }
 }
 

@@ -3,9 +3,13 @@
 //! Extents that follow each other in the file and on the device are one piece: a transfer over both needs no seek. File systems
 //! limit the length of an extent (ext4: 128 MiB), so the number of extents alone says little.
 
+mod experiment;
 mod file_map;
+mod placement;
 
+pub use experiment::{EXPERIMENT_ROWS, read_rates};
 pub use file_map::{Extent, FileMap, MapError};
+pub use placement::{PIECE, Placement, place};
 
 use std::path::PathBuf;
 

@@ -1,23 +1,20 @@
 //! `jetcell test filesystems`: the mail load on directories of several file systems, in turns.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use jetcell_lab::filesystems::{FilesystemTest, Limits, ROWS, TestedDirectory, compare, figures};
-use jetcell_report::{filesystems_html, filesystems_markdown, filesystems_text};
-use jetcell_workload::engine_ese::{Backend, EseEngine};
-use jetcell_workload::machine::Storage;
-use jetcell_workload::profile::Configuration;
+use jetcell_lab::filesystems::{FilesystemTest, Limits, ROWS, TestedDirectory, compare};
+use jetcell_report::filesystems_text;
+use jetcell_workload::Options;
 use jetcell_workload::units::{DatabaseSize, TimeSpan};
-use jetcell_workload::{Observer, Options, ParseError, Phase, StopSignal, TestKind, run};
 
 use crate::commands::empty_directory::require_empty;
+use crate::commands::load_turns::{
+    LoadTurns, Stopped, json, load_options, look_at_space, size, span, store, tested,
+};
 use crate::console::{self, print};
-use crate::outcome::{Failure, Outcome, print_error};
-use crate::whole_file;
+use crate::outcome::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,25 +71,11 @@ pub struct FilesystemsTest {
     quiet: bool,
 }
 
-fn size(text: &str) -> Result<DatabaseSize, String> {
-    text.parse().map_err(|error: ParseError| error.to_string())
-}
-
-fn span(text: &str) -> Result<TimeSpan, String> {
-    text.parse().map_err(|error: ParseError| error.to_string())
-}
-
 fn percent(text: &str) -> Result<f64, String> {
     let value = text.trim_end_matches('%').trim().parse::<f64>().ok();
     value
         .filter(|value| (0.01..=100.0).contains(value))
         .ok_or_else(|| format!("`{text}` is no precision; write percent, from 0.01 to 100"))
-}
-
-/// Why a turn has no figures.
-enum Stopped {
-    Early,
-    Failed(Failure),
 }
 
 impl FilesystemsTest {
@@ -106,28 +89,13 @@ impl FilesystemsTest {
                 });
                 Outcome::Good
             }
-            Err(Stopped::Early) => {
-                print_error("stopped; there is no result of a part of a test");
-                Outcome::Findings
-            }
-            Err(Stopped::Failed(failure)) => {
-                print_error(failure);
-                Outcome::CouldNotRun
-            }
+            Err(stopped) => stopped.outcome(),
         }
     }
 
     fn test(&self) -> Result<FilesystemTest, Stopped> {
         let options = self.prepare().map_err(Stopped::Failed)?;
-        let stop = StopSignal::default();
-        let asked = stop.clone();
-        ctrlc::set_handler(move || match asked.is_set() {
-            true => std::process::exit(130),
-            false => asked.stop(),
-        })
-        .map_err(|error| Stopped::Failed(format!("Ctrl-C cannot be handled: {error}").into()))?;
-        let engine = EseEngine::with_mounts(Backend::Auto, Vec::new())
-            .map_err(|error| Stopped::Failed(format!("the I/O backend cannot start: {error}").into()))?;
+        let turns = LoadTurns::new(options)?;
         let directories: Vec<TestedDirectory> = self.directories.iter().map(|path| tested(path)).collect();
         let limits = Limits {
             fewest: self.fewest_turns.min(self.turns).into(),
@@ -141,26 +109,12 @@ impl FilesystemsTest {
             if !self.quiet {
                 console::note(&format!("turn {}: {}", turn + 1, path.display()));
             }
-            let options = Options {
-                dirs: vec![path.clone()],
-                open: Some(turn > 0),
-                output: Some(self.output.join(format!("runs/{}-{}", at + 1, turn + 1))),
-                ..options.clone()
-            };
-            self.measure(options, &engine, &stop).map_err(|stopped| match stopped {
-                Stopped::Failed(failure) => Stopped::Failed(format!("{}: {failure}", path.display()).into()),
-                Stopped::Early => Stopped::Early,
-            })
+            let output = self.output.join(format!("runs/{}-{}", at + 1, turn + 1));
+            turns.measure(&path, &output, turn > 0)
         };
-        let mut result = compare(directories, limits, measure, &|| began.elapsed())?;
-        for one in &mut result.directories {
-            (one.file_bytes, one.allocated_bytes) = space(&one.directory);
-            // The directory may have been made by the first turn.
-            one.storage = Storage::under(&one.directory);
-        }
-        store(&result, &self.output)
-            .map_err(|error| format!("{} cannot be written: {error}", self.output.display()))
-            .map_err(|what| Stopped::Failed(what.into()))?;
+        let mut result = compare(("File systems", &ROWS), directories, limits, measure, &|| began.elapsed())?;
+        look_at_space(&mut result);
+        store(&result, &self.output, &json(&result))?;
         Ok(result)
     }
 
@@ -175,82 +129,6 @@ impl FilesystemsTest {
             }
         }
         let given = Options { size: self.size, duration: self.duration, ..Options::default() };
-        let first = |mistakes: Vec<jetcell_workload::Mistake>| {
-            Failure::from(mistakes.first().map(ToString::to_string).unwrap_or_default())
-        };
-        let file = match &self.config {
-            Some(path) => Configuration::read(path, TestKind::Performance, &given).map_err(first)?,
-            None => Configuration::default(),
-        };
-        let options = Options { log_dirs: Vec::new(), ..given.over(file.options) };
-        for path in &self.directories {
-            let options = Options { dirs: vec![path.clone()], ..options.clone() };
-            options.resolve_for(TestKind::Performance).map_err(first)?;
-        }
-        Ok(options)
+        load_options(given, self.config.as_deref(), &self.directories)
     }
-
-    fn measure(
-        &self,
-        options: Options,
-        engine: &EseEngine,
-        stop: &StopSignal,
-    ) -> Result<[f64; ROWS.len()], Stopped> {
-        let mistakes = |mistakes: Vec<jetcell_workload::Mistake>| {
-            Stopped::Failed(mistakes.first().map(ToString::to_string).unwrap_or_default().into())
-        };
-        let output = options.output.clone().unwrap_or_default();
-        let profile = options.resolve_for(TestKind::Performance).map_err(mistakes)?;
-        let failed = |what: String| Stopped::Failed(what.into());
-        let finished = run(&profile, engine, &mut Silent, stop).map_err(|error| failed(error.to_string()))?;
-        finished
-            .result
-            .write(&output.join("result.json"))
-            .map_err(|error| failed(format!("{} cannot be written: {error}", output.display())))?;
-        if stop.is_set() { Err(Stopped::Early) } else { Ok(figures(&finished.result)) }
-    }
-}
-
-/// The phases of a turn are not shown.
-struct Silent;
-
-impl Observer for Silent {
-    fn begin(&mut self, _: Phase, _: u64) {}
-    fn advance(&mut self, _: u64, _: &str) {}
-    fn log(&mut self, _: &str) {}
-}
-
-fn tested(path: &Path) -> TestedDirectory {
-    TestedDirectory {
-        name: path.display().to_string(),
-        directory: path.into(),
-        storage: Storage::under(path),
-        file_bytes: 0,
-        allocated_bytes: 0,
-    }
-}
-
-/// Bytes of the files below a directory, and of the space that they use. What cannot be read counts as nothing.
-fn space(directory: &Path) -> (u64, u64) {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.fold((0, 0), |(bytes, allocated), entry| {
-        let (more, used) = match entry.metadata() {
-            Ok(found) if found.is_dir() => space(&entry.path()),
-            Ok(found) => (found.len(), found.blocks() * 512),
-            Err(_) => (0, 0),
-        };
-        (bytes + more, allocated + used)
-    })
-}
-
-fn json(result: &FilesystemTest) -> String {
-    serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
-}
-
-/// The result is written last, so a directory with a result has everything.
-fn store(result: &FilesystemTest, output: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(output)?;
-    whole_file::write(&output.join("report.html"), &filesystems_html(result))?;
-    whole_file::write(&output.join("report.md"), &filesystems_markdown(result))?;
-    whole_file::write(&output.join("result.json"), &json(result))
 }

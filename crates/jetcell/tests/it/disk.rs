@@ -195,3 +195,44 @@ fn a_test_that_is_killed_leaves_nothing() {
     assert_eq!(quick(&cell, &["data"]).status.code(), Some(0));
     assert_eq!(std::fs::read_dir(cell.path("data")).unwrap().count(), 0);
 }
+
+#[test]
+fn what_fragmentation_costs_is_measured() {
+    let cell = Cell::with_limits();
+    if !extents_known(&cell) {
+        return eprintln!("skipped: this file system reports no extents");
+    }
+    let words =
+        ["disk", "experiment", "x", "--output", "out", "--size", "32MiB", "--duration", "1s", "--turns", "2"];
+    let output = cell
+        .program(&[&words[..], &["--config", "wide.toml", "--quiet", "--json"]].concat())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said, "", "--quiet has no progress");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pieces = |at: usize| found["files"][at]["pieces"].as_u64().unwrap();
+    assert!(pieces(1) > 100 && pieces(0) * 4 < pieces(1), "{}", found["files"]);
+    let rows = found["comparison"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 16);
+    for name in ["achieved_transactional_iops", "scan_mib_per_sec", "backup_mib_per_sec"] {
+        let row = rows.iter().find(|row| row["name"] == name).unwrap();
+        assert!(row["means"][0].as_f64() > Some(0.0) && row["means"][1].as_f64() > Some(0.0), "{row}");
+        assert!(row["differences"][1]["half_width"].is_f64(), "{row}");
+    }
+    let page = std::fs::read_to_string(cell.path("out/report.html")).unwrap();
+    assert!(page.contains("Fragmentation of a database") && page.contains("Backup"), "{}", page.len());
+    // The scattered database is the same: it is sound.
+    let checked = cell.program(&["check", "x/scattered/Jetstress001001.edb"]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+    for (more, said) in [
+        (&["x", "--output", "new"][..], "x"),
+        (&["y", "--output", "out"], "out"),
+        (&["y", "--output", "new", "--piece", "5000"], "multiple of 4KiB"),
+        (&["y", "--output", "new", "--size", "1KiB"], "too small"),
+    ] {
+        let refused = cell.program_refused(&[&["disk", "experiment"], more].concat());
+        assert!(refused.contains(said), "{more:?}: {refused}");
+    }
+}

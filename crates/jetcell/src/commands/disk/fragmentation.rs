@@ -86,8 +86,7 @@ impl ShowFragmentation {
         for path in &self.paths {
             let before = files.len();
             if path.is_dir() {
-                add_databases(path, DEEPEST, &mut files)
-                    .map_err(|error| format!("{} cannot be searched: {error}", path.display()))?;
+                files.extend(databases_below(path)?);
                 if files.len() == before {
                     return Err(format!(
                         "{}: no database (*.edb, *.dit) below it; give files",
@@ -108,6 +107,14 @@ impl ShowFragmentation {
             .collect::<Result<_, jetcell_lab::fragmentation::MapError>>()
             .map_err(|error| error.to_string().into())
     }
+}
+
+/// The databases below a directory, in the order of their names.
+pub(super) fn databases_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    add_databases(directory, DEEPEST, &mut files)
+        .map_err(|error| format!("{} cannot be searched: {error}", directory.display()))?;
+    Ok(files)
 }
 
 /// Adds the databases below a directory in the order of their names. Links to directories are not followed.

@@ -1,10 +1,12 @@
 //! `jetcell disk`: examines drives and file systems.
 
+mod experiment;
 mod fragmentation;
 mod test;
 
 use clap::Subcommand;
 
+use self::experiment::FragmentationExperiment;
 use self::fragmentation::ShowFragmentation;
 use self::test::DiskTest;
 use crate::outcome::Outcome;
@@ -18,6 +20,8 @@ Examples:
       two drives in turns, with differences and what is significant
   jetcell disk fragmentation priv1.edb
       extents of a database, and the share of its reads that cross a border
+  jetcell disk experiment /mnt/data/experiment --output result
+      the same database contiguous and scattered: scan, backup and mail load on both
 
 jetcell disk COMMAND --help has more. Exit code: 0 good, 1 findings, 2 could not run.";
 
@@ -28,6 +32,8 @@ pub enum Disk {
     Test(Box<DiskTest>),
     /// Show where databases are on their device: extents, distances, and reads that are split
     Fragmentation(ShowFragmentation),
+    /// Measure what fragmentation costs on a drive: a database contiguous and scattered, read and under the mail load
+    Experiment(Box<FragmentationExperiment>),
 }
 
 impl Disk {
@@ -36,6 +42,7 @@ impl Disk {
         match self {
             Disk::Test(command) => command.run(),
             Disk::Fragmentation(command) => command.run(),
+            Disk::Experiment(command) => command.run(),
         }
     }
 }

@@ -1,0 +1,107 @@
+//! Places a file on its device: in as few pieces as the file system gives, or scattered.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// Bytes of a piece of a scattered file, unless another size is given.
+pub const PIECE: u64 = 64 << 10;
+/// Bytes that are copied at once.
+const COPY: usize = 1 << 20;
+
+/// Where the parts of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// One after the other, as far as the file system has such space.
+    Contiguous,
+    /// Pieces of so many bytes, in random order and with the space of another file between them, which is free afterwards.
+    Scattered(u64),
+}
+
+/// Copies a file to the same place with another placement. The old file is replaced when the new one is durable.
+///
+/// # Errors
+/// The file cannot be read, or there is no space for a copy, and for as much again of a scattered one. The old file is as it was.
+pub fn place(path: &Path, placement: Placement) -> io::Result<()> {
+    let (copy, filler) = (path.with_extension("placed"), path.with_extension("filler"));
+    let placed = copy_placed(path, &copy, &filler, placement);
+    let filled = fs::remove_file(&filler).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    });
+    if let Err(error) = placed.and(filled) {
+        let _ = fs::remove_file(&copy);
+        return Err(error);
+    }
+    fs::rename(&copy, path)?;
+    File::open(path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn copy_placed(from: &Path, to: &Path, filler: &Path, placement: Placement) -> io::Result<()> {
+    let (from, to) = (File::open(from)?, File::options().read(true).write(true).create_new(true).open(to)?);
+    let len = from.metadata()?.len();
+    match placement {
+        _ if len == 0 => {}
+        Placement::Contiguous => fallocate(&to, FallocateFlags::empty(), 0, len)?,
+        Placement::Scattered(piece) => {
+            let filler = File::create_new(filler)?;
+            let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
+            // Always the same order, so that two experiments are alike.
+            starts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
+            for (at, start) in (0_u64..).zip(&starts) {
+                fallocate(&to, FallocateFlags::empty(), *start, piece.min(len - start))?;
+                fallocate(&filler, FallocateFlags::empty(), at * piece, piece)?;
+            }
+        }
+    }
+    let mut buffer = vec![0; COPY];
+    for offset in (0..len).step_by(COPY) {
+        let part = buffer.get_mut(..(len - offset).min(COPY as u64) as usize).unwrap_or_default();
+        from.read_exact_at(part, offset)?;
+        to.write_all_at(part, offset)?;
+    }
+    to.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FileMap, Fragmentation};
+    use super::*;
+
+    #[test]
+    fn a_scattered_file_has_many_pieces_and_the_same_bytes() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = directory.path().join("a.edb");
+        let bytes: Vec<u8> = (0..(8 << 20) + 1234_u32).map(|at| (at >> 7) as u8).collect();
+        fs::write(&path, &bytes).unwrap();
+        let pieces = |placement| {
+            place(&path, placement).unwrap();
+            assert!(fs::read(&path).unwrap() == bytes, "{placement:?}");
+            FileMap::of(&path).ok().map(|map| Fragmentation::of(&map, &[]).pieces)
+        };
+        let (Some(whole), Some(scattered)) =
+            (pieces(Placement::Contiguous), pieces(Placement::Scattered(64 << 10)))
+        else {
+            return eprintln!("skipped: this file system reports no extents");
+        };
+        assert!(scattered > 32 && whole * 4 < scattered, "{whole} {scattered}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn a_failure_leaves_the_file_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.edb");
+        fs::write(&path, b"content").unwrap();
+        fs::write(directory.path().join("a.filler"), b"").unwrap();
+        assert!(place(&path, Placement::Scattered(4096)).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+        assert!(!directory.path().join("a.placed").exists());
+    }
+}

@@ -1,0 +1,196 @@
+//! `jetcell disk experiment`: what fragmentation costs on a drive.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jetcell_lab::filesystems::{FilesystemTest, Limits, TestedDirectory, compare};
+use jetcell_lab::fragmentation::{
+    EXPERIMENT_ROWS, FileMap, Fragmentation, PIECE, Placement, place, read_rates,
+};
+use jetcell_report::{filesystems_text, fragmentation_text};
+use jetcell_workload::Options;
+use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
+use serde::Serialize;
+
+use crate::commands::disk::fragmentation::databases_below;
+use crate::commands::empty_directory::require_empty;
+use crate::commands::load_turns::{
+    LoadTurns, Stopped, json, load_options, look_at_space, size, span, store, tested,
+};
+use crate::console::{self, print};
+use crate::outcome::{Failure, Outcome};
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell disk experiment /mnt/data/experiment --output result
+      a database of 1 GiB, once contiguous and once in pieces of 64 KiB in random order
+  jetcell disk experiment /mnt/data/experiment --size 20GiB --piece 1MiB --duration 5m --output result
+
+Each turn reads both files as a scan (256 KiB, one after the other) and as a backup (eight in flight), and runs the load of jetcell
+test performance on both. The difference is what a defragmentation of the file would gain on this drive.
+
+Files:
+  DIR/contiguous, DIR/scattered  the databases; they stay, remove them when you are done
+  OUTPUT/                        result.json, report.md, report.html with charts, and the runs
+
+Exit code: 0 measured, 1 stopped early, 2 could not run.";
+
+/// Sizes of reads whose crossings are shown.
+const READS: [u64; 2] = [32 << 10, 256 << 10];
+/// The placements, as directories.
+const NAMES: [&str; 2] = ["contiguous", "scattered"];
+
+/// Measures what fragmentation of a database costs on a drive
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FragmentationExperiment {
+    /// New or empty directory on the drive; it needs four times the size
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Directory for the result; it must be empty or new
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+    /// Size of the database [default: 1GiB, or as in --config]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<DatabaseSize>,
+    /// Bytes of a piece of the scattered file, 4KiB to 1GiB
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(PIECE), value_parser = piece)]
+    piece: ByteSize,
+    /// Measured time of a turn on each file [default: 60s, or as in --config]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    duration: Option<TimeSpan>,
+    /// Other options of the load: a configuration file of jetcell test performance
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Number of turns
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    turns: u16,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn piece(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+    match (4 << 10..=1 << 30).contains(&size.0) && size.0.is_multiple_of(4096) {
+        true => Ok(size),
+        false => Err("write a multiple of 4KiB, up to 1GiB".into()),
+    }
+}
+
+/// The result, as it is stored.
+#[derive(Serialize)]
+struct Experiment {
+    schema: u32,
+    piece_bytes: u64,
+    /// The databases before the first measured turn: contiguous, then scattered.
+    files: Vec<Fragmentation>,
+    comparison: FilesystemTest,
+}
+
+impl FragmentationExperiment {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self.experiment() {
+            Ok(found) => {
+                let width = console::width();
+                print(&match self.json {
+                    true => json(&found),
+                    false => format!(
+                        "{}\n{}",
+                        fragmentation_text(&found.files, width),
+                        filesystems_text(&found.comparison, width)
+                    ),
+                });
+                Outcome::Good
+            }
+            Err(stopped) => stopped.outcome(),
+        }
+    }
+
+    fn experiment(&self) -> Result<Experiment, Stopped> {
+        let directories = NAMES.map(|name| self.directory.join(name));
+        let options = self.prepare(&directories).map_err(Stopped::Failed)?;
+        let turns = LoadTurns::new(options)?;
+        fs::create_dir(&self.directory)
+            .or_else(|error| if self.directory.is_dir() { Ok(()) } else { Err(error) })
+            .map_err(|error| failed(&self.directory, &error.to_string()))?;
+        let mut files = Vec::new();
+        let placements = [Placement::Contiguous, Placement::Scattered(self.piece.0)];
+        for (directory, placement) in directories.iter().zip(placements) {
+            self.tell(&format!("making {}", directory.display()));
+            let name = directory.file_name().unwrap_or_default();
+            // The load of this turn is not compared: it is on the file before it is placed.
+            turns.measure(directory, &self.output.join("runs").join(name), false)?;
+            let path = database(directory)?;
+            place(&path, placement).map_err(|error| {
+                failed(&path, &format!("cannot be placed: {error}; free space, or use another place"))
+            })?;
+            let map = FileMap::of(&path).map_err(|error| Stopped::Failed(error.to_string().into()))?;
+            files.push(Fragmentation::of(&map, &READS));
+        }
+        if let [contiguous, scattered] = files.as_slice()
+            && scattered.pieces < contiguous.pieces * 4
+        {
+            let what = format!(
+                "the file system made {} pieces of the scattered file and {} of the other; nothing can be compared",
+                scattered.pieces, contiguous.pieces
+            );
+            return Err(failed(&self.directory, &what));
+        }
+        let most = self.turns.into();
+        let limits = Limits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
+        let began = Instant::now();
+        let named =
+            |(directory, name): (&PathBuf, &str)| TestedDirectory { name: name.into(), ..tested(directory) };
+        let tested = directories.iter().zip(NAMES).map(named).collect();
+        let measure = &mut |at: usize, turn: usize| {
+            let directory = &directories[at];
+            self.tell(&format!("turn {}: {}", turn + 1, NAMES[at]));
+            let path = database(directory)?;
+            let rates = read_rates(&path).map_err(|error| failed(&path, &error.to_string()))?;
+            let output = self.output.join(format!("runs/{}-{}", NAMES[at], turn + 1));
+            let load = turns.measure(directory, &output, true)?;
+            Ok(load.into_iter().chain(rates).collect())
+        };
+        let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
+        let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
+        look_at_space(&mut comparison);
+        let found = Experiment { schema: 1, piece_bytes: self.piece.0, files, comparison };
+        store(&found.comparison, &self.output, &json(&found))?;
+        Ok(found)
+    }
+
+    fn prepare(&self, directories: &[PathBuf]) -> Result<Options, Failure> {
+        require_empty(&self.output, "result")?;
+        require_empty(&self.directory, "databases")?;
+        let given = Options { size: self.size, duration: self.duration, ..Options::default() };
+        load_options(given, self.config.as_deref(), directories)
+    }
+
+    fn tell(&self, line: &str) {
+        if !self.quiet {
+            console::note(line);
+        }
+    }
+}
+
+fn failed(path: &Path, what: &str) -> Stopped {
+    Stopped::Failed(format!("{}: {what}", path.display()).into())
+}
+
+/// The database in a directory of the experiment.
+fn database(directory: &Path) -> Result<PathBuf, Stopped> {
+    let mut found = databases_below(directory).map_err(Stopped::Failed)?;
+    match (found.pop(), found.len()) {
+        (Some(only), 0) => Ok(only),
+        (_, more) => {
+            Err(failed(directory, &format!("{} databases; the experiment takes a load with one", more + 1)))
+        }
+    }
+}

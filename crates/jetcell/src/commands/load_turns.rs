@@ -1,0 +1,175 @@
+//! Turns of the mail load on directories that are compared.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures};
+use jetcell_report::{filesystems_html, filesystems_markdown};
+use jetcell_workload::engine_ese::{Backend, EseEngine};
+use jetcell_workload::machine::Storage;
+use jetcell_workload::profile::Configuration;
+use jetcell_workload::units::{DatabaseSize, TimeSpan};
+use jetcell_workload::{Mistake, Observer, Options, ParseError, Phase, StopSignal, TestKind, run};
+use serde::Serialize;
+
+use crate::outcome::{Failure, Outcome, print_error};
+use crate::whole_file;
+
+/// Why a turn has no figures.
+pub enum Stopped {
+    /// By Ctrl-C.
+    Early,
+    Failed(Failure),
+}
+
+impl Stopped {
+    /// Says so.
+    pub fn outcome(self) -> Outcome {
+        match self {
+            Stopped::Early => {
+                print_error("stopped; there is no result of a part of a test");
+                Outcome::Findings
+            }
+            Stopped::Failed(failure) => {
+                print_error(failure);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+}
+
+/// The options of the load, which is possible in each of the directories.
+pub fn load_options(
+    given: Options,
+    config: Option<&Path>,
+    directories: &[PathBuf],
+) -> Result<Options, Failure> {
+    let file = match config {
+        Some(path) => Configuration::read(path, TestKind::Performance, &given).map_err(first)?,
+        None => Configuration::default(),
+    };
+    let options = Options { log_dirs: Vec::new(), ..given.over(file.options) };
+    for path in directories {
+        let options = Options { dirs: vec![path.clone()], ..options.clone() };
+        options.resolve_for(TestKind::Performance).map_err(first)?;
+    }
+    Ok(options)
+}
+
+fn first(mistakes: Vec<Mistake>) -> Failure {
+    mistakes.first().map(ToString::to_string).unwrap_or_default().into()
+}
+
+/// Runs turns until Ctrl-C.
+pub struct LoadTurns {
+    options: Options,
+    engine: EseEngine,
+    stop: StopSignal,
+}
+
+impl LoadTurns {
+    pub fn new(options: Options) -> Result<LoadTurns, Stopped> {
+        let failed = |what: String| Stopped::Failed(what.into());
+        let stop = StopSignal::default();
+        let asked = stop.clone();
+        ctrlc::set_handler(move || match asked.is_set() {
+            true => std::process::exit(130),
+            false => asked.stop(),
+        })
+        .map_err(|error| failed(format!("Ctrl-C cannot be handled: {error}")))?;
+        let engine = EseEngine::with_mounts(Backend::Auto, Vec::new())
+            .map_err(|error| failed(format!("the I/O backend cannot start: {error}")))?;
+        Ok(LoadTurns { options, engine, stop })
+    }
+
+    /// Runs the load in a directory, with the databases that are there or with new ones, and keeps the result in `output`. Returns
+    /// the figures of the rows.
+    pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> Result<Vec<f64>, Stopped> {
+        let failed = |what: String| Stopped::Failed(format!("{}: {what}", directory.display()).into());
+        let options = Options {
+            dirs: vec![directory.into()],
+            open: Some(open),
+            output: Some(output.into()),
+            ..self.options.clone()
+        };
+        let profile = options
+            .resolve_for(TestKind::Performance)
+            .map_err(|mistakes| failed(first(mistakes).to_string()))?;
+        let finished = run(&profile, &self.engine, &mut Silent, &self.stop)
+            .map_err(|error| failed(error.to_string()))?;
+        finished
+            .result
+            .write(&output.join("result.json"))
+            .map_err(|error| failed(format!("{} cannot be written: {error}", output.display())))?;
+        if self.stop.is_set() { Err(Stopped::Early) } else { Ok(figures(&finished.result).to_vec()) }
+    }
+}
+
+/// The phases of a turn are not shown.
+struct Silent;
+
+impl Observer for Silent {
+    fn begin(&mut self, _: Phase, _: u64) {}
+    fn advance(&mut self, _: u64, _: &str) {}
+    fn log(&mut self, _: &str) {}
+}
+
+/// A directory before its first turn.
+pub fn tested(path: &Path) -> TestedDirectory {
+    TestedDirectory {
+        name: path.display().to_string(),
+        directory: path.into(),
+        storage: Storage::under(path),
+        file_bytes: 0,
+        allocated_bytes: 0,
+    }
+}
+
+/// Notes what the directories are on, which the first turn may have made, and the space that the databases use.
+pub fn look_at_space(result: &mut FilesystemTest) {
+    for one in &mut result.directories {
+        (one.file_bytes, one.allocated_bytes) = space(&one.directory);
+        one.storage = Storage::under(&one.directory);
+    }
+}
+
+/// Bytes of the files below a directory, and of the space that they use. What cannot be read counts as nothing.
+fn space(directory: &Path) -> (u64, u64) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.fold((0, 0), |(bytes, allocated), entry| {
+        let (more, used) = match entry.metadata() {
+            Ok(found) if found.is_dir() => space(&entry.path()),
+            Ok(found) => (found.len(), found.blocks() * 512),
+            Err(_) => (0, 0),
+        };
+        (bytes + more, allocated + used)
+    })
+}
+
+/// A result as JSON.
+pub fn json(result: &impl Serialize) -> String {
+    serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
+}
+
+/// Writes the reports and `result.json`. That is written last, so a directory with a result has everything.
+pub fn store(result: &FilesystemTest, output: &Path, json: &str) -> Result<(), Stopped> {
+    let write = || {
+        fs::create_dir_all(output)?;
+        whole_file::write(&output.join("report.html"), &filesystems_html(result))?;
+        whole_file::write(&output.join("report.md"), &filesystems_markdown(result))?;
+        whole_file::write(&output.join("result.json"), json)
+    };
+    write()
+        .map_err(|error| Stopped::Failed(format!("{} cannot be written: {error}", output.display()).into()))
+}
+
+/// Reads an option.
+pub fn size(text: &str) -> Result<DatabaseSize, String> {
+    text.parse().map_err(|error: ParseError| error.to_string())
+}
+
+/// Reads an option.
+pub fn span(text: &str) -> Result<TimeSpan, String> {
+    text.parse().map_err(|error: ParseError| error.to_string())
+}
