@@ -14,6 +14,7 @@ use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 use crate::flush_types::FlushTypes;
+use crate::options::threads_of;
 use crate::pace::Pace;
 use crate::page_status::PageStatus;
 
@@ -42,6 +43,8 @@ pub struct Database {
     /// The file may end inside the last aligned range.
     len: u64,
     pub(crate) pace: Pace,
+    /// Threads that judge pages.
+    pub(crate) threads: usize,
 }
 
 impl Database {
@@ -114,6 +117,7 @@ impl Database {
             flush_types: None,
             len,
             pace,
+            threads: threads_of(None),
         })
     }
 

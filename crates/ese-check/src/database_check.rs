@@ -12,7 +12,7 @@ use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 use crate::judged::JudgedPages;
-use crate::options::CheckOptions;
+use crate::options::{CheckOptions, threads_of};
 use crate::pace::Pace;
 use crate::page_status::PageCounts;
 use crate::reader::PageReader;
@@ -91,6 +91,7 @@ pub(crate) fn examine_database(
 ) -> Result<(DatabaseHeader, CheckReport), CheckError> {
     let pace = Pace::new(options.throttle, options.cancel.clone(), vfs.clock());
     let mut database = Database::open(vfs, path, pace, findings)?;
+    database.threads = threads_of(options.threads);
     let (from, last) = (options.from.get(), database.file_pages);
     if from > 1 && from > last {
         return Err(CheckError::BeyondEnd { path: path.to_owned(), from, last });

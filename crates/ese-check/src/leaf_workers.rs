@@ -30,8 +30,6 @@ use crate::tree_shape::TreeShape;
 const TASK_LEN: usize = 1 << 20;
 /// Bytes of neighbouring pages that are read with one transfer.
 const RUN_LEN: usize = 256 * 1024;
-/// Most threads. With more, the walk itself is the limit.
-const MAX_THREADS: usize = 8;
 /// Tasks for each thread that are in work at a time.
 const PER_THREAD: usize = 3;
 /// Buffers kept for further reads.
@@ -120,7 +118,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
             shape,
             newest,
             findings,
-            threads: thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            threads: database.threads,
             tasks: None,
             done_sender,
             done,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread;
 
 use ese_format::PageNumber;
 use jetcell_vfs::Cancel;
@@ -43,6 +44,8 @@ pub struct CheckOptions {
     pub progress: Option<Arc<ProgressFn>>,
     /// Receives each finding as soon as it is complete, also those that a report does not list.
     pub sink: Option<Arc<FindingFn>>,
+    /// Threads that judge pages: at most eight. `None`: one for each processor.
+    pub threads: Option<usize>,
     /// Limit on the read rate.
     pub throttle: Option<Throttle>,
     /// Ends the check early.
@@ -54,6 +57,15 @@ pub struct CheckOptions {
     pub leaks_are_errors: bool,
 }
 
+/// Most threads of a check. With more, memory bandwidth or the walk itself is the limit.
+const MAX_THREADS: usize = 8;
+
+/// The number of threads for a number that was asked for.
+pub(crate) fn threads_of(asked: Option<usize>) -> usize {
+    let processors = || thread::available_parallelism().map_or(1, usize::from);
+    asked.unwrap_or_else(processors).clamp(1, MAX_THREADS)
+}
+
 impl Default for CheckOptions {
     /// Verifies pages and structure, without progress.
     fn default() -> CheckOptions {
@@ -62,6 +74,7 @@ impl Default for CheckOptions {
             structure: true,
             progress: None,
             sink: None,
+            threads: None,
             throttle: None,
             cancel: Cancel::default(),
             from: PageNumber::fixed(1),

@@ -27,8 +27,6 @@ const IN_FLIGHT: usize = 16;
 const READY: usize = 8;
 /// Files of this size get the memory for all reads in one piece.
 const WORTH_A_SLAB: u64 = 64 << 20;
-/// Threads computing checksums at most; beyond that memory bandwidth is the limit.
-const MAX_WORKERS: usize = 8;
 
 /// A run of pages, read.
 struct Chunk {
@@ -127,9 +125,8 @@ pub(crate) fn verify_pages(
     let (completed, chunks) = channel::<Chunk>();
     let (judged_sender, judged) = channel::<JudgedChunk>();
     let chunks = Mutex::new(chunks);
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
     thread::scope(|scope| {
-        for _ in 0..workers {
+        for _ in 0..database.threads {
             let (chunks, judged) = (&chunks, judged_sender.clone());
             scope.spawn(move || judge_all(database, last, judged_before, chunks, &judged));
         }

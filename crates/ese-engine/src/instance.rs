@@ -32,16 +32,21 @@ pub(crate) use self::listener::InstanceListener;
 use crate::core::Core;
 use crate::defrag::DefragKind;
 use crate::events::EventKind;
+use crate::log::Wake;
 use crate::maintenance::checkpoint::{self, Checkpointer};
 use crate::maintenance::cleanup;
 use crate::options::InstanceOptions;
 use crate::page_exchange::PageExchange;
 use crate::recovery::{self, RecoverySummary};
 use crate::session::{Session, SessionNumbers};
+use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 use crate::{Error, Result};
 
 /// Time between two looks at the messages of copies.
 const PAGE_EXCHANGE: Duration = Duration::from_secs(1);
+
+/// How long the background waits for work of the log before it looks for some.
+const LOG_PAUSE: Duration = Duration::from_millis(20);
 
 /// A running engine. ESE: `INST`.
 #[doc(alias = "INST")]
@@ -107,13 +112,13 @@ impl Instance {
             numbers: Arc::default(),
             attaching: Mutex::default(),
             recovery: opened.summary,
-            background: Background::default(),
+            background: Background::new(options.workers.clone()),
             closed: AtomicBool::new(false),
             options,
             _lock: lock,
         });
         if instance.options.threads {
-            instance.start_threads();
+            instance.start_background();
         }
         let seconds = clock.monotonic().saturating_sub(began).as_secs_f64();
         instance.core.events.report(EventKind::InstanceStarted { seconds });
@@ -247,21 +252,11 @@ impl Instance {
         }
     }
 
-    fn start_threads(&self) {
-        let core = self.core.clone();
-        let pause = Duration::from_millis(20);
-        self.background.repeat("log", pause, move || {
-            let written = match core.log().wait_for_segments(pause) {
-                true => core.log().write_full(),
-                false => core.log().step(),
-            };
-            written.map(|()| true)
-        });
-        let core = self.core.clone();
-        self.background.repeat("log-files", pause, move || match core.log().wait_for_file_work(pause) {
-            true => core.log().prepare_files(),
-            false => Ok(true),
-        });
+    fn start_background(&self) {
+        match self.background.workers() {
+            Some(workers) => self.share_log_work(workers),
+            None => self.start_log_threads(),
+        }
         let core = self.core.clone();
         self.background.repeat("cleanup", Duration::from_millis(10), move || {
             cleanup::step(&core, 512).map(|cleaned| cleaned >= 512)
@@ -272,6 +267,49 @@ impl Instance {
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
         let pages = self.pages.clone();
         self.background.repeat("pages", PAGE_EXCHANGE, move || pages.step().map(|_| false));
+    }
+
+    fn start_log_threads(&self) {
+        let core = self.core.clone();
+        self.background.repeat("log", LOG_PAUSE, move || {
+            let written = match core.log().wait_for_segments(LOG_PAUSE) {
+                true => core.log().write_full(),
+                false => core.log().step(),
+            };
+            written.map(|()| true)
+        });
+        let core = self.core.clone();
+        self.background.repeat("log-files", LOG_PAUSE, move || {
+            match core.log().wait_for_file_work(LOG_PAUSE) {
+                true => core.log().prepare_files(),
+                false => Ok(true),
+            }
+        });
+    }
+
+    /// The same work without a wait: the log wakes the tasks.
+    fn share_log_work(&self, workers: &WorkerGroup) {
+        let core = self.core.clone();
+        let clock = self.options.vfs.clock();
+        let mut last = clock.monotonic();
+        let segments = self.background.share(workers, StepKind::Log, move || {
+            let waited = clock.monotonic().saturating_sub(last);
+            // The log keeps its errors.
+            match core.log().is_worth_a_write() {
+                true => drop(core.log().write_full()),
+                false if waited >= LOG_PAUSE => drop(core.log().step()),
+                false => return Some(LOG_PAUSE - waited),
+            }
+            last = clock.monotonic();
+            Some(LOG_PAUSE)
+        });
+        let core = self.core.clone();
+        let files = self.background.share(workers, StepKind::Log, move || {
+            let more = core.log().needs_files() && core.log().prepare_files().unwrap_or(false);
+            Some(if more { Duration::ZERO } else { LOG_PAUSE })
+        });
+        let wake = |task: TaskHandle| -> Wake { Box::new(move || task.wake()) };
+        self.core.log().wake_background(wake(segments), wake(files));
     }
 }
 

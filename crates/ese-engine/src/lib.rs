@@ -74,6 +74,7 @@ mod storage;
 mod table;
 mod transaction;
 mod window;
+mod workers;
 
 pub use ese_format::PageSize;
 pub use ese_format::record::{CodePage, ColumnFlags, ColumnId, ColumnType, Value};
@@ -105,6 +106,7 @@ pub use session::{BulkLoad, BulkLoadOptions, BulkLoadProgress, CommitId, CommitM
 pub use storage::{DatabasePaths, TornPageProtection};
 pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
 pub use window::MaintenanceWindow;
+pub use workers::{WorkerGroup, Workers};
 
 /// Internal parts for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.
 pub mod internals {

@@ -12,6 +12,7 @@ use crate::cache::{Cache, CacheOptions};
 use crate::events::{EventProfile, EventSink, Events};
 use crate::log::LogNameForm;
 use crate::storage::{DatabasePaths, TornPageProtection};
+use crate::workers::WorkerGroup;
 use crate::{Error, Result};
 
 /// Settings of an instance.
@@ -59,6 +60,9 @@ pub struct InstanceOptions {
     pub torn_page_protection: TornPageProtection,
     /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
     pub threads: bool,
+    /// Threads that the instance shares with others, for its background work. `None`: it starts four, and one more for each task
+    /// of maintenance.
+    pub workers: Option<Arc<WorkerGroup>>,
     /// The form of the names of logs. A stream that exists keeps its own.
     pub log_names: LogNameForm,
     /// Where recovery finds databases that are not at the paths that the log names.
@@ -151,6 +155,7 @@ impl InstanceOptions {
             version_store_bytes: 64 << 20,
             torn_page_protection: TornPageProtection::DoubleWrite,
             threads: true,
+            workers: None,
             log_names: LogNameForm::default(),
             database_paths: DatabasePaths::default(),
             recover_newer_formats: false,

@@ -43,20 +43,34 @@ pub struct IoCount {
     pub errors: u64,
     /// Sum of the latencies in microseconds.
     pub latency_us: u64,
-    /// Distribution of the latencies in microseconds, three significant digits; less than one counts as one.
+    /// Distribution of the latencies in microseconds, two or three significant digits; less than one counts as one.
     pub latencies: Histogram<u64>,
 }
 
 impl Default for IoCount {
     fn default() -> IoCount {
-        let mut latencies = Histogram::new(3).expect("three digits are supported");
+        IoCount::with_digits(IoDigits::Three)
+    }
+}
+
+/// Significant digits of distributions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IoDigits {
+    /// Within one percent. A distribution takes a few KiB.
+    Two,
+    /// Within a tenth of a percent. A distribution takes tens of KiB.
+    Three,
+}
+
+impl IoCount {
+    fn with_digits(digits: IoDigits) -> IoCount {
+        let digits = if digits == IoDigits::Two { 2 } else { 3 };
+        let mut latencies = Histogram::new(digits).expect("as many digits are supported");
         // The histogram grows to the latencies that occur, so that many of them stay small.
         latencies.auto(true);
         IoCount { operations: 0, bytes: 0, errors: 0, latency_us: 0, latencies }
     }
-}
 
-impl IoCount {
     fn record<T>(&mut self, bytes: u64, latency: Duration, result: &io::Result<T>) {
         if let Err(error) = result {
             use io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -123,8 +137,8 @@ impl IoSnapshot {
 
     /// The sum over some reasons.
     pub fn total(&self, reasons: &[IoReason], operation: IoOperation) -> IoCount {
-        let mut total = IoCount::default();
-        let counts = reasons.iter().filter_map(|reason| self.counts[kind(*reason, operation)].as_ref());
+        let mut counts = reasons.iter().filter_map(|reason| self.counts[kind(*reason, operation)].as_ref());
+        let mut total = counts.next().unwrap_or(&NOTHING).clone();
         counts.for_each(|count| total.add(count));
         total
     }
@@ -156,12 +170,13 @@ pub struct IoCounters {
     counts: Vec<Mutex<Option<IoCount>>>,
     in_flight: Vec<AtomicU64>,
     clock: Arc<dyn Clock>,
+    digits: IoDigits,
 }
 
 impl IoCounters {
-    fn new(clock: Arc<dyn Clock>) -> IoCounters {
+    fn new(clock: Arc<dyn Clock>, digits: IoDigits) -> IoCounters {
         let counts = (0..KINDS).map(|_| Mutex::default()).collect();
-        IoCounters { counts, in_flight: (0..KINDS).map(|_| AtomicU64::new(0)).collect(), clock }
+        IoCounters { counts, in_flight: (0..KINDS).map(|_| AtomicU64::new(0)).collect(), clock, digits }
     }
 
     /// The counts now.
@@ -178,7 +193,9 @@ impl IoCounters {
 
     fn completed<T>(&self, kind: usize, bytes: u64, issued: Duration, result: &io::Result<T>) {
         let latency = self.clock.monotonic().saturating_sub(issued);
-        self.counts[kind].lock().get_or_insert_default().record(bytes, latency, result);
+        let mut count = self.counts[kind].lock();
+        count.get_or_insert_with(|| IoCount::with_digits(self.digits)).record(bytes, latency, result);
+        drop(count);
         self.in_flight[kind].fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -198,9 +215,14 @@ pub struct CountedVfs {
 }
 
 impl CountedVfs {
-    /// Starts at zero.
+    /// Starts at zero, with distributions of three digits.
     pub fn new(inner: Arc<dyn Vfs>) -> CountedVfs {
-        let counters = Arc::new(IoCounters::new(inner.clock()));
+        CountedVfs::with_digits(inner, IoDigits::Three)
+    }
+
+    /// The same with other distributions.
+    pub fn with_digits(inner: Arc<dyn Vfs>, digits: IoDigits) -> CountedVfs {
+        let counters = Arc::new(IoCounters::new(inner.clock(), digits));
         CountedVfs { inner, counters }
     }
 

@@ -29,7 +29,7 @@ mod uring;
 
 pub use buffer::IoBuffer;
 pub use clock::{RealClock, SimClock};
-pub use counted::{CountedVfs, IoCount, IoCounters, IoOperation, IoSnapshot};
+pub use counted::{CountedVfs, IoCount, IoCounters, IoDigits, IoOperation, IoSnapshot};
 pub use fault::{Fault, FaultEffect, FaultTarget, FaultVfs};
 pub use file::{
     Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, parent_directory,

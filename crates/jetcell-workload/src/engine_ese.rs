@@ -15,6 +15,7 @@ mod replay;
 mod replication;
 mod session;
 mod verify;
+mod volumes;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,12 +26,14 @@ use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
     BulkLoadOptions, ColumnDefinition, CreateOptions, Error, EventSink, IndexDefinition, Instance,
-    InstanceOptions, TableDefinition, TornPageProtection,
+    InstanceOptions, TableDefinition, TornPageProtection, WorkerGroup,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
 pub use jetcell_vfs::Backend;
-use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, MountedVfs, RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{
+    CountedVfs, IoDigits, IoOperation, IoReason, IoSnapshot, MountedVfs, RealOptions, RealVfs, Vfs,
+};
 use parking_lot::Mutex;
 
 use self::log_copies::LogCopier;
@@ -53,6 +56,15 @@ const EXTENSION_BYTES: u32 = 8 << 20;
 /// Share of free frames below which the cleaner starts. It is higher than ESE's default of 1 %: the smallest caches have
 /// a thousand pages, and on fast storage the load uses ten of them before the cleaner thread runs.
 const START_CLEANING_PERMILLE: u32 = 30;
+
+/// With more instances than these, distributions of latencies have two significant digits instead of three.
+const PRECISE_INSTANCES: usize = 8;
+
+/// Memory for old versions: of one instance, of all instances together, and the least of each. The transactions of the
+/// load are small, and those of a creation have a few dozen records.
+const VERSION_STORE_BYTES: usize = 64 << 20;
+const VERSION_STORES_BYTES: usize = 128 << 20;
+const LEAST_VERSION_STORE_BYTES: usize = 1 << 20;
 
 /// The production engine on the machine's file system.
 pub struct EseEngine {
@@ -118,7 +130,8 @@ impl Engine for EseEngine {
         depth: Depth,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Option<Verification> {
-        verify::verify(&self.files, plan, depth, progress)
+        let volumes = volumes::volumes(plan, &self.arrays);
+        verify::verify(&self.files, plan, &volumes, depth, progress)
     }
 
     fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
@@ -132,6 +145,8 @@ impl Engine for EseEngine {
             ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
         });
         cache.start_threads()?;
+        let volumes = volumes::volumes(plan, &self.arrays);
+        let workers = volumes::workers(&volumes, self.files.clock())?;
         let (files, worked, copiers) = (self.files.clone(), Mutex::default(), Mutex::default());
         let events = self.events.lock().clone();
         let of_disk = plan.databases_of_disks();
@@ -145,10 +160,9 @@ impl Engine for EseEngine {
             copiers,
             events,
         };
-        for place in &plan.instances {
-            let unit =
-                Unit::open(&self.files, &store.cache, plan, place, opening, self.events.lock().clone());
-            store.units.push(unit?);
+        for (place, workers) in plan.instances.iter().zip(workers) {
+            let shared = Shared { files: &self.files, cache: &store.cache, workers, events: &store.events };
+            store.units.push(Unit::open(shared, plan, place, opening)?);
         }
         Ok(Box::new(store))
     }
@@ -180,21 +194,28 @@ struct Unit {
     place: InstancePlan,
 }
 
+/// What instances share.
+struct Shared<'a> {
+    files: &'a Arc<dyn Vfs>,
+    cache: &'a Arc<Cache>,
+    workers: Option<Arc<WorkerGroup>>,
+    events: &'a Option<Arc<dyn EventSink>>,
+}
+
 impl Unit {
-    fn open(
-        files: &Arc<dyn Vfs>,
-        cache: &Arc<Cache>,
-        plan: &Plan,
-        place: &InstancePlan,
-        opening: Opening,
-        events: Option<Arc<dyn EventSink>>,
-    ) -> Result<Unit> {
-        let counted = Arc::new(CountedVfs::new(files.clone()));
+    fn open(shared: Shared<'_>, plan: &Plan, place: &InstancePlan, opening: Opening) -> Result<Unit> {
+        let Shared { files, cache, workers, events } = shared;
+        // The distributions of each database are kept several times.
+        let digits = if plan.instances.len() > PRECISE_INSTANCES { IoDigits::Two } else { IoDigits::Three };
+        let counted = Arc::new(CountedVfs::with_digits(files.clone(), digits));
         let options = InstanceOptions {
             base_name: LOG_BASE_NAME.to_string(),
             circular: plan.circular_log,
-            events,
+            events: events.clone(),
+            workers,
             event_profile: plan.event_profile.0,
+            version_store_bytes: VERSION_STORE_BYTES
+                .min((VERSION_STORES_BYTES / plan.instances.len().max(1)).max(LEAST_VERSION_STORE_BYTES)),
             torn_page_protection: match plan.page_protection {
                 true => TornPageProtection::DoubleWrite,
                 false => TornPageProtection::Off,

@@ -1,4 +1,4 @@
-//! Threads that repeat bounded steps until they are stopped.
+//! Steps that are repeated until they are stopped: by threads of the instance, or by threads that instances share.
 
 use std::time::Duration;
 
@@ -7,10 +7,14 @@ use jetcell_sync::{Arc, Condvar, Mutex};
 use jetcell_vfs::abort_on_panic;
 
 use crate::Result;
+use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 
-/// The threads of one instance.
+/// The background work of one instance.
 #[derive(Default)]
 pub(crate) struct Background {
+    /// `None`: the instance has threads of its own.
+    workers: Option<Arc<WorkerGroup>>,
+    tasks: Mutex<Vec<TaskHandle>>,
     signal: Arc<Signal>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -22,7 +26,29 @@ struct Signal {
 }
 
 impl Background {
-    /// Starts a thread that repeats `step`: at once if there is more to do, otherwise after `pause`.
+    /// Work of shared threads, or of threads of its own.
+    pub fn new(workers: Option<Arc<WorkerGroup>>) -> Background {
+        Background { workers, ..Background::default() }
+    }
+
+    /// The threads that the instance shares.
+    pub fn workers(&self) -> Option<&Arc<WorkerGroup>> {
+        self.workers.as_ref()
+    }
+
+    /// Repeats `step` on shared threads.
+    pub fn share(
+        &self,
+        workers: &WorkerGroup,
+        kind: StepKind,
+        step: impl FnMut() -> Option<Duration> + Send + 'static,
+    ) -> TaskHandle {
+        let task = workers.add(kind, Box::new(step));
+        self.tasks.lock().push(task.clone());
+        task
+    }
+
+    /// Repeats a step that may wait for pages: at once if there is more to do, otherwise after `pause`.
     pub fn repeat(
         &self,
         name: &str,
@@ -34,8 +60,12 @@ impl Background {
         self.repeat_after(name, step);
     }
 
-    /// Starts a thread that repeats `step` after the pause that each call returns, until a call returns `None`.
+    /// Repeats a step that may wait for pages after the pause that each call returns, until a call returns `None`.
     pub fn repeat_after(&self, name: &str, mut step: impl FnMut() -> Option<Duration> + Send + 'static) {
+        if let Some(workers) = &self.workers {
+            self.share(workers, StepKind::Pages, step);
+            return;
+        }
         let signal = self.signal.clone();
         let body = move || {
             while let Some(pause) = step() {
@@ -53,15 +83,17 @@ impl Background {
         self.threads.lock().push(thread);
     }
 
-    /// Ends the pauses of all threads.
+    /// Ends the pauses of all steps.
     pub fn wake(&self) {
         self.signal.changed.notify_all();
+        self.tasks.lock().iter().for_each(TaskHandle::wake);
     }
 
-    /// Stops all threads after their current step. Waits for them, unless the calling thread is one of them.
+    /// Stops everything after the current steps. Waits for them, unless the calling thread runs one of them.
     pub fn stop(&self) {
         *self.signal.stop.lock() = true;
         self.wake();
+        TaskHandle::remove_all(&std::mem::take(&mut *self.tasks.lock()));
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.thread().id() != jetcell_sync::thread::current().id() {
                 let _ = thread.join();

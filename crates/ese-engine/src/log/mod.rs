@@ -27,5 +27,6 @@ pub use log_options::{LogCounters, LogListener, LogOptions};
 pub(crate) use reader::{LogChain, ReceivedLog, RecordReads};
 pub use reader::{LogReader, LogTail, StoredRecord};
 pub use record_batch::RecordBatch;
+pub(crate) use stream::Wake;
 pub use stream::{Appended, LogStream};
 pub use transaction_numbers::TransactionNumbers;

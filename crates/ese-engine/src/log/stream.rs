@@ -11,6 +11,7 @@ mod freeze;
 mod generations;
 mod received;
 mod reserve_logs;
+mod work_signal;
 mod writer;
 
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ use jetcell_sync::{Arc, Condvar, Mutex, OnceLock};
 use jetcell_vfs::{File, IoBuffer};
 
 use self::generations::{LogFiles, NameState, PreparedFile};
+pub(crate) use self::work_signal::Wake;
+use self::work_signal::WorkSignal;
 use super::group_commit::{GroupCommit, Waiter};
 use super::log_file::LogVersion;
 use super::log_holds::LogHolds;
@@ -77,6 +80,12 @@ pub(in crate::log) struct State {
     pub(in crate::log) counters: LogCounters,
 }
 
+impl State {
+    fn has_file_work(&self) -> bool {
+        self.prepared.is_none() || self.naming_requested
+    }
+}
+
 /// Appends records under the lock of the log's tail; see [`LogStream::append_with`].
 pub(crate) struct Appender<'a> {
     log: &'a LogStream,
@@ -112,9 +121,9 @@ pub struct LogStream {
     pub(in crate::log) listener: OnceLock<Arc<dyn LogListener>>,
     pub(in crate::log) state: CachePadded<Mutex<State>>,
     /// Signalled when many segments are full that no thread waits for.
-    work: Condvar,
+    work: WorkSignal,
     /// Signalled when a file is to be prepared or a generation to be named.
-    pub(in crate::log) file_work: Condvar,
+    pub(in crate::log) file_work: WorkSignal,
     /// Signalled when the writer has taken segments out of the buffer.
     pub(in crate::log) room: Condvar,
     /// A background thread waits for full segments.
@@ -205,8 +214,8 @@ impl LogStream {
             signature,
             listener: OnceLock::new(),
             state: CachePadded::new(Mutex::new(state)),
-            work: Condvar::new(),
-            file_work: Condvar::new(),
+            work: WorkSignal::default(),
+            file_work: WorkSignal::default(),
             room: Condvar::new(),
             has_background_writer: AtomicBool::new(false),
             tail: CachePadded::new(AtomicU64::new(start.to_u64())),
@@ -316,7 +325,7 @@ impl LogStream {
                 // There is room as soon as a write of the background begins. A thread that writes itself waits until its
                 // write ends.
                 let has_background_writer = self.has_background_writer.load(Ordering::Relaxed);
-                self.work.notify_one();
+                self.work.notify();
                 if !has_background_writer || self.room.wait_for(&mut state, MAX_ROOM_WAIT).timed_out() {
                     drop(state);
                     self.write(None)?;
@@ -337,8 +346,8 @@ impl LogStream {
                 continue;
             }
             let done = work(Appender { log: self, state: &mut state, bytes });
-            if state.buffer.waiting() >= most_waiting / WRITE_SHARE {
-                self.work.notify_one();
+            if self.has_segments(&state) {
+                self.work.notify();
             }
             return Ok(done);
         }
@@ -396,7 +405,7 @@ impl LogStream {
     /// Requests [`LogStream::name_generation`] without waiting; the next step does it.
     pub(crate) fn request_name_generation(&self) {
         self.state.lock().naming_requested = true;
-        self.file_work.notify_one();
+        self.file_work.notify();
     }
 
     /// Background work while the load is low: writes what was appended, prepares the next file and formats a part of it,
@@ -445,21 +454,34 @@ impl LogStream {
     /// Waits until full segments are worth a write. `false`: the time is over first.
     pub fn wait_for_segments(&self, timeout: Duration) -> bool {
         self.has_background_writer.store(true, Ordering::Relaxed);
-        let enough = self.most_waiting() / WRITE_SHARE;
-        self.wait_while(&self.work, timeout, |state| state.buffer.waiting() < enough)
+        self.work.wait(&self.state, timeout, |state| self.has_segments(state))
     }
 
     /// Waits until [`LogStream::prepare_files`] has something to do. `false`: the time is over first.
     pub fn wait_for_file_work(&self, timeout: Duration) -> bool {
-        self.wait_while(&self.file_work, timeout, |state| state.prepared.is_some() && !state.naming_requested)
+        self.file_work.wait(&self.state, timeout, State::has_file_work)
     }
 
-    fn wait_while(&self, signal: &Condvar, timeout: Duration, idle: impl Fn(&State) -> bool) -> bool {
-        let mut state = self.state.lock();
-        if idle(&state) {
-            signal.wait_for(&mut state, timeout);
-        }
-        !idle(&state)
+    /// Calls `segments` when full segments may be worth a write, and `files` when [`LogStream::prepare_files`] may have something
+    /// to do: for owners without threads that wait. The calls are made under the lock of the log. Can be set once.
+    pub(crate) fn wake_background(&self, segments: Wake, files: Wake) {
+        self.has_background_writer.store(true, Ordering::Relaxed);
+        self.work.set(segments);
+        self.file_work.set(files);
+    }
+
+    /// Whether full segments are worth a write.
+    pub(crate) fn is_worth_a_write(&self) -> bool {
+        self.has_segments(&self.state.lock())
+    }
+
+    /// Whether [`LogStream::prepare_files`] has something to do.
+    pub(crate) fn needs_files(&self) -> bool {
+        self.state.lock().has_file_work()
+    }
+
+    fn has_segments(&self, state: &State) -> bool {
+        state.buffer.waiting() >= self.most_waiting() / WRITE_SHARE
     }
 
     /// Makes everything durable. The stream must not be used afterwards.

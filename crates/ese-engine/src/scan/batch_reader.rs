@@ -89,6 +89,11 @@ impl BatchReader {
         self.ahead = None;
     }
 
+    /// Gives the memory of batches back to the system, for a long pause.
+    pub fn release(&mut self) {
+        self.spare.clear();
+    }
+
     /// Takes the memory of a batch back.
     pub fn recycle(&mut self, buffer: IoBuffer) {
         self.spare.push(buffer);
@@ -140,5 +145,8 @@ mod tests {
         reader.forget();
         assert_eq!((byte(&mut reader, second), reads()), (3, 5));
         assert!(reader.read(batch(3)).0.is_err());
+        assert!(!reader.spare.is_empty());
+        reader.release();
+        assert!(reader.spare.is_empty());
     }
 }

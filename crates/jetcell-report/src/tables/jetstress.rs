@@ -120,9 +120,16 @@ pub(super) fn total(result: &RunResult) -> Table {
 
 /// The twelve columns of the two large tables.
 fn twelve(title: &str, instances: impl Iterator<Item = InstanceRow>, result: &RunResult) -> Table {
-    match result.measured_seconds {
-        0.0 => io_table(title, std::iter::empty()),
-        _ => io_table(title, instances),
+    let mut rows: Vec<InstanceRow> =
+        if result.measured_seconds == 0.0 { vec![] } else { instances.collect() };
+    add_total(&mut rows);
+    io_table(title, rows.into_iter())
+}
+
+/// Several instances get a last row with all of them.
+fn add_total(rows: &mut Vec<InstanceRow>) {
+    if rows.len() > 1 {
+        rows.push(jetcell_workload::result::total(rows));
     }
 }
 
@@ -146,8 +153,10 @@ pub(super) fn maintenance(result: &RunResult) -> Table {
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.maintenance_reads_per_second > 0.0);
+    let mut read: Vec<InstanceRow> = read.cloned().collect();
+    add_total(&mut read);
     Table::numbers("Background Database Maintenance I/O Performance", INSTANCES, names)
-        .rows(read.map(row))
+        .rows(read.iter().map(row))
         .note("Reads of the checksum scan, which are not transactional I/O.")
         .or_say(match result.configuration.scan {
             true => "The checksum scan read nothing in the measured time, or the run did not end.",
@@ -163,8 +172,10 @@ pub(super) fn log_replication(result: &RunResult) -> Table {
         std::iter::once(row.instance.as_str().into()).chain(values).collect()
     };
     let read = result.instances.iter().filter(|row| row.replication_reads_per_second > 0.0);
+    let mut read: Vec<InstanceRow> = read.cloned().collect();
+    add_total(&mut read);
     Table::numbers("Log Replication I/O Performance", INSTANCES, names)
-        .rows(read.map(row))
+        .rows(read.iter().map(row))
         .note(
             "Simulated log reads of further copies: 9 reads and 2,093,056 bytes for each closed log of 1 MiB and further \
              copy. They are not transactional I/O.",

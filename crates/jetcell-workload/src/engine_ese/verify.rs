@@ -1,15 +1,24 @@
 //! Verification of databases and logs. It shares only the byte formats with the engine.
+//!
+//! The databases of one spindle are verified one after the other; those of other volumes a few at a time, because small
+//! databases and the ends of large ones leave a device idle. The processors are shared out, so that the memory for
+//! pages that are being read does not grow with the number of databases.
 
+use std::collections::VecDeque;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use ese_check::{Cancel, CheckOptions, Finding, FindingKind, Phase, Severity, check_database, check_logs};
 use jetcell_vfs::Vfs;
+use parking_lot::Mutex;
 
 use crate::engine::Depth;
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
+use crate::machine::Storage;
 use crate::measurement::{FileVerification, Verification};
 
 /// Findings that are kept for each file. The first ones show what is wrong.
@@ -18,63 +27,139 @@ const FINDINGS_KEPT: usize = 10;
 /// Interval between two reports of progress, each of which may cancel.
 const TICK: Duration = Duration::from_millis(100);
 
-enum Message {
-    /// Bytes that are done, of all files.
-    Done(u64),
-    Checked(FileVerification),
+/// Databases of a volume without a single spindle that are verified at a time.
+const AT_A_TIME: usize = 4;
+
+/// Memory for the pages that one check reads at a time. The memory of the cache, which is not open, is enough for all.
+const BYTES_OF_A_CHECK: u64 = 16 << 20;
+
+/// One database with its logs.
+struct Job<'a> {
+    instance: &'a InstancePlan,
+    database_bytes: u64,
+    log_bytes: u64,
+    /// Bytes that are done.
+    done: Arc<AtomicU64>,
+    checked: Mutex<Vec<FileVerification>>,
 }
 
-/// Verifies every database and, at full depth, every log. `None` if `progress` returned `false`.
+impl<'a> Job<'a> {
+    fn new(files: &dyn Vfs, instance: &'a InstancePlan) -> Job<'a> {
+        let (database_bytes, log_bytes) = lengths(files, instance);
+        Job { instance, database_bytes, log_bytes, done: Arc::default(), checked: Mutex::default() }
+    }
+
+    /// Bytes of the work. At full depth each of the two passes over the database counts as its length.
+    fn total(&self, depth: Depth) -> u64 {
+        match depth {
+            Depth::Everything => 2 * self.database_bytes + self.log_bytes,
+            Depth::Pages => self.database_bytes,
+        }
+    }
+}
+
+/// The jobs of one volume that no thread has taken yet, and how many are worked on at a time.
+struct Queue {
+    jobs: Mutex<VecDeque<usize>>,
+    at_a_time: usize,
+}
+
+/// Verifies every database and, at full depth, every log. `volumes` has the volume of each database. `None` if `progress`
+/// returned `false`.
 pub(super) fn verify(
     files: &Arc<dyn Vfs>,
     plan: &Plan,
+    volumes: &[usize],
     depth: Depth,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Option<Verification> {
-    let lengths: Vec<(u64, u64)> =
-        plan.instances.iter().map(|instance| lengths(&**files, instance)).collect();
-    let everything = depth == Depth::Everything;
-    let size = |(database, logs): &(u64, u64)| if everything { 2 * database + logs } else { *database };
-    let total = lengths.iter().map(size).sum();
-    let (sender, messages) = channel();
-    let (files, instances) = (files.clone(), plan.instances.clone());
+    let jobs: Vec<Job<'_>> = plan.instances.iter().map(|instance| Job::new(&**files, instance)).collect();
+    let total = jobs.iter().map(|job| job.total(depth)).sum();
+    let queues = queues(plan, volumes);
+    let together = queues.iter().map(|queue| queue.at_a_time).sum();
+    let lanes = lanes(&queues, plan.cache_bytes);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (processors / lanes.len().min(together).max(1)).max(1);
     let cancel = Cancel::default();
-    let asked = cancel.clone();
-    let reader = std::thread::spawn(move || {
-        let mut before = 0;
-        for (instance, (database, logs)) in instances.iter().zip(lengths) {
-            let checked =
-                verify_database(&files, &instance.database, depth, before, database, &sender, &asked);
-            if asked.is_cancelled() {
-                return;
+    let (ended, end) = channel::<()>();
+    let went_on = std::thread::scope(|scope| {
+        for lane in &lanes {
+            let (jobs, cancel, ended) = (&jobs, &cancel, ended.clone());
+            scope.spawn(move || {
+                let _ended: Sender<()> = ended;
+                for queue in lane {
+                    while let Some(job) = queue.jobs.lock().pop_front().and_then(|next| jobs.get(next)) {
+                        verify_job(files, job, depth, threads, cancel);
+                    }
+                }
+            });
+        }
+        drop(ended);
+        loop {
+            let done = jobs.iter().map(|job| job.done.load(Ordering::Relaxed)).sum();
+            if !progress(done, total) {
+                // The threads end at the next page. Their findings do not count.
+                cancel.cancel();
+                return false;
             }
-            let _ = sender.send(Message::Checked(checked));
-            before += if everything { 2 * database } else { database };
-            let _ = sender.send(Message::Done(before));
-            if !everything {
-                continue;
+            if end.recv_timeout(TICK) == Err(RecvTimeoutError::Disconnected) {
+                return progress(total, total);
             }
-            let _ = sender.send(Message::Checked(verify_logs(&*files, &instance.log_dir, &asked)));
-            before += logs;
-            let _ = sender.send(Message::Done(before));
         }
     });
-    let mut verification = Verification::default();
-    let mut done = 0;
-    loop {
-        if !progress(done, total) {
-            cancel.cancel();
-            // The thread ends at the next page. Its findings do not count.
-            let _ = reader.join();
-            return None;
-        }
-        match messages.recv_timeout(TICK) {
-            Ok(Message::Done(bytes)) => done = bytes,
-            Ok(Message::Checked(file)) => verification.files.push(file),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Some(verification),
+    let files = jobs.into_iter().flat_map(|job| job.checked.into_inner()).collect();
+    went_on.then(|| Verification { files, ..Verification::default() })
+}
+
+/// The databases of each volume.
+fn queues(plan: &Plan, volumes: &[usize]) -> Vec<Queue> {
+    let count = volumes.iter().max().map_or(0, |last| last + 1);
+    let of_volume = |volume: usize| {
+        let jobs: VecDeque<usize> = (0..volumes.len()).filter(|job| volumes[*job] == volume).collect();
+        let first = jobs.front().map(|job| &plan.instances[*job].database);
+        let spindle = first.is_some_and(|database| is_spindle(database));
+        let at_a_time = if spindle { 1 } else { jobs.len().min(AT_A_TIME) };
+        Queue { jobs: Mutex::new(jobs), at_a_time }
+    };
+    (0..count).map(of_volume).collect()
+}
+
+/// Whether the database is on a single disk that has to move its heads.
+fn is_spindle(database: &Path) -> bool {
+    let directory = database.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    Storage::under(directory).device.is_some_and(|device| {
+        let parts = fs::read_dir(Path::new("/sys/block").join(&device.name).join("slaves"));
+        // Of a virtual disk, the kernel does not know what is behind it, and says that it turns.
+        let known = !device.name.starts_with("vd") && !device.name.starts_with("xvd");
+        known && device.rotational == Some(true) && parts.map_or(0, Iterator::count) <= 1
+    })
+}
+
+/// The queues that each thread works on, one after the other: one queue, unless there is too little memory for so many
+/// checks.
+fn lanes(queues: &[Queue], memory: u64) -> Vec<Vec<&Queue>> {
+    let wanted = queues.iter().flat_map(|queue| std::iter::repeat_n(queue, queue.at_a_time));
+    let most = usize::try_from(memory / BYTES_OF_A_CHECK).unwrap_or(usize::MAX).max(1);
+    let mut lanes: Vec<Vec<&Queue>> = Vec::new();
+    for (number, queue) in wanted.enumerate() {
+        match lanes.get_mut(number % most) {
+            Some(lane) => lane.push(queue),
+            None => lanes.push(vec![queue]),
         }
     }
+    lanes
+}
+
+fn verify_job(files: &Arc<dyn Vfs>, job: &Job<'_>, depth: Depth, threads: usize, cancel: &Cancel) {
+    if cancel.is_cancelled() {
+        return;
+    }
+    let mut checked = vec![verify_database(files, job, depth, threads, cancel)];
+    if depth == Depth::Everything {
+        checked.push(verify_logs(&**files, &job.instance.log_dir, cancel));
+    }
+    job.done.store(job.total(depth), Ordering::Relaxed);
+    *job.checked.lock() = checked;
 }
 
 /// Bytes of the database and of its logs.
@@ -84,26 +169,26 @@ fn lengths(files: &dyn Vfs, instance: &InstancePlan) -> (u64, u64) {
     (bytes(&instance.database), logs.iter().map(bytes).sum())
 }
 
-/// Verifies pages, then trees. Each of the two passes counts as the length of the file.
+/// Verifies pages and trees.
 fn verify_database(
     files: &Arc<dyn Vfs>,
-    path: &Path,
+    job: &Job<'_>,
     depth: Depth,
-    before: u64,
-    len: u64,
-    sender: &Sender<Message>,
+    threads: usize,
     cancel: &Cancel,
 ) -> FileVerification {
-    let sender = sender.clone();
+    let (path, len, done) = (&job.instance.database, job.database_bytes, job.done.clone());
+    let everything = depth == Depth::Everything;
     let progress = move |progress: ese_check::Progress| {
         let part = (u128::from(len) * u128::from(progress.done)).checked_div(u128::from(progress.total));
         let part = part.map_or(len, |part| part as u64);
-        let done = if progress.phase == Phase::Pages { part } else { len + part };
-        // After a cancellation the receiver is gone.
-        let _ = sender.send(Message::Done(before + done));
+        // The pages that no tree has come last.
+        let before = if everything && progress.phase == Phase::Pages { len } else { 0 };
+        done.fetch_max(before + part, Ordering::Relaxed);
     };
     let options = CheckOptions {
-        structure: depth == Depth::Everything,
+        structure: everything,
+        threads: Some(threads),
         progress: Some(Arc::new(progress)),
         cancel: cancel.clone(),
         ..CheckOptions::default()
@@ -112,7 +197,7 @@ fn verify_database(
         Ok(report) => report,
         Err(error) => return unreadable(path, &error),
     };
-    if !report.clean && depth == Depth::Everything {
+    if !report.clean && everything {
         report.findings.insert(0, not_shut_down(path, &report.state));
     }
     let pages = report.pages.unwrap_or_default();
@@ -155,4 +240,26 @@ fn unreadable(path: &Path, error: &dyn std::error::Error) -> FileVerification {
 
 fn lines<'a>(errors: impl Iterator<Item = &'a Finding>) -> Vec<String> {
     errors.take(FINDINGS_KEPT).map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(jobs: usize, at_a_time: usize) -> Queue {
+        Queue { jobs: Mutex::new((0..jobs).collect()), at_a_time }
+    }
+
+    #[test]
+    fn all_volumes_work_and_little_memory_means_few_checks() {
+        let queues = [queue(5, 1), queue(5, 3)];
+        let places = |memory| {
+            let lanes = lanes(&queues, memory);
+            let place = |queue: &&Queue| queues.iter().position(|other| std::ptr::eq(other, *queue)).unwrap();
+            lanes.iter().map(|lane| lane.iter().map(place).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        assert_eq!(places(u64::MAX), [[0], [1], [1], [1]]);
+        assert_eq!(places(2 * BYTES_OF_A_CHECK), [[0, 1], [1, 1]]);
+        assert_eq!(places(0), [[0, 1, 1, 1]]);
+    }
 }

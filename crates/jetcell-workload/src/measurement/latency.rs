@@ -15,13 +15,15 @@ const LONGEST_US: u64 = 3_600_000_000;
 /// Highest count of a stored bucket: more operations than any run has, and a sum of thousands does not overflow.
 const MOST_OPERATIONS: u64 = 1 << 50;
 
-/// A latency histogram in microseconds with three significant digits.
+/// A latency histogram in microseconds with three significant digits, or two in runs with many databases.
 ///
 /// Stored as text: `upper bound of a bucket in microseconds:operations in it`, ascending, with spaces between, such as
 /// `87:2 1023:1`. Recording every upper bound that often gives the same histogram, so stored runs can be added up.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+///
+/// Without operations it takes no memory: a histogram takes up to tens of KiB, and most kinds of I/O never occur.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Latencies(Histogram<u64>);
+pub struct Latencies(Option<Box<Histogram<u64>>>);
 
 impl fmt::Debug for Latencies {
     /// The stored form, because most buckets are empty.
@@ -35,7 +37,7 @@ impl From<Latencies> for String {
         let bucket = |bucket: IterationValue<u64>| {
             format!("{}:{}", bucket.value_iterated_to(), bucket.count_at_value())
         };
-        latencies.0.iter_recorded().map(bucket).collect::<Vec<_>>().join(" ")
+        latencies.buckets().map(bucket).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -49,33 +51,46 @@ impl TryFrom<String> for Latencies {
                 let possible = (1..=LONGEST_US * 2).contains(&us) && count <= MOST_OPERATIONS;
                 possible.then_some((us, count))
             });
-            let Some((us, count)) = parsed.filter(|_| latencies.0.len() <= MOST_OPERATIONS) else {
+            let Some((us, count)) = parsed.filter(|_| latencies.count() <= MOST_OPERATIONS) else {
                 let shown: String = bucket.chars().take(40).collect();
                 return Err(ParseError::new(format!("{shown:?} is not a bucket of a latency histogram")));
             };
-            latencies.0.record_n(us, count).map_err(|error| ParseError::new(error.to_string()))?;
+            let recorded = latencies.histogram().record_n(us, count);
+            recorded.map_err(|error| ParseError::new(error.to_string()))?;
         }
-        Ok(latencies)
-    }
-}
-
-impl Default for Latencies {
-    fn default() -> Latencies {
-        let mut histogram = Histogram::new(3).expect("three digits are supported");
-        // The histogram grows with the latencies that occur, so that most histograms stay small.
-        histogram.auto(true);
-        Latencies(histogram)
+        Ok(Latencies::from_histogram(latencies.0))
     }
 }
 
 impl From<Histogram<u64>> for Latencies {
     /// Takes over a histogram of microseconds.
     fn from(histogram: Histogram<u64>) -> Latencies {
-        Latencies(histogram)
+        Latencies::from_histogram(Some(Box::new(histogram)))
     }
 }
 
 impl Latencies {
+    fn from_histogram(histogram: Option<Box<Histogram<u64>>>) -> Latencies {
+        Latencies(histogram.filter(|histogram| !histogram.is_empty()))
+    }
+
+    fn histogram(&mut self) -> &mut Histogram<u64> {
+        self.0.get_or_insert_with(|| {
+            let mut histogram = Histogram::new(3).expect("three digits are supported");
+            // The histogram grows with the latencies that occur, so that most histograms stay small.
+            histogram.auto(true);
+            Box::new(histogram)
+        })
+    }
+
+    fn buckets(&self) -> impl Iterator<Item = IterationValue<u64>> {
+        self.0.iter().flat_map(|histogram| histogram.iter_recorded())
+    }
+
+    fn count(&self) -> u64 {
+        self.0.as_ref().map_or(0, |histogram| histogram.len())
+    }
+
     /// Counts one operation with its latency in microseconds.
     pub fn record(&mut self, us: u64) {
         self.record_many(us, 1);
@@ -83,26 +98,33 @@ impl Latencies {
 
     /// Counts `count` operations of about the same latency, in microseconds.
     pub fn record_many(&mut self, us: u64, count: u64) {
-        self.0.record_n(us.clamp(1, LONGEST_US), count).expect("the histogram grows");
+        if count > 0 {
+            self.histogram().record_n(us.clamp(1, LONGEST_US), count).expect("the histogram grows");
+        }
     }
 
     /// Adds the operations of `other`.
     pub fn add(&mut self, other: &Latencies) {
-        self.0 += &other.0;
+        match (&mut self.0, &other.0) {
+            (Some(histogram), Some(other)) => **histogram += &**other,
+            (empty @ None, other) => empty.clone_from(other),
+            (Some(_), None) => {}
+        }
     }
 
     /// Removes the operations of `earlier`, which must be an earlier state of this histogram.
     pub fn since(&self, earlier: &Latencies) -> Latencies {
-        let mut rest = self.0.clone();
-        if rest.subtract(&earlier.0).is_err() {
-            return self.clone();
+        let (Some(now), Some(earlier)) = (&self.0, &earlier.0) else { return self.clone() };
+        let mut rest = now.clone();
+        match rest.subtract(&**earlier) {
+            Ok(()) => Latencies::from_histogram(Some(rest)),
+            Err(_) => self.clone(),
         }
-        Latencies(rest)
     }
 
     /// Operations that took at most `us` microseconds, within the precision of the histogram.
     pub fn at_most(&self, us: u64) -> u64 {
-        self.0.count_between(0, us)
+        self.0.as_ref().map_or(0, |histogram| histogram.count_between(0, us))
     }
 
     /// The shares of the operations in intervals of the logarithm of the latency, of which `per_decade` make a factor of ten: for
@@ -110,10 +132,10 @@ impl Latencies {
     pub fn shares(&self, per_decade: u32) -> Vec<(f64, f64)> {
         let per_decade = f64::from(per_decade.max(1));
         let number = |us: u64| ((us.max(1) as f64).log10() * per_decade + 1e-9).floor() as usize;
-        let Some(fastest) = self.0.iter_recorded().next() else { return Vec::new() };
-        let (first, all) = (number(fastest.value_iterated_to()), self.0.len() as f64);
-        let mut counts = vec![0_u64; number(self.0.max()).saturating_sub(first) + 1];
-        for bucket in self.0.iter_recorded() {
+        let (Some(histogram), Some(fastest)) = (&self.0, self.buckets().next()) else { return Vec::new() };
+        let (first, all) = (number(fastest.value_iterated_to()), histogram.len() as f64);
+        let mut counts = vec![0_u64; number(histogram.max()).saturating_sub(first) + 1];
+        for bucket in self.buckets() {
             let at = number(bucket.value_iterated_to()).saturating_sub(first);
             if let Some(count) = counts.get_mut(at) {
                 *count += bucket.count_at_value();
@@ -125,26 +147,26 @@ impl Latencies {
 
     /// Whether no operation was counted.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.count() == 0
     }
 
     /// The figures of a report.
     pub fn summary(&self) -> LatencySummary {
-        let at = |percentile| self.0.value_at_percentile(percentile);
-        if self.0.is_empty() {
+        let Some(histogram) = self.0.as_ref().filter(|histogram| !histogram.is_empty()) else {
             return LatencySummary::default();
-        }
+        };
+        let at = |percentile| histogram.value_at_percentile(percentile);
         LatencySummary {
-            count: self.0.len(),
-            mean: self.0.mean(),
-            min: self.0.min(),
+            count: histogram.len(),
+            mean: histogram.mean(),
+            min: histogram.min(),
             p50: at(50.0),
             p90: at(90.0),
             p95: at(95.0),
             p99: at(99.0),
             p99_9: at(99.9),
             p99_99: at(99.99),
-            max: self.0.max(),
+            max: histogram.max(),
         }
     }
 }

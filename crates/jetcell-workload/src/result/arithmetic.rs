@@ -48,6 +48,56 @@ fn together(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
     IoRates { per_second, average_bytes: if per_second > 0.0 { bytes / per_second } else { 0.0 }, average_ms }
 }
 
+/// All instances as one: rates are added, and sizes and latencies are means over transfers.
+pub fn total(rows: &[InstanceRow]) -> InstanceRow {
+    type Value = fn(&InstanceRow) -> f64;
+    let of = |rate: Value, bytes: Value, ms: Value| {
+        let per_second: f64 = rows.iter().map(rate).sum();
+        let mean = |value: Value| match per_second > 0.0 {
+            true => rows.iter().map(|row| rate(row) * value(row)).sum::<f64>() / per_second,
+            false => 0.0,
+        };
+        IoRates { per_second, average_bytes: mean(bytes), average_ms: mean(ms) }
+    };
+    let highest = |value: Value| rows.iter().map(value).fold(0.0, f64::max);
+    let no_latency: Value = |_| 0.0;
+    let scan =
+        of(|row| row.maintenance_reads_per_second, |row| row.maintenance_reads_average_bytes, no_latency);
+    let copies =
+        of(|row| row.replication_reads_per_second, |row| row.replication_reads_average_bytes, no_latency);
+    InstanceRow {
+        maximum_database_read_ms: highest(|row| row.maximum_database_read_ms),
+        maximum_log_write_ms: highest(|row| row.maximum_log_write_ms),
+        maintenance_reads_per_second: scan.per_second,
+        maintenance_reads_average_bytes: scan.average_bytes,
+        replication_reads_per_second: copies.per_second,
+        replication_reads_average_bytes: copies.average_bytes,
+        ..InstanceRow::named("Total".into(), "".into(), "".into())
+    }
+    .with_rates(
+        of(
+            |row| row.database_reads_per_second,
+            |row| row.database_reads_average_bytes,
+            |row| row.database_reads_average_latency_ms,
+        ),
+        of(
+            |row| row.database_writes_per_second,
+            |row| row.database_writes_average_bytes,
+            |row| row.database_writes_average_latency_ms,
+        ),
+        of(
+            |row| row.log_reads_per_second,
+            |row| row.log_reads_average_bytes,
+            |row| row.log_reads_average_latency_ms,
+        ),
+        of(
+            |row| row.log_writes_per_second,
+            |row| row.log_writes_average_bytes,
+            |row| row.log_writes_average_latency_ms,
+        ),
+    )
+}
+
 /// The seven lines of an ESRP summary, from rows of the table of total I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
@@ -163,6 +213,32 @@ mod tests {
             over_intervals([(1.0, rates(10.0, 4096.0, 5.0)), (3.0, rates(0.0, 0.0, 0.0))].into_iter());
         assert_eq!(joined, rates(2.5, 4096.0, 5.0));
         assert_eq!(over_intervals(std::iter::empty()), IoRates::default());
+    }
+
+    #[test]
+    fn the_total_of_instances_adds_rates_and_weighs_means_by_transfers() {
+        let row = |reads: f64, ms: f64, scans: f64| InstanceRow {
+            maintenance_reads_per_second: scans,
+            maintenance_reads_average_bytes: 262_144.0,
+            maximum_database_read_ms: ms * 2.0,
+            ..InstanceRow::named("x".into(), "".into(), "".into()).with_rates(
+                rates(reads, 32768.0, ms),
+                IoRates::default(),
+                IoRates::default(),
+                rates(1.0, 4096.0, ms),
+            )
+        };
+        let all = total(&[row(300.0, 2.0, 10.0), row(100.0, 6.0, 0.0)]);
+        assert_eq!((all.instance.as_str(), all.database_reads_per_second), ("Total", 400.0));
+        assert_eq!((all.database_reads_average_latency_ms, all.database_reads_average_bytes), (3.0, 32768.0));
+        assert_eq!((all.database_writes_per_second, all.database_writes_average_bytes), (0.0, 0.0));
+        assert_eq!((all.log_writes_per_second, all.log_writes_average_latency_ms), (2.0, 4.0));
+        assert_eq!(
+            (all.maintenance_reads_per_second, all.maintenance_reads_average_bytes),
+            (10.0, 262_144.0)
+        );
+        assert_eq!(all.maximum_database_read_ms, 12.0);
+        assert_eq!(achieved_iops(&[all]), 400.0);
     }
 
     #[test]

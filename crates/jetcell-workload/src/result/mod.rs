@@ -27,7 +27,7 @@ use crate::observer::Phase;
 use crate::profile::{Profile, TestKind};
 use crate::verdict::{Rule, Verdict};
 
-pub use arithmetic::{Summary, achieved_iops, three_decimals, total_log_reads, total_reads, without};
+pub use arithmetic::{Summary, achieved_iops, three_decimals, total, total_log_reads, total_reads, without};
 pub use backup::{Backup, BackupCost, BackupSample, DatabaseBackup, LoadFigures};
 pub(crate) use doubts::{Grounds, doubts};
 pub use instance_row::InstanceRow;

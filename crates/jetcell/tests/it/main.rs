@@ -17,6 +17,7 @@ mod filesystems;
 mod maintain;
 mod manners;
 mod power;
+mod many_databases;
 mod raid;
 mod raid_reliability;
 mod recover;

@@ -52,11 +52,11 @@ impl Cell {
         printed
     }
 
-    fn result(&self, output: &str) -> Value {
+    pub fn result(&self, output: &str) -> Value {
         serde_json::from_slice(&fs::read(self.path(output).join("result.json")).unwrap()).unwrap()
     }
 
-    fn start(&self, arguments: &[&str]) -> Child {
+    pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
         command
             .current_dir(self.path(""))

@@ -180,7 +180,7 @@ impl LogStream {
     pub(super) fn written(&self, state: &mut State, written: Written, runs: &[Run]) {
         if let Some((file, header)) = written.entered {
             state.enter(file, &header);
-            self.file_work.notify_one();
+            self.file_work.notify();
         }
         state.accumulated ^= written.checksum;
         state.counters.writes += u64::from(!runs.is_empty());

@@ -1,0 +1,39 @@
+//! Tells the background that the log has work for it: a thread that waits, or a task that is woken.
+
+use std::time::Duration;
+
+use jetcell_sync::{Condvar, Mutex, OnceLock};
+
+/// Wakes a task. Must not wait, and must not call the log.
+pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
+
+/// The signal for one kind of work.
+#[derive(Default)]
+pub(in crate::log) struct WorkSignal {
+    waiting: Condvar,
+    task: OnceLock<Wake>,
+}
+
+impl WorkSignal {
+    /// Wakes the task or a thread.
+    pub fn notify(&self) {
+        match self.task.get() {
+            Some(wake) => wake(),
+            None => drop(self.waiting.notify_one()),
+        }
+    }
+
+    /// Lets a task be woken instead of threads. Can be set once.
+    pub fn set(&self, task: Wake) {
+        let _ = self.task.set(task);
+    }
+
+    /// Waits until there is work. `false`: the time is over first.
+    pub fn wait<T>(&self, state: &Mutex<T>, timeout: Duration, is_there: impl Fn(&T) -> bool) -> bool {
+        let mut state = state.lock();
+        if !is_there(&state) {
+            self.waiting.wait_for(&mut state, timeout);
+        }
+        is_there(&state)
+    }
+}

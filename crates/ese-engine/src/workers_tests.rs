@@ -1,0 +1,211 @@
+//! Tests of shared threads: bounds, isolation of volumes, wake-ups, removal.
+
+use std::collections::HashSet;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use jetcell_vfs::RealClock;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(3600);
+/// A bound for what takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn workers(threads: usize) -> Arc<Workers> {
+    Workers::start(threads, Arc::new(RealClock::new())).unwrap()
+}
+
+/// A step that counts its calls and pauses.
+fn counting(count: &Arc<AtomicUsize>, pause: Duration) -> Step {
+    let count = count.clone();
+    Box::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        Some(pause)
+    })
+}
+
+/// A step that waits until the sender of the channel is gone.
+fn blocked(gate: &Arc<Mutex<Receiver<()>>>) -> Step {
+    let gate = gate.clone();
+    Box::new(move || {
+        // One step holds the lock while it waits, and the others wait for the lock.
+        let _ = gate.lock().recv();
+        Some(LONG)
+    })
+}
+
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn any_number_of_tasks_runs_on_the_threads_of_the_pool() {
+    let workers = workers(3);
+    let group = workers.group();
+    let threads = Arc::new(Mutex::new(HashSet::new()));
+    let counts: Vec<Arc<AtomicUsize>> = (0..200).map(|_| Arc::default()).collect();
+    let task = |count: &Arc<AtomicUsize>| {
+        let (threads, count) = (threads.clone(), count.clone());
+        group.add(
+            StepKind::Pages,
+            Box::new(move || {
+                threads.lock().insert(thread::current().id());
+                count.fetch_add(1, Ordering::SeqCst);
+                Some(Duration::from_millis(2))
+            }),
+        )
+    };
+    let tasks: Vec<TaskHandle> = counts.iter().map(task).collect();
+    eventually("all tasks run again and again", || {
+        counts.iter().all(|count| count.load(Ordering::SeqCst) >= 3)
+    });
+    TaskHandle::remove_all(&tasks);
+    assert!(threads.lock().len() <= 3);
+    let after: Vec<usize> = counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    std::thread::sleep(Duration::from_millis(20));
+    let later: Vec<usize> = counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    assert_eq!(after, later, "no step after the removal");
+}
+
+#[test]
+fn a_volume_that_stands_still_holds_up_no_other_one() {
+    let workers = workers(6);
+    let (slow, fast, other) = (workers.group(), workers.group(), workers.group());
+    let (open, gate) = channel();
+    let gate = Arc::new(Mutex::new(gate));
+    let kinds = [StepKind::Log, StepKind::Pages];
+    let held: Vec<TaskHandle> = (0..40).map(|number| slow.add(kinds[number % 2], blocked(&gate))).collect();
+    let counts: [Arc<AtomicUsize>; 4] = Default::default();
+    let pause = Duration::from_millis(1);
+    let tasks: Vec<TaskHandle> = [(&fast, 0), (&fast, 1), (&other, 2), (&other, 3)]
+        .map(|(group, at)| group.add(kinds[at % 2], counting(&counts[at], pause)))
+        .into();
+    eventually("others go on", || counts.iter().all(|count| count.load(Ordering::SeqCst) > 20));
+    assert_eq!(workers.shared.state.lock().groups[&slow.id].steps, 2, "a third of the threads");
+    drop(open);
+    TaskHandle::remove_all(&held);
+    TaskHandle::remove_all(&tasks);
+    assert_eq!(workers.shared.state.lock().all.steps, 0);
+}
+
+#[test]
+fn steps_that_wait_for_pages_leave_threads_to_the_log() {
+    for threads in [2, 4, 7] {
+        let workers = workers(threads);
+        let group = workers.group();
+        let (open, gate) = channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let held: Vec<TaskHandle> =
+            (0..3 * threads).map(|_| group.add(StepKind::Pages, blocked(&gate))).collect();
+        // As a page that can be written when the log has been.
+        let mut open = Some(open);
+        let log = group.add(
+            StepKind::Log,
+            Box::new(move || {
+                open.take();
+                Some(LONG)
+            }),
+        );
+        eventually("the log was written", || {
+            gate.try_lock().is_some_and(|gate| gate.try_recv() == Err(mpsc_disconnected()))
+        });
+        TaskHandle::remove_all(&held);
+        TaskHandle::remove_all(&[log]);
+    }
+}
+
+fn mpsc_disconnected() -> std::sync::mpsc::TryRecvError {
+    std::sync::mpsc::TryRecvError::Disconnected
+}
+
+#[test]
+fn a_task_that_is_woken_runs_at_once_and_again_if_it_was_running() {
+    let workers = workers(2);
+    let group = workers.group();
+    let count = Arc::<AtomicUsize>::default();
+    let task = group.add(StepKind::Log, counting(&count, LONG));
+    eventually("the first step", || count.load(Ordering::SeqCst) == 1);
+    for number in 2..50 {
+        task.wake();
+        eventually("a step for each wake", || count.load(Ordering::SeqCst) == number);
+    }
+    // Woken while it runs: what was done meanwhile may have been too late for that step.
+    let (sender, gate) = channel::<()>();
+    let (entered, enter) = channel::<()>();
+    let steps = Arc::<AtomicUsize>::default();
+    let counted = steps.clone();
+    let slow = group.add(
+        StepKind::Log,
+        Box::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let _ = entered.send(());
+            let _ = gate.recv();
+            Some(LONG)
+        }),
+    );
+    enter.recv_timeout(PATIENCE).unwrap();
+    slow.wake();
+    slow.wake();
+    drop(sender);
+    eventually("one more step", || steps.load(Ordering::SeqCst) == 2);
+    TaskHandle::remove_all(&[task, slow]);
+    assert_eq!(steps.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_task_can_end_itself_and_drop_what_it_owns() {
+    let workers = workers(2);
+    let group = workers.group();
+    /// Uses the pool when it is dropped, as the end of an instance does.
+    struct Owned(Arc<WorkerGroup>, Arc<AtomicUsize>);
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            drop(self.0.add(StepKind::Pages, counting(&self.1, LONG)));
+        }
+    }
+    let count = Arc::<AtomicUsize>::default();
+    let owned = Owned(group.clone(), count.clone());
+    group.add(
+        StepKind::Pages,
+        Box::new(move || {
+            let _kept = &owned;
+            None
+        }),
+    );
+    eventually("the owned value was dropped", || count.load(Ordering::SeqCst) == 1);
+    // A task that removes itself does not wait for itself.
+    let own = Arc::new(Mutex::new(None::<TaskHandle>));
+    let (removed, ended) = (own.clone(), Arc::<AtomicUsize>::default());
+    let end = ended.clone();
+    let task = group.add(
+        StepKind::Pages,
+        Box::new(move || {
+            let Some(task) = removed.lock().take() else { return Some(Duration::from_millis(1)) };
+            TaskHandle::remove_all(&[task]);
+            end.fetch_add(1, Ordering::SeqCst);
+            Some(Duration::ZERO)
+        }),
+    );
+    *own.lock() = Some(task);
+    eventually("it ended", || ended.load(Ordering::SeqCst) == 1);
+    eventually("only the sleeping task is left", || workers.shared.state.lock().tasks.len() == 1);
+}
+
+#[test]
+fn a_pool_whose_last_owner_has_gone_ends_its_threads() {
+    let workers = workers(4);
+    let shared = Arc::downgrade(&workers.shared);
+    let group = workers.group();
+    let count = Arc::<AtomicUsize>::default();
+    let task = group.add(StepKind::Pages, counting(&count, Duration::ZERO));
+    eventually("it runs", || count.load(Ordering::SeqCst) > 10);
+    TaskHandle::remove_all(std::slice::from_ref(&task));
+    drop((workers, group, task));
+    assert!(shared.upgrade().is_none(), "all threads have ended");
+}

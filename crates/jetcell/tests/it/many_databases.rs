@@ -1,0 +1,45 @@
+//! One process with many databases: its memory and its threads have a bound that does not grow with them.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cell::Cell;
+use crate::runs::wait_until;
+
+/// Threads of the process at most: four of the load, eight for all databases, those of the I/O backend and of views.
+const THREADS: usize = 40;
+
+#[test]
+fn memory_and_threads_do_not_grow_with_the_number_of_databases() {
+    let cell = Cell::with_limits();
+    let most = AtomicUsize::new(0);
+    let arguments =
+        ["--dir", "d", "--databases", "24", "--size", "32MiB", "--cache", "96MiB", "--threads", "4"];
+    let mut child = cell.start(&[&arguments[..], &["--output", "out", "--json", "--quiet"]].concat());
+    let status = format!("/proc/{}/status", child.id());
+    wait_until("the end of the run", || {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let threads = text.lines().find_map(|line| line.strip_prefix("Threads:"));
+        most.fetch_max(threads.map_or(0, |count| count.trim().parse().unwrap()), Ordering::Relaxed);
+        cell.path("out/report.html").exists()
+    });
+    assert!(child.wait().unwrap().success());
+    let most = most.into_inner();
+    assert!((8..=THREADS).contains(&most), "{most} threads");
+    let result = cell.result("out");
+    let (cache, peak) = (&result["plan"]["cache_bytes"], &result["peak_resident_bytes"]);
+    let (cache, peak) = (cache.as_u64().unwrap(), peak.as_u64().unwrap());
+    assert_eq!(cache, 96 << 20);
+    assert!(peak <= cache / 4 * 5 + (64 << 20), "{} MiB", peak >> 20);
+
+    let instances = result["instances"].as_array().unwrap();
+    assert_eq!(instances.len(), 24);
+    let reads: f64 = instances.iter().map(|row| row["I/O Database Reads/sec"].as_f64().unwrap()).sum();
+    let verified = result["verification"]["files"].as_array().unwrap();
+    let names: Vec<&str> = verified.iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 48, "each database with its logs, in order");
+    assert!(names.iter().step_by(2).is_sorted() && names[46].ends_with("Jetstress024001.edb"));
+    assert!(verified.iter().all(|file| file["bad"] == 0));
+    let tables = fs::read_to_string(cell.path("out/report.html")).unwrap();
+    assert!(reads > 0.0 && tables.contains("Total"));
+}
