@@ -60,6 +60,7 @@ fn everything() -> RunResult {
     let mut result = result();
     let phases = [
         Phase::Examine,
+        Phase::PutBack,
         Phase::Create,
         Phase::Attach,
         Phase::Warm,

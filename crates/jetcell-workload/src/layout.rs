@@ -53,6 +53,16 @@ pub struct CopyPlan {
     pub checkpoint_depth: u64,
 }
 
+/// What a run with `--reset` does before the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reset {
+    /// It puts databases back to the state that was kept.
+    PutBack,
+    /// It keeps their state.
+    Keep,
+}
+
 /// Everything that is decided before the first change on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -74,6 +84,9 @@ pub struct Plan {
     pub event_profile: EventNumbers,
     /// Whether page images are written to a side file first, against torn writes. ESE does not do so; neither does a run.
     pub page_protection: bool,
+    /// Whether the databases are put back, or their state is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<Reset>,
     /// Passive copies that follow the databases, of a replication test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyPlan>,

@@ -40,6 +40,7 @@ mod model_engine;
 mod observer;
 mod parse_error;
 mod plan;
+mod prepared;
 pub mod profile;
 mod refusal;
 pub mod result;

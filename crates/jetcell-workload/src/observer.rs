@@ -24,7 +24,9 @@ pub enum Phase {
     Search,
     /// The load runs and is measured.
     Measure,
-    /// The state of the databases is kept, for the replay.
+    /// Databases are put back to the state that was kept.
+    PutBack,
+    /// The state of the databases is kept, for the replay or for later runs.
     Keep,
     /// The load runs until enough logs are generated.
     Generate,
@@ -54,6 +56,7 @@ impl Phase {
             Phase::Warm => "Warming the cache",
             Phase::Search => "Searching",
             Phase::Measure => "Measuring",
+            Phase::PutBack => "Putting databases back",
             Phase::Keep => "Keeping the state before the load",
             Phase::Generate => "Generating log files",
             Phase::Seed => "Seeding copies",

@@ -5,6 +5,7 @@ mod backup_target;
 mod creation;
 mod existing_database;
 mod memory;
+mod reset;
 mod volume;
 
 use std::ffi::OsStr;
@@ -18,7 +19,8 @@ use rustix::fs::{Access, AtFlags, CWD};
 
 use self::creation::Creation;
 use crate::engine::Engine;
-use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan};
+use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan, Reset};
+use crate::prepared;
 use crate::profile::{Profile, Source, TestKind, default_cache};
 use crate::refusal::{Refusal, refuse};
 use crate::units::ByteSize;
@@ -60,6 +62,7 @@ impl Plan {
             }
             None => {}
         }
+        let put_back = reset::find(profile, engine, &instances)?;
         let mut remove = Vec::new();
         if profile.source == Source::Replace {
             remove.extend(Some(profile.dirs[0].join(creation::FILE)).filter(|file| file.exists()));
@@ -76,7 +79,12 @@ impl Plan {
                     remove.extend(found);
                 }
                 Source::Open => {
-                    instance.initial_bytes = adopt(instance, engine, &mut page_bytes)?;
+                    // What is there now is going to be overwritten.
+                    let state = put_back.as_ref().map_or(&*instance, |kept| &kept[instance.number - 1]);
+                    if engine.in_use(instance) {
+                        return in_use(instance);
+                    }
+                    instance.initial_bytes = adopt(state, engine, &mut page_bytes)?;
                 }
                 Source::Resume if existing_database::is_unborn(files, &instance.database) => {
                     if !found.is_empty() && engine.in_use(instance) {
@@ -96,7 +104,7 @@ impl Plan {
                 create.push(instance.log_dir.clone());
             }
         }
-        volume::check_space(profile, engine, &instances, &remove)?;
+        volume::check_space(profile, engine, &instances, &remove, put_back.is_some())?;
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
         let cache_bytes = profile.cache.unwrap_or(default_cache(instances.len(), total)).0;
         memory::check_databases(instances.len(), cache_bytes)?;
@@ -112,6 +120,7 @@ impl Plan {
             zero_at_creation: profile.zero_at_creation,
             event_profile: profile.event_profile,
             page_protection: false,
+            reset: profile.reset.map(|_| if put_back.is_some() { Reset::PutBack } else { Reset::Keep }),
             instances,
             copies,
             output,
@@ -131,6 +140,10 @@ impl Plan {
             let is_creation = file.file_name() == Some(OsStr::new(creation::FILE));
             let removed = if is_creation { fs::remove_file(file) } else { files.remove(file) };
             removed.or_else(|error| refuse(format!("{}: cannot be removed: {error}", file.display())))?;
+        }
+        if let (Source::Replace, Some(first)) = (profile.source, profile.dirs.first()) {
+            prepared::forget(first, &self.instances)
+                .or_else(|error| refuse(format!("{}: {error}", first.display())))?;
         }
         for dir in &self.create {
             fs::create_dir_all(dir)

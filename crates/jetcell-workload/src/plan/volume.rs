@@ -154,6 +154,7 @@ pub(crate) fn check_space(
     engine: &dyn Engine,
     instances: &[InstancePlan],
     remove: &[PathBuf],
+    put_back: bool,
 ) -> Result<(), Refusal> {
     struct Volume {
         shown: PathBuf,
@@ -178,6 +179,8 @@ pub(crate) fn check_space(
             (TestKind::Recovery, RecoveryMode::True) => instance.initial_bytes,
             _ => 0,
         };
+        // Blocks that are shared need space of their own when they are changed.
+        let kept = kept + if profile.reset.is_some() && !put_back { instance.initial_bytes } else { 0 };
         let there = allocated(engine, &instance.database);
         let created = match profile.source {
             Source::Open => 0,
@@ -192,7 +195,8 @@ pub(crate) fn check_space(
             _ if profile.circular_log => 0,
             _ => created.saturating_add(growth),
         };
-        need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES))?;
+        let kept_logs = if profile.reset.is_some() { CIRCULAR_LOG_BYTES } else { 0 };
+        need(&instance.log_dir, logs.saturating_add(CIRCULAR_LOG_BYTES).saturating_add(kept_logs))?;
     }
     if profile.test == TestKind::Replication {
         let of_each = profile.copies as u64 + u64::from(profile.keep_instance.is_none());

@@ -13,6 +13,7 @@ mod mistake;
 mod option_value;
 mod options;
 mod recovery_mode;
+mod reset_method;
 mod resolve;
 mod skew;
 mod test_kind;
@@ -38,6 +39,7 @@ pub use mistake::Mistake;
 pub use option_value::OptionKind;
 pub use options::{OptionInfo, Options, RecordOptions, ThresholdOptions};
 pub use recovery_mode::RecoveryMode;
+pub use reset_method::ResetMethod;
 pub use skew::Skew;
 pub use test_kind::TestKind;
 
@@ -159,6 +161,9 @@ pub struct Profile {
     /// Whether the unused bytes of pages are overwritten while databases are created.
     #[serde(default)]
     pub zero_at_creation: bool,
+    /// How the state before the load is kept, or put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<ResetMethod>,
     /// Source of the databases.
     pub source: Source,
     /// Description of the run by the user. Jetstress: `Description`.

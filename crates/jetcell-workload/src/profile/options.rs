@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
-use super::{EventNumbers, Maintenance, Mix, RecoveryMode, Window};
+use super::{EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod, Window};
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
@@ -176,6 +176,8 @@ options! {
         "force" "BOOL" "Databases" force: bool = false;
         /// Continue an interrupted creation; its sizes, record shapes and seed are known
         "resume" "BOOL" "Databases" resume: bool = false;
+        /// Begin from equal states: keep the databases before the load, or put them back with --open; snapshot or copy
+        "reset" "METHOD" "Databases" reset: ResetMethod, or "go on with the databases as they are";
         /// Threads of the load, shared by all databases
         "threads" "N" "Load" threads: usize = 4;
         /// Measurement time, such as 60s or 2h; with --find-max, the time of each step

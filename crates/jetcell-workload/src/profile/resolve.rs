@@ -126,6 +126,7 @@ impl Options {
             sample_interval: self.sample_interval.unwrap_or(default_interval(duration.0)),
             circular_log: self.circular_log.unwrap_or_else(default::circular_log),
             zero_at_creation: self.zero_at_creation.unwrap_or_else(default::zero_at_creation),
+            reset: self.reset.filter(|_| test != TestKind::Stress),
             source: source.as_ref().map_or(Source::New, |source| *source),
             description: self.description,
             output: self.output,

@@ -37,6 +37,7 @@ const ONLY: &[(&str, &[TestKind])] = &[
     ("circular-log", &[Performance, Stress, Backup, Replication]),
     ("repeat", &[Performance]),
     ("find-max", &[Performance]),
+    ("reset", &[Performance, Backup, Recovery, Replication]),
     ("stop-when-steady", &[Performance]),
 ];
 

@@ -151,6 +151,7 @@ impl Profile {
             force: (self.source == Source::Replace).then_some(true),
             // A run that continued a creation is repeated by a run that creates.
             resume: None,
+            reset: self.reset,
             records: RecordOptions {
                 short_bytes: Some(self.records.short_bytes),
                 long_bytes: Some(self.records.long_bytes),

@@ -21,13 +21,14 @@ use crate::drive::{Drive, Goal};
 use crate::endurance::Endurance;
 use crate::engine::{Depth, Engine, Opening, ReplayStart, Store};
 use crate::event_file::{EventFile, rfc3339};
-use crate::layout::Plan;
+use crate::layout::{Plan, Reset};
 use crate::load::fill;
 use crate::measurement::{
     DefragSummary, FileVerification, Sample, SampleFile, ScanSummary, Verification, read_samples,
 };
 use crate::observer::{Observer, Phase, StopSignal};
 use crate::plan::end_creation;
+use crate::prepared::{self, Outcome};
 use crate::profile::{Profile, Source, TestKind};
 use crate::refusal::Refusal;
 use crate::result::RunResult;
@@ -79,8 +80,11 @@ pub fn run(
     let plan = Plan::make(profile, engine, &stamp, continued)?;
     let watch = &mut Recorder::new(observer);
     let test = Test { profile, engine, plan: &plan, stop };
-    if profile.source == Source::Open && !profile_is_read_only(profile) {
-        test.examine(watch)?;
+    match plan.reset {
+        // They were examined, or created, before they were kept.
+        Some(Reset::PutBack) => test.put_back(watch)?,
+        _ if profile.source == Source::Open && !profile_is_read_only(profile) => test.examine(watch)?,
+        _ => {}
     }
     plan.prepare(profile, engine)?;
     let unwritable = |error| Refusal::new(format!("{}: cannot be written: {error}", plan.output.display()));
@@ -172,6 +176,12 @@ impl Test<'_> {
         if self.stop.is_set() {
             return Ok((Loaded { initial_bytes: self.plan.initial_bytes(), ..Loaded::default() }, None));
         }
+        if self.plan.reset == Some(Reset::Keep) {
+            self.keep_prepared(watch)?;
+        }
+        if self.stop.is_set() {
+            return Ok((Loaded { initial_bytes: self.plan.initial_bytes(), ..Loaded::default() }, None));
+        }
         let loaded = match self.profile.test {
             TestKind::Performance | TestKind::Stress => self.load(watch, samples)?.0,
             TestKind::Backup => self.back_up(watch, samples)?,
@@ -200,6 +210,52 @@ impl Test<'_> {
             "{first}; damaged pages in all: {}: restore the database, or replace it with --force",
             damaged.bad
         )))
+    }
+
+    /// Puts the databases back to the state that was kept.
+    fn put_back(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
+        let Some(method) = self.profile.reset else { return Ok(()) };
+        let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
+        let outcome = self
+            .watched(Phase::PutBack, watch, |progress| prepared::put_back(dir, instances, method, progress));
+        match outcome.map_err(|what| Refusal::new(format!("databases could not be put back: {what}")))? {
+            Outcome::Done => Ok(()),
+            Outcome::Stopped => Err(Refusal::new(
+                "stopped on request while databases were put back; before they can be used, --reset has to put them back",
+            )),
+        }
+    }
+
+    /// Keeps the state of the databases for later runs.
+    fn keep_prepared(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
+        let Some(method) = self.profile.reset else { return Ok(()) };
+        let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
+        let outcome = self
+            .watched(Phase::Keep, watch, |progress| prepared::keep(dir, instances, method, progress))
+            .map_err(|what| watch.failed(format!("the state of the databases could not be kept: {what}")))?;
+        if outcome == Outcome::Done {
+            watch.log(&format!(
+                "The state of the databases was kept ({method}): --open --reset puts them back"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Runs work with progress as a phase.
+    fn watched<R>(
+        &self,
+        phase: Phase,
+        watch: &mut Recorder<'_>,
+        work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> R,
+    ) -> R {
+        let mut announced = false;
+        work(&mut |done, total| {
+            if !std::mem::replace(&mut announced, true) {
+                watch.begin(phase, total);
+            }
+            watch.advance(done, "");
+            !self.stop.is_set()
+        })
     }
 
     fn create(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {

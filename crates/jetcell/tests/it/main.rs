@@ -11,6 +11,7 @@ mod disk;
 mod doctor;
 mod dump;
 mod durability;
+mod equal_states;
 mod esrp;
 mod events;
 mod filesystems;

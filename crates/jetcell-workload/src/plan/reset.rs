@@ -1,0 +1,57 @@
+//! Whether a run puts databases back, keeps their state, or may not use them at all.
+
+use std::path::Path;
+
+use crate::engine::Engine;
+use crate::layout::InstancePlan;
+use crate::prepared::{self, Prepared};
+use crate::profile::{Profile, ResetMethod, Source};
+use crate::refusal::{Refusal, refuse};
+
+/// The kept files that the run puts back, as databases of their own. `None`: it puts none back.
+pub(super) fn find(
+    profile: &Profile,
+    engine: &dyn Engine,
+    instances: &[InstancePlan],
+) -> Result<Option<Vec<InstancePlan>>, Refusal> {
+    let Some(first) = profile.dirs.first() else { return Ok(None) };
+    let kept = match profile.source {
+        // What is kept of the databases that are replaced is replaced, too.
+        Source::Replace => None,
+        _ => Prepared::read(first)?,
+    };
+    if let (Source::New, Some(_)) = (profile.source, &kept) {
+        return refuse(format!(
+            "{}: a prepared state is kept here: --open --reset with --databases puts it back, --force replaces it",
+            first.display()
+        ));
+    }
+    let Some(method) = profile.reset else {
+        return match kept {
+            Some(kept) if kept.was_interrupted() => refuse(format!(
+                "{}: the databases were being put back to their prepared state, which was interrupted: add --reset to put \
+                 them back, or --force to replace them",
+                first.display()
+            )),
+            _ => Ok(None),
+        };
+    };
+    for instance in instances {
+        if engine.array_of(&instance.database).is_some() || engine.array_of(&instance.log_dir).is_some() {
+            return refuse("--reset is for files of the machine's file systems, not for arrays");
+        }
+        for place in [instance.database.parent().unwrap_or(Path::new(".")), &instance.log_dir] {
+            let there = place.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
+            if method == ResetMethod::Snapshot && !prepared::can_share_blocks(there) {
+                return refuse(format!(
+                    "{}: its file system cannot share blocks between files: use --reset copy, or btrfs, or xfs with reflink=1",
+                    there.display()
+                ));
+            }
+        }
+    }
+    match kept {
+        Some(kept) if profile.source == Source::Open => kept.of(instances).map(Some),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,460 @@
+//! Databases that were prepared once and are put back before each run (`--reset`), so that repeated and compared runs begin
+//! from equal states.
+//!
+//! The kept files are in the directory `prepared` beside each database and beside its log directory. A file in the
+//! directory of the first database says that they are complete. It is written last, and names all databases.
+//!
+//! Putting back overwrites the files of the databases in place, and takes as long as it takes. Before it begins, the file
+//! says so, and no run without `--reset` uses the databases until it has ended. A run with it begins again, because the kept
+//! files do not change. So a crash at any point loses nothing but time.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kept_file::{KeptFile, absolute};
+use crate::layout::InstancePlan;
+use crate::profile::ResetMethod;
+use crate::refusal::{Refusal, refuse};
+
+/// Name of the file, in the directory of the first database.
+pub(crate) const FILE: &str = "jetcell-prepared.json";
+
+/// Name of the directories of the kept files.
+pub(crate) const DIRECTORY: &str = "prepared";
+
+const VERSION: u32 = 1;
+
+const KEPT: KeptFile = KeptFile {
+    name: FILE,
+    largest: 4 << 20,
+    advice: "remove it and the directories named prepared, and create the databases again with --force",
+};
+
+/// Bytes of a piece of a copy.
+const PIECE: usize = 4 << 20;
+
+/// Interval between two reports of progress.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How the work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is complete, and durable.
+    Done,
+    /// It was stopped on request.
+    Stopped,
+}
+
+/// The kept states of the databases of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Prepared {
+    version: u32,
+    instances: Vec<InstancePlan>,
+    /// The databases are being put back, or that was interrupted.
+    putting_back: bool,
+}
+
+impl Prepared {
+    /// Reads what is kept of the databases of a directory; `None` if nothing is.
+    pub(crate) fn read(dir: &Path) -> Result<Option<Prepared>, Refusal> {
+        let Some(prepared) = KEPT.read::<Prepared>(dir)? else { return Ok(None) };
+        match prepared.version {
+            VERSION => Ok(Some(prepared)),
+            _ => refuse(format!("{} is of another version: {}", dir.join(FILE).display(), KEPT.advice)),
+        }
+    }
+
+    /// Whether the databases are neither in the kept state nor in that of their last run.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.putting_back
+    }
+
+    /// The kept files as databases of their own; an error if they are those of other databases.
+    pub(crate) fn of(&self, instances: &[InstancePlan]) -> Result<Vec<InstancePlan>, Refusal> {
+        let places = |all: &[InstancePlan]| -> Vec<(PathBuf, PathBuf)> {
+            all.iter().map(|one| (absolute(&one.database), absolute(&one.log_dir))).collect()
+        };
+        if places(&self.instances) != places(instances) {
+            return refuse(format!(
+                "the prepared state is of {} databases in other places than this run's {}: give the same --databases, --dir \
+                 and --log-dir, or prepare the databases again with --force",
+                self.instances.len(),
+                instances.len()
+            ));
+        }
+        Ok(instances.iter().map(kept_place).collect())
+    }
+}
+
+/// Where the kept files of a database are.
+pub(crate) fn kept_place(instance: &InstancePlan) -> InstancePlan {
+    let beside = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        path.parent().unwrap_or(Path::new("")).join(DIRECTORY).join(name)
+    };
+    InstancePlan {
+        database: beside(&instance.database),
+        log_dir: beside(&instance.log_dir),
+        ..instance.clone()
+    }
+}
+
+/// Keeps the present state of closed databases, instead of what was kept before.
+pub(crate) fn keep(
+    dir: &Path,
+    instances: &[InstancePlan],
+    method: ResetMethod,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Outcome, String> {
+    forget(dir, instances).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let pairs: Vec<_> = instances.iter().map(|instance| (instance.clone(), kept_place(instance))).collect();
+    if copy_all(&pairs, method, progress)? == Outcome::Stopped {
+        return Ok(Outcome::Stopped);
+    }
+    let prepared = Prepared { version: VERSION, instances: all_absolute(instances), putting_back: false };
+    KEPT.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))?;
+    Ok(Outcome::Done)
+}
+
+/// Puts closed databases back to the kept state. If it is stopped, they must be put back again before they can be used.
+pub(crate) fn put_back(
+    dir: &Path,
+    instances: &[InstancePlan],
+    method: ResetMethod,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Outcome, String> {
+    let note = |putting_back: bool| {
+        let prepared = Prepared { version: VERSION, instances: all_absolute(instances), putting_back };
+        KEPT.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))
+    };
+    note(true)?;
+    let pairs: Vec<_> = instances.iter().map(|instance| (kept_place(instance), instance.clone())).collect();
+    if copy_all(&pairs, method, progress)? == Outcome::Stopped {
+        return Ok(Outcome::Stopped);
+    }
+    note(false)?;
+    Ok(Outcome::Done)
+}
+
+/// Removes what is kept, if anything is.
+pub(crate) fn forget(dir: &Path, instances: &[InstancePlan]) -> io::Result<()> {
+    if dir.join(FILE).exists() {
+        // From here on nothing uses the kept files.
+        KEPT.remove(dir)?;
+    }
+    for kept in instances.iter().map(kept_place) {
+        for file in files_of(&kept)? {
+            fs::remove_file(file)?;
+        }
+    }
+    Ok(())
+}
+
+fn all_absolute(instances: &[InstancePlan]) -> Vec<InstancePlan> {
+    let place = |one: &InstancePlan| InstancePlan {
+        database: absolute(&one.database),
+        log_dir: absolute(&one.log_dir),
+        ..one.clone()
+    };
+    instances.iter().map(place).collect()
+}
+
+/// The files of a closed database: itself, and everything in its log directory except for locks.
+fn files_of(instance: &InstancePlan) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> =
+        Some(instance.database.clone()).filter(|file| file.exists()).into_iter().collect();
+    let entries = match fs::read_dir(&instance.log_dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_file() && path.extension().is_none_or(|extension| extension != "lock") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Copies databases with their logs, one thread for each volume. `progress` gets the bytes that are done and all.
+fn copy_all(
+    pairs: &[(InstancePlan, InstancePlan)],
+    method: ResetMethod,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Outcome, String> {
+    let len = |file: &PathBuf| file.metadata().map_or(0, |file| file.len());
+    let bytes = |one: &InstancePlan| files_of(one).map_or(0, |files| files.iter().map(len).sum::<u64>());
+    let total = pairs.iter().map(|(from, _)| bytes(from)).sum();
+    let directory = |one: &InstancePlan| one.database.parent().map(Path::to_path_buf).unwrap_or_default();
+    let volumes: BTreeSet<PathBuf> = pairs.iter().map(|(from, _)| directory(from)).collect();
+    let (stopped, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let copied = std::thread::scope(|scope| {
+        let (sender, ended) = channel();
+        for volume in &volumes {
+            let (sender, stopped, done) = (sender.clone(), &stopped, &done);
+            scope.spawn(move || {
+                let mut own = pairs.iter().filter(|(from, _)| directory(from) == *volume);
+                let copied = own.try_for_each(|(from, to)| copy_one(from, to, method, stopped, done));
+                // The receiver waits for all senders.
+                let _ = sender.send(copied);
+            });
+        }
+        drop(sender);
+        let mut outcome = Ok(());
+        loop {
+            if !progress(done.load(Ordering::Relaxed), total) {
+                stopped.store(true, Ordering::Relaxed);
+            }
+            match ended.recv_timeout(TICK) {
+                Ok(copied) => outcome = outcome.and(copied),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return outcome,
+            }
+        }
+    });
+    copied?;
+    Ok(if stopped.load(Ordering::Relaxed) { Outcome::Stopped } else { Outcome::Done })
+}
+
+/// Makes the files of `to` equal to those of `from`, and durable.
+fn copy_one(
+    from: &InstancePlan,
+    to: &InstancePlan,
+    method: ResetMethod,
+    stopped: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<(), String> {
+    let failed = |path: &Path| {
+        let shown = path.display().to_string();
+        move |error: io::Error| format!("{shown}: {error}")
+    };
+    let directories = [to.database.parent().unwrap_or(Path::new(".")), &to.log_dir];
+    for directory in directories {
+        fs::create_dir_all(directory).map_err(failed(directory))?;
+    }
+    // Without this, files of a database without a state would be removed below.
+    if !from.database.is_file() {
+        return Err(format!("{}: it is not there", from.database.display()));
+    }
+    let sources = files_of(from).map_err(failed(&from.log_dir))?;
+    let is_database = |file: &Path, one: &InstancePlan| file == one.database;
+    let name = |file: &Path, one: &InstancePlan| -> (bool, OsString) {
+        (is_database(file, one), file.file_name().unwrap_or_default().to_os_string())
+    };
+    let wanted: BTreeSet<_> = sources.iter().map(|file| name(file, from)).collect();
+    for file in files_of(to).map_err(failed(&to.log_dir))? {
+        if !wanted.contains(&name(&file, to)) {
+            fs::remove_file(&file).map_err(failed(&file))?;
+        }
+    }
+    for source in sources {
+        let target = match is_database(&source, from) {
+            true => to.database.clone(),
+            false => to.log_dir.join(source.file_name().unwrap_or_default()),
+        };
+        copy_file(&source, &target, method, stopped, done).map_err(failed(&target))?;
+    }
+    for directory in directories {
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed(directory))?;
+    }
+    Ok(())
+}
+
+/// Makes a file equal to another one. It keeps its own blocks where it has some, unless both share theirs afterwards.
+fn copy_file(
+    source: &Path,
+    target: &Path,
+    method: ResetMethod,
+    stopped: &AtomicBool,
+    done: &AtomicU64,
+) -> io::Result<()> {
+    let mut from = File::open(source)?;
+    let len = from.metadata()?.len();
+    let mut to = File::options().write(true).create(true).truncate(false).open(target)?;
+    match method {
+        ResetMethod::Snapshot => {
+            // Blocks behind the end would stay.
+            to.set_len(0)?;
+            rustix::fs::ioctl_ficlone(&to, &from).map_err(|error| {
+                io::Error::other(format!(
+                    "the file system cannot share blocks ({error}): use --reset copy, or btrfs, or xfs with reflink=1"
+                ))
+            })?;
+            done.fetch_add(len, Ordering::Relaxed);
+        }
+        ResetMethod::Copy => {
+            let (mut buffer, mut at) = (vec![0; PIECE], 0);
+            to.set_len(len)?;
+            from.seek(SeekFrom::Start(0))?;
+            while !stopped.load(Ordering::Relaxed) {
+                let read = from.read(&mut buffer)?;
+                if read == 0 {
+                    break;
+                }
+                to.write_all(&buffer[..read])?;
+                at += read as u64;
+                done.fetch_add(read as u64, Ordering::Relaxed);
+            }
+            if at != len && !stopped.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+    to.sync_all()?;
+    // A run must not find them in the memory of the kernel.
+    for file in [&from, &to] {
+        let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+    }
+    Ok(())
+}
+
+/// Whether files of a directory can share blocks. Leaves nothing behind.
+pub(crate) fn can_share_blocks(directory: &Path) -> bool {
+    let probe = || -> io::Result<()> {
+        let [one, other] = [tempfile_in(directory)?, tempfile_in(directory)?];
+        (&one).write_all(&[1; 4096])?;
+        Ok(rustix::fs::ioctl_ficlone(&other, &one)?)
+    };
+    probe().is_ok()
+}
+
+/// A file without a name.
+fn tempfile_in(directory: &Path) -> io::Result<File> {
+    use rustix::fs::{CWD, Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, directory, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 4] =
+        ["Jetstress001001.edb", "log001/E00.log", "log001/E00.chk", "log001/E0000000001.log"];
+
+    fn instance(dir: &Path) -> InstancePlan {
+        let (database, log_dir) = (dir.join(NAMES[0]), dir.join("log001"));
+        InstancePlan { number: 1, database, log_dir, initial_bytes: 0 }
+    }
+
+    /// A directory with the files of a database, of different lengths.
+    fn filled() -> (tempfile::TempDir, Vec<InstancePlan>) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("log001")).unwrap();
+        for (number, name) in NAMES.iter().enumerate() {
+            fs::write(dir.path().join(name), vec![number as u8 + 1; PIECE / 2 * (number + 1) + number])
+                .unwrap();
+        }
+        let instances = vec![instance(dir.path())];
+        (dir, instances)
+    }
+
+    fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = files_of(&instance(dir)).unwrap();
+        files.sort();
+        files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
+    }
+
+    /// As a load does: other bytes, other lengths, other logs.
+    fn change(dir: &Path) {
+        fs::write(dir.join(NAMES[0]), vec![9; PIECE * 3]).unwrap();
+        fs::write(dir.join(NAMES[1]), b"short").unwrap();
+        fs::remove_file(dir.join(NAMES[3])).unwrap();
+        fs::write(dir.join("log001/E0000000002.log"), b"new").unwrap();
+        fs::write(dir.join("log001/E00.lock"), b"").unwrap();
+    }
+
+    #[test]
+    fn what_was_kept_is_put_back_any_number_of_times() {
+        let (dir, instances) = filled();
+        let before = contents(dir.path());
+        let method = ResetMethod::Copy;
+        let (mut last, mut calls) = ((0, 0), 0);
+        let mut progress = |done, total| {
+            (last, calls) = ((done, total), calls + 1);
+            true
+        };
+        assert_eq!(keep(dir.path(), &instances, method, &mut progress), Ok(Outcome::Done));
+        let bytes: usize = before.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(last.1, bytes as u64);
+        assert!(calls > 0);
+        for _ in 0..3 {
+            change(dir.path());
+            assert_eq!(put_back(dir.path(), &instances, method, &mut |_, _| true), Ok(Outcome::Done));
+            assert_eq!(contents(dir.path()), before);
+        }
+        let prepared = Prepared::read(dir.path()).unwrap().unwrap();
+        assert!(!prepared.was_interrupted());
+        let kept = prepared.of(&instances).unwrap();
+        assert_eq!(kept[0].database, dir.path().join("prepared").join(NAMES[0]));
+        assert_eq!(kept[0].log_dir, dir.path().join("prepared/log001"));
+        let elsewhere = [instance(&dir.path().join("other"))];
+        assert!(prepared.of(&elsewhere).unwrap_err().to_string().contains("in other places"));
+        forget(dir.path(), &instances).unwrap();
+        assert_eq!(Prepared::read(dir.path()), Ok(None));
+        assert!(!kept[0].database.exists());
+        assert_eq!(contents(dir.path()), before);
+    }
+
+    #[test]
+    fn a_state_counts_as_kept_only_when_it_is_complete() {
+        let (dir, instances) = filled();
+        assert_eq!(keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false), Ok(Outcome::Stopped));
+        assert_eq!(Prepared::read(dir.path()), Ok(None));
+        // What an interrupted attempt left is replaced.
+        let left = dir.path().join("prepared/log001/E0000000009.log");
+        fs::create_dir_all(left.parent().unwrap()).unwrap();
+        fs::write(&left, b"old").unwrap();
+        assert_eq!(keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true), Ok(Outcome::Done));
+        assert!(Prepared::read(dir.path()).unwrap().is_some() && !left.exists());
+        fs::write(dir.path().join(FILE), "{").unwrap();
+        assert!(Prepared::read(dir.path()).unwrap_err().to_string().contains("--force"));
+    }
+
+    #[test]
+    fn databases_that_are_half_put_back_say_so_until_they_are_whole() {
+        let (dir, instances) = filled();
+        let before = contents(dir.path());
+        keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true).unwrap();
+        change(dir.path());
+        let stopped = put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false);
+        assert_eq!(stopped, Ok(Outcome::Stopped));
+        assert!(Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
+        assert_eq!(put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true), Ok(Outcome::Done));
+        assert!(!Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
+        assert_eq!(contents(dir.path()), before);
+        // A kept file that is missing must not pass.
+        fs::remove_dir_all(dir.path().join("prepared")).unwrap();
+        assert_eq!(
+            put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),
+            Err(format!("{}: it is not there", dir.path().join("prepared").join(NAMES[0]).display()))
+        );
+        assert!(Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
+    }
+
+    #[test]
+    fn blocks_are_shared_or_the_error_says_what_to_do() {
+        let (dir, instances) = filled();
+        let before = contents(dir.path());
+        let kept = keep(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true);
+        match can_share_blocks(dir.path()) {
+            true => {
+                assert_eq!(kept, Ok(Outcome::Done));
+                change(dir.path());
+                put_back(dir.path(), &instances, ResetMethod::Snapshot, &mut |_, _| true).unwrap();
+                assert_eq!(contents(dir.path()), before);
+            }
+            false => assert!(kept.unwrap_err().contains("--reset copy")),
+        }
+    }
+}
