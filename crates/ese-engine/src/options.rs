@@ -60,7 +60,7 @@ pub struct InstanceOptions {
     pub torn_page_protection: TornPageProtection,
     /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
     pub threads: bool,
-    /// Threads that the instance shares with others, for its background work. `None`: it starts four, and one more for each task
+    /// Threads that the instance shares with others, for its background work. `None`: it starts five, and one more for each task
     /// of maintenance.
     pub workers: Option<Arc<WorkerGroup>>,
     /// The form of the names of logs. A stream that exists keeps its own.

@@ -1,6 +1,7 @@
 //! Reads the batches of a scan. The next one can be read while the pages of this one are verified.
 
 use std::io;
+use std::time::Duration;
 
 use ese_format::PageNumber;
 use jetcell_sync::Arc;
@@ -9,6 +10,9 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::cache::PagesRead;
 use crate::storage::DatabaseFile;
+
+/// In a pause of this length a scan keeps no buffer.
+const LONG_PAUSE: Duration = Duration::from_millis(20);
 
 /// A batch: its first page, where it is in the file, and its length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,9 +93,11 @@ impl BatchReader {
         self.ahead = None;
     }
 
-    /// Gives the memory of batches back to the system, for a long pause.
-    pub fn release(&mut self) {
-        self.spare.clear();
+    /// Gives the memory of batches back to the system if the pause is long: many databases are scanned at once.
+    pub fn release_for(&mut self, pause: Duration) {
+        if pause >= LONG_PAUSE {
+            self.spare.clear();
+        }
     }
 
     /// Takes the memory of a batch back.
@@ -144,9 +150,13 @@ mod tests {
         disk.corrupt(path, 4096, &[3; 4096]).unwrap();
         reader.forget();
         assert_eq!((byte(&mut reader, second), reads()), (3, 5));
-        assert!(reader.read(batch(3)).0.is_err());
-        assert!(!reader.spare.is_empty());
-        reader.release();
+        let (result, bytes, _) = reader.read(batch(3));
+        assert!(result.is_err());
+        reader.recycle(bytes);
+        assert_eq!(reader.spare.len(), 1);
+        reader.release_for(LONG_PAUSE - Duration::from_nanos(1));
+        assert_eq!(reader.spare.len(), 1);
+        reader.release_for(LONG_PAUSE);
         assert!(reader.spare.is_empty());
     }
 }

@@ -43,9 +43,6 @@ const CLEANED_PAGES: usize = 256;
 const PAGES_PER_SAVE: u64 = 256;
 const SAVE_AFTER: Duration = Duration::from_secs(1);
 
-/// In a pause of this length, a scan needs no buffer: many databases are scanned at once.
-const LONG_PAUSE: Duration = Duration::from_millis(20);
-
 const DAY_MS: i64 = 86_400_000;
 
 const FIRST: PageNumber = PageNumber::fixed(1);
@@ -211,9 +208,7 @@ impl DatabaseScan {
         let pause = work.pace.pause(&work.options.throttle, bytes, took, self.file.cache.fault_times());
         work.ran = work.ran.saturating_add(pause);
         work.due = clock.monotonic().saturating_add(pause);
-        if pause >= LONG_PAUSE {
-            work.batches.release();
-        }
+        work.batches.release_for(pause);
         let ended = work.pass.invocations == 0;
         if ended && work.options.single_pass {
             *slot = None;

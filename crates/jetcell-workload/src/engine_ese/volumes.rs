@@ -11,7 +11,7 @@ use jetcell_vfs::Clock;
 use crate::engine::Result;
 use crate::layout::Plan;
 
-/// An instance without others has threads of its own: four, and one for each task of maintenance.
+/// An instance without others has threads of its own: five, and one for each task of maintenance.
 const OWN_THREADS: usize = 1;
 /// Threads for the instances of the first volume: a log write of each of eight databases can be under way.
 const FIRST_VOLUME: usize = 8;

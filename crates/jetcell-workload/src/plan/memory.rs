@@ -11,24 +11,6 @@ const BASE_BYTES: u64 = 256 << 20;
 /// Address space of a thread: its stack and its part of the allocator.
 const THREAD_BYTES: u64 = 16 << 20;
 
-/// So many databases fit the memory beside any cache.
-const FEW_DATABASES: usize = 64;
-/// The least cache for each of more databases. Each takes up to 1.5 MiB beside the cache, which is a quarter of this.
-const CACHE_OF_A_DATABASE: u64 = 6 << 20;
-
-/// Refuses more databases than the memory beside the cache is for.
-pub(super) fn check_databases(databases: usize, cache_bytes: u64) -> Result<(), Refusal> {
-    let least = databases as u64 * CACHE_OF_A_DATABASE;
-    if databases <= FEW_DATABASES || cache_bytes >= least {
-        return Ok(());
-    }
-    refuse(format!(
-        "--cache {} is too small for {databases} databases: use at least {}",
-        ByteSize(cache_bytes),
-        ByteSize::mib(least >> 20)
-    ))
-}
-
 /// Refuses a cache that the machine, a control group or a limit of the process does not allow.
 pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Refusal> {
     fits(cache_bytes, memory_limit().as_ref())?;
@@ -84,16 +66,6 @@ fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn many_databases_need_a_cache_for_each() {
-        assert_eq!(check_databases(64, 8 << 20), Ok(()));
-        assert_eq!(check_databases(65, 390 << 20), Ok(()));
-        assert_eq!(
-            check_databases(100, 599 << 20).unwrap_err().to_string(),
-            "--cache 599MiB is too small for 100 databases: use at least 600MiB"
-        );
-    }
 
     #[test]
     fn a_cache_must_leave_room_in_the_memory() {

@@ -107,7 +107,6 @@ impl Plan {
         volume::check_space(profile, engine, &instances, &remove, put_back.is_some())?;
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
         let cache_bytes = profile.cache.unwrap_or(default_cache(instances.len(), total)).0;
-        memory::check_databases(instances.len(), cache_bytes)?;
         let copies = copies(profile, instances.len(), cache_bytes);
         create.extend(copy_places(profile).into_iter().filter(|place| !place.is_dir()));
         memory::check_memory(profile, copies.iter().fold(cache_bytes, |sum, copy| sum + copy.cache_bytes))?;
