@@ -40,8 +40,6 @@ struct Story {
     confirmed: [bool; HOSTS],
     model: Model,
     tally: Tally,
-    /// Free pages go back to the file system now and then.
-    returns_space: bool,
     context: String,
 }
 
@@ -60,7 +58,6 @@ pub fn run(seed: u64, faults: Faults) -> Tally {
         confirmed: [false; HOSTS],
         model: Model::new(),
         tally: Tally::default(),
-        returns_space: seed.is_multiple_of(2),
         context: format!("seed {seed}, {faults:?}"),
     };
     story.begin();
@@ -183,7 +180,7 @@ impl Story {
                 active.disturb(&mut self.rng)?;
             }
             if self.rng.random_bool(0.3) {
-                active.maintain(&mut self.rng, self.returns_space)?;
+                active.maintain(&mut self.rng)?;
                 self.tally.maintained += 1;
             }
             active.step(&mut self.rng)
@@ -539,7 +536,7 @@ impl Story {
         for host in self.copies() {
             if self.drain(host) {
                 let (theirs, ours) = (pages(&self.hosts, self.active), pages(&self.hosts, host));
-                let different = difference(&theirs, &ours, self.returns_space);
+                let different = difference(&theirs, &ours);
                 assert!(different.is_empty(), "{}: host {host}: {different:?}", self.context);
                 self.tally.compared += 1;
             }
@@ -580,13 +577,8 @@ impl Story {
     }
 }
 
-/// The numbers of the pages that differ. If space is returned, a free page can be a hole, or behind the end of the file, on one side
-/// and have old content on the other: a seed copies old content, too, and redo repeats no return that may have been undone since.
-fn difference(theirs: &[Vec<u8>], ours: &[Vec<u8>], returns_space: bool) -> Vec<usize> {
-    let is_hole = |page: Option<&Vec<u8>>| page.is_none_or(|page| page.iter().all(|byte| *byte == 0));
-    let differs = |at: &usize| {
-        let pages = [theirs.get(*at), ours.get(*at)];
-        pages[0] != pages[1] && !(returns_space && pages.into_iter().any(is_hole))
-    };
+/// The numbers of the pages that differ.
+fn difference(theirs: &[Vec<u8>], ours: &[Vec<u8>]) -> Vec<usize> {
+    let differs = |at: &usize| theirs.get(*at) != ours.get(*at);
     (0..theirs.len().max(ours.len())).filter(differs).map(|at| at + 1).collect()
 }

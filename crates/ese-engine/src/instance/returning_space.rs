@@ -16,7 +16,8 @@ impl Instance {
     ///
     /// Sessions go on. While the end is cut off, they wait if they need new pages.
     ///
-    /// Errors: [`Error::Backup`] while a backup is running; the instance refuses changes.
+    /// Errors: [`Error::Usage`] while copies follow the log; [`Error::Backup`] while a backup is running; the instance refuses
+    /// changes.
     #[doc(alias = "JetResizeDatabase")]
     #[doc(alias = "JET_bitResizeDatabaseOnlyShrink")]
     pub fn shrink(&self, database: &Arc<Database>) -> Result<ShrinkReport> {
@@ -46,7 +47,7 @@ impl Instance {
     ///
     /// Sessions go on. While holes are punched, they wait if they need new pages.
     ///
-    /// Errors: [`Error::Usage`] if the file system cannot punch holes; [`Error::Backup`] while a backup is running; the
+    /// Errors: [`Error::Usage`] if the file system cannot punch holes, or while copies follow the log; [`Error::Backup`] while a backup is running; the
     /// instance refuses changes.
     #[doc(alias = "JET_paramEnableShrinkDatabase")]
     pub fn trim(&self, database: &Arc<Database>) -> Result<TrimReport> {
@@ -83,6 +84,14 @@ impl Instance {
             // The log that says so could be lost, and then the pages would be in use again.
             return Err(Error::Usage(
                 "space is not given back while the newest log generations may be lost: open the instance without a waypoint latency"
+                    .to_string(),
+            ));
+        }
+        if self.core.log().has_copies() {
+            // A failover goes on without the newest generations of this side, which may have said so.
+            return Err(Error::Usage(
+                "space is not given back while copies follow the log, because a failover may lose its newest generations: do it before \
+                 the first copy is made, or after the last one is gone"
                     .to_string(),
             ));
         }

@@ -103,6 +103,22 @@ fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
     assert!(Instance::open(InstanceOptions::new(cell.path("copy")).unwrap()).is_err());
 }
 
+/// A failover may lose the log that says which pages were given back.
+#[test]
+fn space_is_not_given_back_while_copies_follow() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..100);
+    run(&cell, 0, &["maintain", "app", "--tasks", "shrink,trim"]);
+    run(&cell, 0, &ONCE);
+    for task in ["shrink", "trim"] {
+        let output = cell.program(&["maintain", "app", "--tasks", task]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains("while copies follow the log"), "{said}");
+    }
+    // Other tasks go on.
+    run(&cell, 0, &["maintain", "app", "--tasks", "scan,zero,defrag,layout"]);
+}
+
 #[test]
 fn bad_input_is_refused_and_nothing_changes() {
     let cell = Cell::new();
