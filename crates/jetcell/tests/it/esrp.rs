@@ -62,7 +62,8 @@ fn runs_of_two_servers_become_a_document() {
     let paper = fs::read_to_string(cell.path("paper.md")).unwrap();
     assert!(paper.starts_with("# Two servers\n"), "{paper}");
     let achieved = |result: &Value| result["achieved_transactional_iops"].as_f64().unwrap();
-    let row = format!("| Achieved Transactional I/O per Second | {:.3} |", 2.0 * achieved(&RUN.0));
+    let both = jetcell_report::decimal(2.0 * achieved(&RUN.0), 3);
+    let row = format!("| Achieved Transactional I/O per Second | {both} |");
     assert!(paper.contains(&row), "{row}: {paper}");
 
     // Without --out the document is on standard output, and the findings are on standard error.

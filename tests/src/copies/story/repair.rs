@@ -44,6 +44,8 @@ impl Story {
                 active.roll()
             });
             worked.unwrap_or_else(|error| self.fail("work with a damaged page", error));
+            // A copy that needs a new seed gets it from the running instance.
+            self.instance = Some(active);
             for host in &copies {
                 self.scan_copy(*host);
                 (0..3).for_each(|_| self.follow(*host));
@@ -51,6 +53,8 @@ impl Story {
                     self.copies[*host] = None;
                 }
             }
+            let Some(still_active) = self.instance.take() else { return };
+            active = still_active;
             self.vfs.clock().sleep(std::time::Duration::from_secs(6));
             if bad_pages(&self.hosts, host).is_empty() {
                 self.tally.repaired[usize::from(is_copy)] += 1;
