@@ -16,10 +16,12 @@ const GRAIN_MS: i64 = 60_000;
 pub struct CheckedPages(Vec<(u32, u32, i64)>);
 
 impl CheckedPages {
-    /// Whether the runs are in order and do not overlap, as they were stored.
+    /// Whether the runs are in order and do not overlap, as they were stored. Sums and differences of what is in them do not overflow.
     pub(crate) fn is_possible(&self) -> bool {
         self.0.len() <= MOST
-            && self.0.iter().all(|(first, last, _)| 1 <= *first && first <= last)
+            && self.0.iter().all(|(first, last, time)| {
+                (1..=*last).contains(first) && *last < u32::MAX && (0..=i64::MAX / 2).contains(time)
+            })
             && self.0.windows(2).all(|pair| pair[0].1 < pair[1].0)
     }
 
@@ -124,6 +126,17 @@ mod tests {
             let true_oldest = (passes - 1) * 100_000_000 + i64::from(stopped + 1) * 1000;
             prop_assert!((true_oldest - GRAIN_MS..=true_oldest).contains(&oldest.unwrap()), "{:?} {}", oldest, true_oldest);
         }
+    }
+
+    #[test]
+    fn runs_that_no_note_makes_are_not_possible() {
+        let possible = |runs: &[(u32, u32, i64)]| CheckedPages(runs.to_vec()).is_possible();
+        assert!(possible(&[(1, 2, 0), (3, u32::MAX - 1, 7)]));
+        for wrong in [(0, 2, 1), (3, 2, 1), (1, u32::MAX, 1), (1, 2, -1), (1, 2, i64::MIN), (1, 2, i64::MAX)]
+        {
+            assert!(!possible(&[wrong]), "{wrong:?}");
+        }
+        assert!(!possible(&[(1, 5, 1), (5, 9, 1)]));
     }
 
     #[test]

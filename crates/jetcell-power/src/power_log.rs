@@ -20,6 +20,9 @@ use crate::scope::Scope;
 const MOST_ROWS: usize = 50_000_000;
 /// How far a window may reach out of the log: the times of a run have whole seconds.
 const TOLERANCE_MS: i64 = 1000;
+/// Times and values beyond these are mistakes: the year 33658, and all that mankind uses in a day.
+const LATEST_MS: i64 = 1_000_000_000_000_000;
+const MOST_ENERGY: f64 = 1e18;
 /// Longest time between two rows, as a share of the window that is asked for.
 const LONGEST_GAP: f64 = 0.1;
 
@@ -97,7 +100,7 @@ impl PowerLog {
             let unix_ms = milliseconds(headers.get(time).unwrap_or_default(), cell(time))
                 .ok_or_else(|| wrong(format!("line {line}: \"{}\" is no time", cell(time))))?;
             let found: f64 = cell(value).parse().unwrap_or(f64::NAN);
-            if !found.is_finite() || found < 0.0 {
+            if !(0.0..=MOST_ENERGY).contains(&found) {
                 return Err(wrong(format!("line {line}: \"{}\" is no power or energy", cell(value))));
             }
             if let Some(at) = own_scope {
@@ -149,16 +152,17 @@ impl PowerLog {
         self.between(self.first().unix_ms, self.last().unix_ms)
     }
 
-    /// Energy between two times, in milliseconds since 1970 UTC. Refused if the log does not cover them but for a second, or has gaps of more than
-    /// a tenth of their distance.
+    /// Energy between two times, in milliseconds since 1970 UTC. Refused if the log lacks more than a second or more than half of the time
+    /// between them, or has gaps of more than a tenth of it.
     pub fn between(&self, from_ms: i64, to_ms: i64) -> Result<Used, PowerError> {
         let wrong = |what: String| PowerError::Log { path: self.path.clone(), what };
-        let seconds = (to_ms - from_ms) as f64 / 1000.0;
+        let asked = to_ms.saturating_sub(from_ms);
+        let seconds = asked as f64 / 1000.0;
         let (first, last) = (self.first().unix_ms, self.last().unix_ms);
-        if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS {
-            let outside = (first - from_ms).max(0) + (to_ms - last).max(0);
+        let outside = first.saturating_sub(from_ms).max(0).saturating_add(to_ms.saturating_sub(last).max(0));
+        if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS || outside > asked / 2 {
             return Err(wrong(format!(
-                "{:.0} s of the window of {seconds:.0} s are not in the log",
+                "{:.1} s of the window of {seconds:.1} s are not in the log",
                 outside as f64 / 1000.0
             )));
         }
@@ -174,7 +178,7 @@ impl PowerLog {
         let gap = unknown.map(|pair| pair[1].unix_ms - pair[0].unix_ms).max().unwrap_or(0) as f64 / 1000.0;
         if gap > seconds * LONGEST_GAP {
             return Err(wrong(format!(
-                "the meter said nothing for {gap:.0} s of a window of {seconds:.0} s"
+                "the meter said nothing for {gap:.1} s of a window of {seconds:.1} s"
             )));
         }
         Ok(Used { joules: self.at(to_ms) - self.at(from_ms), seconds })
@@ -201,14 +205,15 @@ impl PowerLog {
 }
 
 fn milliseconds(column: &str, text: &str) -> Option<i64> {
-    match column {
+    let unix_ms = match column {
         "unix_ms" => text.parse().ok(),
         "unix_seconds" => {
             let seconds: f64 = text.parse().ok()?;
-            (seconds.abs() < 1e12).then_some((seconds * 1000.0) as i64)
+            Some((seconds * 1000.0) as i64)
         }
         _ => DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis()),
-    }
+    };
+    unix_ms.filter(|unix_ms| (-LATEST_MS..=LATEST_MS).contains(unix_ms))
 }
 
 /// Writes a log while a test runs. Each row is in the file at once.
@@ -274,14 +279,17 @@ mod tests {
         };
         let whole = rows(&(0..=60).collect::<Vec<_>>());
         assert!(whole.between(0, 60_000).is_ok());
-        for (from, to, said) in
-            [(-5_000, 30_000, "5 s of the window of 35 s"), (0, 62_000, "2 s"), (9, 9, "no length")]
-        {
+        for (from, to, said) in [
+            (-5_000, 30_000, "5.0 s of the window of 35.0 s"),
+            (0, 62_000, "2.0 s"),
+            (59_600, 60_900, "0.9 s of the window of 1.3 s"),
+            (9, 9, "no length"),
+        ] {
             let found = whole.between(from, to).unwrap_err().to_string();
             assert!(found.contains(said), "{found}");
         }
         let gap = rows(&[0, 1, 2, 3, 40, 41, 42, 60]).between(0, 60_000).unwrap_err().to_string();
-        assert!(gap.contains("said nothing for 37 s"), "{gap}");
+        assert!(gap.contains("said nothing for 37.0 s"), "{gap}");
         // A counter has no gaps, but its value inside of one is unknown.
         let counter = log("unix_seconds,kwh\n0,1\n10,2\n60,3\n").unwrap();
         assert!(counter.between(0, 60_000).is_ok() && counter.between(0, 50_000).is_err());
@@ -295,6 +303,9 @@ mod tests {
             ("unix_ms,watts\n1,2\n", "fewer than two rows"),
             ("unix_ms,watts\n1,2\n1,2\n", "line 3: the time is not after"),
             ("unix_ms,watts\n1,2\nx,2\n", "line 3: \"x\" is no time"),
+            ("unix_ms,watts\n-9223372036854775808,2\n9223372036854775807,2\n", "is no time"),
+            ("unix_seconds,watts\n1,2\n1e300,2\n", "is no time"),
+            ("unix_ms,watts\n1,2\n2,1e300\n", "is no power"),
             ("unix_ms,watts\n1,2\n2,-2\n", "line 3: \"-2\" is no power"),
             ("unix_ms,watts\n1,2\n2,inf\n", "is no power"),
             ("unix_ms,joules\n1,5\n2,4\n", "line 3: the counter went back"),

@@ -20,8 +20,8 @@ fn window(started: &str, phases: &[PhaseTime]) -> Option<(i64, i64)> {
     let started = DateTime::parse_from_rfc3339(started).ok()?.timestamp_millis();
     let measure = phases.iter().position(|phase| phase.phase == Phase::Measure)?;
     let before: f64 = phases.iter().take(measure).map(|phase| phase.seconds).sum();
-    let from = started + (before * 1000.0) as i64;
-    Some((from, from + (phases.get(measure)?.seconds * 1000.0) as i64))
+    let from = started.saturating_add((before * 1000.0) as i64);
+    Some((from, from.saturating_add((phases.get(measure)?.seconds * 1000.0) as i64)))
 }
 
 #[cfg(test)]
@@ -41,5 +41,8 @@ mod tests {
         assert_eq!(window("2026-01-01T00:00:00.500Z", &phases), Some((begin + 12_500, begin + 72_500)));
         assert_eq!(window("2026-01-01T00:00:00.500Z", &phases[..2]), None);
         assert_eq!(window("yesterday", &phases), None);
+        // A stored result is not trusted.
+        let endless = [phase(Phase::Create, 1e300), phase(Phase::Measure, 1e300)];
+        assert_eq!(window("2026-01-01T00:00:00Z", &endless), Some((i64::MAX, i64::MAX)));
     }
 }

@@ -180,13 +180,13 @@ impl PageExchange {
         if !is_page {
             return Ok(false);
         }
-        let (page_key, tail) = (file.page_key(patch.page), file.log.tail());
+        let tail = file.log.tail();
         // A page that the cache is to write must not be written past it.
         file.unsettled.add(Extent { last: patch.page, count: 1 });
         let installed = match request.behind {
-            None => self.core.cache.install_image(page_key, &patch.bytes, tail, patch.position)?,
+            None => self.core.cache.install_image(key, &patch.bytes, tail, patch.position)?,
             Some(behind) => {
-                let pinned = self.core.cache.fetch_cold(page_key)?;
+                let pinned = self.core.cache.fetch_cold(key)?;
                 let mut latch = pinned.write();
                 let is_unchanged = Page::new(&latch, file.page_size).db_time() == behind && behind < time;
                 if is_unchanged {

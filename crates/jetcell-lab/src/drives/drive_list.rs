@@ -137,7 +137,7 @@ impl DriveList {
 
     fn parse(text: &str) -> Result<DriveList, String> {
         let list: DriveList = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            let line = error.span().map(|span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
             format!("{place}{}", error.message().replace('\n', " "))
         })?;

@@ -12,6 +12,19 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
+/// The table `t`.
+pub fn table() -> TableDefinition {
+    TableDefinition {
+        name: "t".to_string(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::Long),
+            ColumnDefinition::new("Body", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        ..TableDefinition::default()
+    }
+}
+
 /// Opens the instance in a directory; creates its database if there is none.
 pub fn store(directory: &Path) -> (Arc<Instance>, Arc<Database>) {
     fs::create_dir_all(directory).unwrap();
@@ -24,18 +37,9 @@ pub fn store(directory: &Path) -> (Arc<Instance>, Arc<Database>) {
         return (instance, database);
     }
     let database = instance.create_database(&path, &CreateOptions::default()).unwrap();
-    let definition = TableDefinition {
-        name: "t".to_string(),
-        columns: vec![
-            ColumnDefinition::new("Id", ColumnType::Long),
-            ColumnDefinition::new("Body", ColumnType::LongBinary),
-        ],
-        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
-        ..TableDefinition::default()
-    };
     let mut session = instance.session();
     session.begin().unwrap();
-    session.create_table(&database, &definition).unwrap();
+    session.create_table(&database, &table()).unwrap();
     session.commit(CommitMode::Durable).unwrap();
     (instance, database)
 }

@@ -4,14 +4,12 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use ese_engine::{
-    ColumnDefinition, ColumnType, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions,
-    PageSize, TableDefinition, Value as Field,
-};
+use ese_engine::{CommitMode, CreateOptions, Instance, InstanceOptions, PageSize, Value as Field};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::cell::Cell;
+use crate::copies::table;
 
 const JETCELL: &str = env!("CARGO_BIN_EXE_jetcell");
 const STORE: [&str; 2] = ["d/log001", "d/Jetstress001001.edb"];
@@ -274,18 +272,9 @@ fn two_databases(cell: &Cell) {
     let instance = Instance::open(options).unwrap();
     for name in DATABASES {
         let database = instance.create_database(&cell.path(name), &CreateOptions::default()).unwrap();
-        let definition = TableDefinition {
-            name: "t".to_string(),
-            columns: vec![
-                ColumnDefinition::new("Id", ColumnType::Long),
-                ColumnDefinition::new("Body", ColumnType::LongBinary),
-            ],
-            indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
-            ..TableDefinition::default()
-        };
         let mut session = instance.session();
         session.begin().unwrap();
-        session.create_table(&database, &definition).unwrap();
+        session.create_table(&database, &table()).unwrap();
         let mut table = session.open_table(&database, "t").unwrap();
         let [id, body] = ["Id", "Body"].map(|name| table.column(name).unwrap());
         for number in 0..3000_i32 {
