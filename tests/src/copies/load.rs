@@ -17,9 +17,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::hosts::Hosts;
 
-/// Environment variable: the active side also defragments.
-const DEFRAGMENT: &str = "JETCELL_COPY_DEFRAGMENT";
-
 /// Page size of the databases.
 pub const SIZE: PageSize = PageSize::KIB_4;
 /// The row with the number of the last transaction.
@@ -163,8 +160,7 @@ impl Active {
         self.instance.step()
     }
 
-    /// Begins maintenance, or makes some steps of it. Defragmentation only if it is asked for: about one of 2,000 histories with it
-    /// fails after a failover with loss (docs/copies.md).
+    /// Begins maintenance, or makes some steps of it.
     pub fn maintain(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
         let throttle = Throttle::default();
         match rng.random_range(0..4) {
@@ -175,9 +171,7 @@ impl Active {
                     false => DefragKind::SequentialLayout,
                 };
                 let options = DefragOptions { kind, throttle, single_pass: true, ..DefragOptions::default() };
-                if std::env::var_os(DEFRAGMENT).is_some() {
-                    self.instance.start_defragmentation(&self.database, options)?;
-                }
+                self.instance.start_defragmentation(&self.database, options)?;
             }
             _ => {}
         }

@@ -45,7 +45,7 @@ impl LogChanges {
         let start = LogPosition::new(from.0, 0, 0);
         let (mut chain, mut changes) = (LogChain::default(), LogChanges::default());
         let mut databases: BTreeMap<u8, Signature> = BTreeMap::new();
-        let mut macros = OpenMacros::default();
+        let mut open = OpenGroups::default();
         for (index, (generation, path)) in logs.iter().enumerate() {
             reader.add(*generation, path);
             let log = reader.receive(*generation, &chain, last_is_open && index + 1 == logs.len())?;
@@ -64,14 +64,14 @@ impl LogChanges {
                     }
                     _ => {}
                 }
-                let ended = macros.see(&record);
+                let ended = open.see(&record);
                 if stored.end > start {
-                    // The macro would be undone as a whole without the record.
+                    // The macro or group would be undone as a whole without the record.
                     ended.iter().for_each(|record| changes.add(record, &databases));
                     changes.add(&record, &databases);
                     changes.end = stored.end;
                 } else {
-                    macros.keep(record);
+                    open.keep(record);
                 }
                 Ok(())
             })?;
@@ -96,31 +96,52 @@ impl LogChanges {
     }
 }
 
-/// The records of macros that have begun and not ended. A page has the changes of a whole macro or none, so a macro that ends
-/// behind the start changes its pages there.
+/// Macros and groups that have begun and not ended, with their records. A page has all changes of one or none, so what ends behind the
+/// start changes its pages there.
 #[derive(Default)]
-struct OpenMacros(BTreeMap<u16, Vec<LogRecord>>);
+struct OpenGroups {
+    /// By session. Those inside a group are not here: the group decides.
+    macros: BTreeMap<u16, Vec<LogRecord>>,
+    /// The group that has begun: the number of its records that were not seen, and those that are kept.
+    group: Option<(u32, Vec<LogRecord>)>,
+}
 
-impl OpenMacros {
-    /// Sees a record. Returns the kept records of the macro that ends with it.
+impl OpenGroups {
+    /// Sees a record. Returns the kept records of the macro or the group that ends with it.
     fn see(&mut self, record: &LogRecord) -> Vec<LogRecord> {
+        if let Some(missing) = record.marked_group() {
+            self.group = (missing > 0).then_some((missing, Vec::new()));
+            return Vec::new();
+        }
+        match record {
+            // What redo does with a group that a crash interrupted, and with records that are not counted.
+            LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.group = None,
+            LogRecord::Nop | LogRecord::Nop2(_) | LogRecord::UndoInfo(_) => return Vec::new(),
+            _ => {}
+        }
+        if let Some((missing, _)) = &mut self.group {
+            *missing -= 1;
+            let has_ended = *missing == 0;
+            return self.group.take_if(|_| has_ended).map(|(_, kept)| kept).unwrap_or_default();
+        }
         match record {
             LogRecord::MacroBegin(begin) => {
-                self.0.insert(begin.procid, Vec::new());
+                self.macros.insert(begin.procid, Vec::new());
                 Vec::new()
             }
-            LogRecord::MacroCommit(end) => self.0.remove(&end.procid).unwrap_or_default(),
+            LogRecord::MacroCommit(end) => self.macros.remove(&end.procid).unwrap_or_default(),
             LogRecord::MacroAbort(end) => {
-                self.0.remove(&end.procid);
+                self.macros.remove(&end.procid);
                 Vec::new()
             }
             _ => Vec::new(),
         }
     }
 
-    /// Keeps a record until its macro ends.
+    /// Keeps a record until its macro or its group ends.
     fn keep(&mut self, record: LogRecord) {
-        if let Some(kept) = record.session().and_then(|session| self.0.get_mut(&session)) {
+        let of_macro = record.session().and_then(|session| self.macros.get_mut(&session));
+        if let Some(kept) = self.group.as_mut().map(|(_, kept)| kept).or(of_macro) {
             kept.push(record);
         }
     }
@@ -129,9 +150,9 @@ impl OpenMacros {
 #[cfg(test)]
 mod tests {
     use ese_format::log::record::{
-        CreateSingleExtentFdp, DatabaseIdInLog, Macro, PageChange, PageChangeFlags,
+        CreateSingleExtentFdp, DatabaseIdInLog, Macro, PageChange, PageChangeFlags, RecoveryUndo,
     };
-    use ese_format::{DbTime, TreeId};
+    use ese_format::{DbTime, LogTime, TreeId};
 
     use super::*;
 
@@ -157,10 +178,14 @@ mod tests {
         })
     }
 
+    fn pages(records: Vec<LogRecord>) -> Vec<u32> {
+        records.iter().flat_map(pages_changed).map(PageNumber::get).collect()
+    }
+
     #[test]
     fn a_macro_gives_its_records_when_it_is_committed_and_only_then() {
         let mark = |procid| Macro { procid, db_time: DbTime(1) };
-        let mut macros = OpenMacros::default();
+        let mut macros = OpenGroups::default();
         macros.keep(page(1, 10));
         for begin in [LogRecord::MacroBegin(mark(1)), LogRecord::MacroBegin(mark(2))] {
             assert!(macros.see(&begin).is_empty());
@@ -169,12 +194,43 @@ mod tests {
         macros.keep(page(2, 12));
         macros.keep(page(3, 13));
         macros.keep(page(1, 14));
-        let pages = |records: Vec<LogRecord>| -> Vec<u32> {
-            records.iter().flat_map(pages_changed).map(PageNumber::get).collect()
-        };
         assert_eq!(pages(macros.see(&LogRecord::MacroCommit(mark(1)))), [11, 14]);
         assert!(macros.see(&LogRecord::MacroCommit(mark(1))).is_empty());
         assert!(macros.see(&LogRecord::MacroAbort(mark(2))).is_empty());
         assert!(macros.see(&LogRecord::MacroCommit(mark(2))).is_empty());
+    }
+
+    #[test]
+    fn a_group_gives_all_its_records_when_its_last_one_comes_and_only_then() {
+        let mark = Macro { procid: 1, db_time: DbTime(1) };
+        let seen = |open: &mut OpenGroups, record: LogRecord| {
+            let ended = pages(open.see(&record));
+            open.keep(record);
+            ended
+        };
+        let whole = |records: u32| {
+            let mut open = OpenGroups::default();
+            for record in [
+                LogRecord::group_mark(records),
+                LogRecord::MacroBegin(mark),
+                page(1, 10),
+                LogRecord::Nop,
+                page(1, 11),
+                LogRecord::MacroCommit(mark),
+            ] {
+                assert!(seen(&mut open, record).is_empty());
+            }
+            open
+        };
+        let mut open = whole(6);
+        assert!(seen(&mut open, page(1, 12)).is_empty());
+        assert_eq!(seen(&mut open, page(1, 13)), [10, 11, 12]);
+        assert!(seen(&mut open, page(1, 14)).is_empty());
+        // Its last record was there.
+        assert!(seen(&mut whole(4), page(1, 12)).is_empty());
+        // It has no last record.
+        let mut open = whole(6);
+        open.see(&LogRecord::RecoveryUndo2(RecoveryUndo { time: LogTime::NONE }));
+        assert!((12..20).all(|number| seen(&mut open, page(1, number)).is_empty()));
     }
 }
