@@ -218,7 +218,7 @@ mod tests {
                 page(1, 11),
                 LogRecord::MacroCommit(mark),
             ] {
-                assert!(seen(&mut open, record).is_empty());
+                seen(&mut open, record);
             }
             open
         };
@@ -226,7 +226,7 @@ mod tests {
         assert!(seen(&mut open, page(1, 12)).is_empty());
         assert_eq!(seen(&mut open, page(1, 13)), [10, 11, 12]);
         assert!(seen(&mut open, page(1, 14)).is_empty());
-        // Its last record was there.
+        // It has ended before.
         assert!(seen(&mut whole(4), page(1, 12)).is_empty());
         // It has no last record.
         let mut open = whole(6);
