@@ -218,8 +218,8 @@ impl DatabaseScan {
         Ok(Some(pause))
     }
 
-    /// How long the pass must wait: its window has not begun, it is the turn of another database, or, if it changes pages, a
-    /// backup runs or too much of the cache is dirty.
+    /// How long the pass must wait: its window has not begun, it is the turn of another database, a backup runs, which also reads and
+    /// verifies all pages, or, if the pass changes pages, too much of the cache is dirty.
     fn must_wait(&self, work: &mut Work) -> Option<Duration> {
         let clock = self.file.vfs.clock();
         let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
@@ -235,7 +235,7 @@ impl DatabaseScan {
         if turn.is_some_and(|turn| !turn.take(self.cache_id(), self.file.file_id)) {
             return Some(TURN_WAIT);
         }
-        if work.options.zero && self.services.backup_running.load(Ordering::Acquire) {
+        if self.services.backup_running.load(Ordering::Acquire) {
             return Some(TURN_WAIT);
         }
         let counters = work.options.zero.then(|| self.file.cache.counters());
