@@ -42,9 +42,6 @@ use crate::session::{Session, SessionNumbers};
 use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 use crate::{Error, Result};
 
-/// Time between two looks at the messages of copies.
-const PAGE_EXCHANGE: Duration = Duration::from_secs(1);
-
 /// How long the background waits for work of the log before it looks for some.
 const LOG_PAUSE: Duration = Duration::from_millis(20);
 
@@ -104,7 +101,11 @@ impl Instance {
             checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| core.abandon())?;
         }
         let instance = Arc::new(Instance {
-            pages: Arc::new(PageExchange::new(core.clone())),
+            // Without threads, nothing repairs a page while a session waits.
+            pages: Arc::new(PageExchange::new(
+                core.clone(),
+                if options.threads { options.page_repair_wait } else { Duration::ZERO },
+            )),
             core,
             checkpointer: Arc::new(checkpointer),
             signature: opened.signature,
@@ -201,6 +202,7 @@ impl Instance {
         self.core.databases().iter().for_each(|database| database.stop_maintenance());
         self.clean_up_all().inspect_err(|_| self.restore_waypoint_latency())?;
         self.background.stop();
+        self.pages.end();
         self.clean_up_all()?;
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         for database in self.core.databases() {
@@ -266,7 +268,11 @@ impl Instance {
         self.background
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
         let pages = self.pages.clone();
-        self.background.repeat("pages", PAGE_EXCHANGE, move || pages.step().map(|_| false));
+        self.background.repeat_after("pages", move || {
+            // The log keeps its errors.
+            let _ = pages.step();
+            Some(pages.pause())
+        });
     }
 
     fn start_log_threads(&self) {
@@ -318,6 +324,7 @@ impl Drop for Instance {
     /// but can change nothing any more.
     fn drop(&mut self) {
         self.background.stop();
+        self.pages.end();
         self.core.fail("the instance has ended".to_string());
         // Page writes that are under way may need the log until they end.
         self.core.abandon();

@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod background_thread;
 mod backup;
 mod btree;
 mod bulk;
@@ -88,9 +89,10 @@ pub use database::Database;
 pub use defrag::{DefragKind, DefragOptions, DefragProgress};
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};
 pub use events::{
-    DefragEvent, DefragReport, DefragTotals, DivergenceKind, Event, EventCategory, EventDescription,
-    EventKind, EventProfile, EventSeverity, EventSink, EventValue, LayoutReport, PageDamage, PageDivergence,
-    PageFault, PassReport, ShrinkReport, SpaceEvent, TrimReport, WindowAdvice,
+    CopyEvent, DefragEvent, DefragReport, DefragTotals, DivergenceKind, Event, EventCategory,
+    EventDescription, EventKind, EventProfile, EventSeverity, EventSink, EventValue, Events, LayoutReport,
+    PageDamage, PageDivergence, PageFault, PassReport, ShrinkReport, SnapshotEvent, SpaceEvent, TrimReport,
+    WindowAdvice,
 };
 pub use instance::Instance;
 pub use log::{CopyRegistration, LogHold, LogNameForm};

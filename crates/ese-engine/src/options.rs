@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ese_format::PageSize;
 use ese_format::log::header::SEGMENT_BYTES;
@@ -41,6 +42,11 @@ pub struct InstanceOptions {
     /// How many generations a copy may lack before its logs are removed although it needs them
     /// ([`CopyRegistration`](crate::CopyRegistration)).
     pub copy_lag_limit: u32,
+    /// How long a session waits for the repair of a damaged page by a copy, from when the damage was found. Then it gets the error
+    /// of the page (-1018), and so do others at once until the page is repaired. It does not wait without
+    /// [`InstanceOptions::threads`], or if no copy has said anything for half a minute. Zero: never, as in ESE, which repairs pages
+    /// while their sessions get errors.
+    pub page_repair_wait: Duration,
     /// How many of the newest generations may be lost without making a database inconsistent: 0 to
     /// [`InstanceOptions::MAX_WAYPOINT_LATENCY`]. No page is written with changes that are newer than the
     /// generation that many generations before the current one; only the generation with the attachment of a database is needed
@@ -91,6 +97,8 @@ const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 impl InstanceOptions {
     /// The default of [`InstanceOptions::copy_lag_limit`].
     pub const COPY_LAG_LIMIT: u32 = 10_000;
+    /// The default of [`InstanceOptions::page_repair_wait`]: a repair takes two to three seconds, if the copy keeps up.
+    pub const PAGE_REPAIR_WAIT: Duration = Duration::from_secs(10);
     /// The highest [`InstanceOptions::waypoint_latency`].
     pub const MAX_WAYPOINT_LATENCY: u32 = 10;
 
@@ -149,6 +157,7 @@ impl InstanceOptions {
             log_file_size: 1 << 20,
             circular: false,
             copy_lag_limit: InstanceOptions::COPY_LAG_LIMIT,
+            page_repair_wait: InstanceOptions::PAGE_REPAIR_WAIT,
             waypoint_latency: 0,
             accept_lost_logs: false,
             checkpoint_depth: 20 << 20,

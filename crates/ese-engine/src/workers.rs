@@ -17,6 +17,7 @@ use jetcell_sync::thread::{self, JoinHandle, ThreadId};
 use jetcell_sync::{Arc, Condvar, Mutex, MutexGuard};
 use jetcell_vfs::{Clock, abort_on_panic};
 
+use crate::background_thread::become_background_thread;
 use crate::{Error, Result};
 
 /// What a step may wait for.
@@ -219,6 +220,7 @@ impl TaskHandle {
 impl Shared {
     /// Runs steps until the pool is closed.
     fn work(&self) {
+        become_background_thread();
         let mut state = self.state.lock();
         while !state.closed {
             let now = self.clock.monotonic();

@@ -5,6 +5,7 @@
 //! several times with growing pauses, because it may just be written, before it counts as bad.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ese_engine::{
     Event, EventKind, EventProfile, EventSink, PageFlaw, PageReader, PassReport, ReadOptions, Throttle,
@@ -20,6 +21,8 @@ use crate::error::{CopyError, Result};
 
 /// The file with the progress.
 pub const SCAN_FILE: &str = "scan.json";
+/// The file that is locked while the copy is scanned.
+const LOCK_FILE: &str = "scan.lock";
 /// Bytes after which the progress is stored.
 const STORED_AFTER: u64 = 64 << 20;
 /// No database has a page with a higher number.
@@ -34,6 +37,9 @@ pub struct CopyScanOptions {
     pub batch_bytes: usize,
     /// Rate and pauses.
     pub throttle: Throttle,
+    /// A pass of a database begins no earlier than this after the begin of the one before. ESE: `JET_paramDbScanIntervalMinSec`.
+    #[doc(alias = "JET_paramDbScanIntervalMinSec")]
+    pub interval: Duration,
     /// Receives the events of the scan.
     pub events: Option<Arc<dyn EventSink>>,
     /// Numbers of the events.
@@ -79,6 +85,14 @@ pub struct ScannedDatabase {
 }
 
 impl ScannedDatabase {
+    /// Whether a pass is under way, or the last one began so long ago.
+    fn is_due(&self, now_unix_ms: i64, interval: Duration) -> bool {
+        let began = now_unix_ms.saturating_sub(self.began_unix_ms);
+        self.next.is_some()
+            || self.passes == 0
+            || u128::try_from(began).is_ok_and(|ms| ms >= interval.as_millis())
+    }
+
     /// Whether a scan can have stored this, so that its numbers can be counted on.
     fn is_possible(&self) -> bool {
         let counts =
@@ -117,10 +131,11 @@ impl CopyScan {
     }
 }
 
-/// Reads and verifies all pages of a copy, from where an earlier call was stopped. `look` gets the progress after each read, and
-/// returns `false` to stop; then the next call goes on there. The copy may be followed meanwhile, by another process, too.
+/// Reads and verifies all pages of a copy, from where an earlier call was stopped, if a pass is due. `look` gets the progress after
+/// each read, and returns `false` to stop; then the next call goes on there. The copy may be followed meanwhile, by another thread or
+/// process.
 ///
-/// Errors: the directory is no copy with databases; the file of a database cannot be read.
+/// Errors: the directory is no copy with databases; something else scans it; the file of a database cannot be read.
 pub fn scan_copy(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -134,9 +149,20 @@ pub fn scan_copy(
         let what = "the seeding of the copy has not ended, so there is nothing to scan";
         return Err(CopyError::Refused(format!("{}: {what}", directory.display())));
     }
+    let lock = directory.join(LOCK_FILE);
+    let _lock = vfs.lock(&lock).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            let what = "the copy is being scanned by another process; see jetcell copies for its progress";
+            CopyError::Refused(format!("{}: {what}", directory.display()))
+        }
+        _ => CopyError::io(&lock, &error),
+    })?;
     let mut scan = CopyScan::read(&**vfs, directory)?;
     for database in &state.databases {
         let at = scan.of(database);
+        if !scan.databases[at].is_due(vfs.clock().unix_ms(), options.interval) {
+            continue;
+        }
         let pass = Pass { vfs, directory, options, path: directory.join(&database.file) };
         if !pass.run(&mut scan, at, look)? {
             break;

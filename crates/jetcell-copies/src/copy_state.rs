@@ -264,6 +264,7 @@ impl CopyState {
             needs: Generation(self.next),
             contact_unix_ms: now_unix_ms,
             copy: directory.display().to_string(),
+            waiting: None,
         }
     }
 

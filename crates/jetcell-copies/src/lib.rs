@@ -14,6 +14,7 @@
 
 mod activation;
 mod checked_pages;
+mod copy_events;
 mod copy_scan;
 mod copy_state;
 mod directory_source;

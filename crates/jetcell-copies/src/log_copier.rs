@@ -6,12 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{Error, LogCopy};
+use ese_engine::{CopyEvent, Error, LogCopy};
 use ese_format::Generation;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoReason, OpenMode, Vfs};
 
+use crate::copy_events::CopyEvents;
 use crate::copy_state::{CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
 use crate::incoming::{INCOMING, part_of_log};
@@ -42,6 +43,7 @@ pub(crate) struct LogCopier<'c> {
     pub source: &'c dyn Source,
     /// The log that is being written, as far as it has arrived.
     pub streamed: &'c mut Option<StreamedLog>,
+    pub events: &'c CopyEvents,
 }
 
 impl LogCopier<'_> {
@@ -141,7 +143,7 @@ impl LogCopier<'_> {
                 end.generation,
                 self.source.place()
             );
-            self.failed(state, UnfitReason::Diverged, what);
+            self.failed(state, generation, -590, UnfitReason::Diverged, what);
             state.store(&**self.vfs, self.directory)?;
             return Ok(Confirmed::NotYet);
         }
@@ -221,7 +223,7 @@ impl LogCopier<'_> {
                     generation.0,
                     self.source.place()
                 );
-                self.failed(state, UnfitReason::Diverged, what);
+                self.failed(state, generation, -590, UnfitReason::Diverged, what);
                 state.store(&**self.vfs, self.directory)?;
                 return Ok(Confirmed::NotYet);
             }
@@ -274,7 +276,7 @@ impl LogCopier<'_> {
                 generation.0,
                 self.source.place()
             );
-            return Ok(self.failed(state, UnfitReason::LogsGone, what));
+            return Ok(self.failed(state, generation, -528, UnfitReason::LogsGone, what));
         };
         let incoming = self.incoming(&place);
         self.write(&incoming, &bytes)?;
@@ -296,21 +298,35 @@ impl LogCopier<'_> {
             Err(flaw) => flaw,
         };
         let number = format!("log generation {:X} (hexadecimal) of {}", generation.0, self.source.place());
-        let (reason, what) = match what {
-            LogFlaw::Damaged(what) => (UnfitReason::BadLog, format!("{number}: {what}; reseed the copy")),
+        let (error, reason, what) = match what {
+            LogFlaw::Damaged(what) => {
+                (-501, UnfitReason::BadLog, format!("{number}: {what}; reseed the copy"))
+            }
             LogFlaw::OtherStream => {
-                (UnfitReason::Diverged, format!("{number} is of another log stream; reseed the copy (-530)"))
+                let what = format!("{number} is of another log stream; reseed the copy (-530)");
+                (-530, UnfitReason::Diverged, what)
             }
             LogFlaw::OtherHistory => {
-                (UnfitReason::Diverged, diverged(&number, "was created at another time", -515))
+                (-515, UnfitReason::Diverged, diverged(&number, "was created at another time", -515))
             }
-            LogFlaw::OtherContent => (UnfitReason::Diverged, diverged(&number, "has other content", -590)),
+            LogFlaw::OtherContent => {
+                (-590, UnfitReason::Diverged, diverged(&number, "has other content", -590))
+            }
         };
-        Ok(self.failed(state, reason, what))
+        Ok(self.failed(state, generation, error, reason, what))
     }
 
-    fn failed(&self, state: &mut CopyState, reason: UnfitReason, what: String) -> Option<LogEnd> {
+    /// A try has failed, with an error of this number in ESE.
+    fn failed(
+        &self,
+        state: &mut CopyState,
+        generation: Generation,
+        error: i32,
+        reason: UnfitReason,
+        what: String,
+    ) -> Option<LogEnd> {
         state.tries += 1;
+        self.events.report(CopyEvent::LogRefused { generation: generation.0, error, what: what.clone() });
         if state.tries >= TRIES {
             state.phase = Phase::Unfit { reason, what };
         }

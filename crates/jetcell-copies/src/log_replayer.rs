@@ -40,6 +40,13 @@ pub struct ReplayOptions {
     pub events: Option<Arc<dyn EventSink>>,
 }
 
+impl ReplayOptions {
+    /// How long a copy may rest when there was nothing to do: half a second, and a tenth while a log is streamed.
+    pub fn pause(&self) -> Duration {
+        Duration::from_millis(if self.stream_log { 100 } else { 500 })
+    }
+}
+
 impl Default for ReplayOptions {
     /// The instance is kept; only closed logs; no delay; 64 MiB of cache; a depth of 100 MiB, as for copies of Exchange 2013.
     fn default() -> ReplayOptions {

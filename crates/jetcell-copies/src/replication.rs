@@ -7,12 +7,14 @@
 //!   from this one after a failover.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ese_engine::Error;
+use ese_engine::{CopyEvent, CopyRegistration, Error};
 use ese_format::Generation;
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, Vfs};
 
+use crate::copy_events::CopyEvents;
 use crate::copy_state::{ActiveSeen, CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
 use crate::incoming::part_of_log;
@@ -63,9 +65,15 @@ pub struct Replication {
     state: CopyState,
     replayer: LogReplayer,
     pages: PageRepair,
+    events: CopyEvents,
     /// The log that is being written is fetched, too.
     streams: bool,
     streamed: Option<StreamedLog>,
+    /// The copy has all closed logs, and the one that is being written comes as it is written.
+    in_block_mode: bool,
+    /// Why the last step could not do everything.
+    waiting: Option<String>,
+    pause: Duration,
     /// The history of the active side was found to be that of the copy.
     confirmed: bool,
     /// What the copy said last that it needs, and when.
@@ -88,7 +96,8 @@ impl Replication {
             return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
         };
         state.delay_seconds = options.delay.as_secs();
-        let streams = options.stream_log;
+        let (streams, pause) = (options.stream_log, options.pause());
+        let events = CopyEvents::new(&**vfs, directory, options.events.clone());
         let replayer = LogReplayer::new(vfs.clone(), directory.to_path_buf(), options);
         let mut replication = Replication {
             vfs: vfs.clone(),
@@ -97,8 +106,12 @@ impl Replication {
             state,
             replayer,
             pages: PageRepair::read(&**vfs, directory)?,
+            events,
             streams,
             streamed: None,
+            in_block_mode: false,
+            waiting: None,
+            pause,
             said: None,
             confirmed: false,
             lock,
@@ -164,16 +177,60 @@ impl Replication {
         &self.state
     }
 
+    /// How long the copy may rest after a step that has found nothing to do.
+    pub fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// How much has arrived of the generation behind the copy, in bytes.
+    pub fn arrived_bytes(&self) -> u64 {
+        let of_next = self.streamed.as_ref().filter(|streamed| streamed.generation().0 == self.state.next);
+        of_next.map_or(0, StreamedLog::bytes)
+    }
+
+    /// Whether the log that is being written comes as it is written. ESE: block mode.
+    pub fn is_in_block_mode(&self) -> bool {
+        self.in_block_mode
+    }
+
     /// Copies and inspects at most a few logs, and replays at most a few.
     ///
     /// Errors: the copy is unfit; [`CopyState::phase`] says why, and `copy.json` does. What may pass is no error but in
     /// [`StepReport::waiting`].
     pub fn step(&mut self) -> Result<StepReport> {
         self.check_fit()?;
+        let stepped = self.work();
+        match &stepped {
+            Ok(report) => self.tell(report.waiting.as_ref().map(ToString::to_string)),
+            Err(_) => {
+                if let Phase::Unfit { what, .. } = &self.state.phase {
+                    self.events.report(CopyEvent::Unfit { what: what.clone() });
+                }
+            }
+        }
+        stepped
+    }
+
+    /// Says what the copy waits for, to the active side, too, if that has changed.
+    fn tell(&mut self, waiting: Option<String>) {
+        if self.waiting == waiting {
+            return;
+        }
+        self.events.report(match &waiting {
+            Some(what) => CopyEvent::Waiting { what: what.clone() },
+            None => CopyEvent::Continued,
+        });
+        (self.waiting, self.said) = (waiting, None);
+        // If it cannot be reached, it is told with the next contact.
+        let _ = self.say(self.vfs.clock().unix_ms());
+    }
+
+    fn work(&mut self) -> Result<StepReport> {
         let (mut report, tries) = (StepReport::default(), self.state.tries);
         let offer = match self.copy(&mut report) {
             Ok(offer) => Some(offer),
             Err(error) if error.is_passing() => {
+                self.leave_block_mode(&error.to_string());
                 report.waiting = Some(error);
                 None
             }
@@ -224,6 +281,7 @@ impl Replication {
             directory: &self.directory,
             source: &*self.source,
             streamed: &mut self.streamed,
+            events: &self.events,
         };
         let place = Some(self.source.place());
         // The side at this place may have been reseeded since, and active again.
@@ -251,9 +309,24 @@ impl Replication {
         report.copied += copier.copy(&mut self.state, offer.closed, BATCH)?;
         if self.streams && self.state.next > offer.closed.0 && self.state.phase == Phase::Following {
             report.streamed_bytes = copier.stream(&self.state)?;
+            self.enter_block_mode();
+        } else if self.state.next <= offer.closed.0 {
+            self.leave_block_mode("closed logs wait to be copied");
         }
         self.say(now)?;
         Ok(offer)
+    }
+
+    fn enter_block_mode(&mut self) {
+        let Some(streamed) = self.streamed.as_ref().filter(|_| !self.in_block_mode) else { return };
+        self.in_block_mode = true;
+        self.events.report(CopyEvent::BlockModeBegan { generation: streamed.generation().0 });
+    }
+
+    fn leave_block_mode(&mut self, why: &str) {
+        if std::mem::take(&mut self.in_block_mode) {
+            self.events.report(CopyEvent::BlockModeEnded { what: why.to_string() });
+        }
     }
 
     /// Tells the active side what the copy needs, if that has changed, or now and then.
@@ -262,7 +335,8 @@ impl Replication {
         if self.said.is_some_and(recent) {
             return Ok(());
         }
-        self.source.register(&self.state.registration(&self.directory, now))?;
+        let registration = self.state.registration(&self.directory, now);
+        self.source.register(&CopyRegistration { waiting: self.waiting.clone(), ..registration })?;
         self.said = Some((self.state.next, now));
         self.state.store(&*self.vfs, &self.directory)
     }
@@ -294,6 +368,7 @@ impl Replication {
                         directory: &self.directory,
                         source: &*self.source,
                         streamed: &mut self.streamed,
+                        events: &self.events,
                     };
                     if !copier.replace(&mut self.state, generation)? {
                         break;

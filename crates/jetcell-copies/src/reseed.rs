@@ -26,6 +26,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
+use crate::copy_events::CopyEvents;
 use crate::copy_state::{CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed};
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result};
@@ -456,7 +457,8 @@ impl Reseed {
     fn fetch_logs(&self, state: &mut CopyState, newest: Generation) -> Result<()> {
         let source = DirectorySource::new(self.source_logs.clone());
         let (vfs, directory) = (&self.vfs, &*self.directory);
-        let mut copier = LogCopier { vfs, directory, source: &source, streamed: &mut None };
+        let events = &CopyEvents::unheard();
+        let mut copier = LogCopier { vfs, directory, source: &source, streamed: &mut None, events };
         copier.bring(state, Generation(newest.0.saturating_sub(1)), u32::MAX)?;
         if state.next >= newest.0 {
             return Ok(());

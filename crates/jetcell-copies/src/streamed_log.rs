@@ -77,6 +77,11 @@ impl StreamedLog {
         self.generation
     }
 
+    /// How much of it has arrived.
+    pub fn bytes(&self) -> u64 {
+        self.len
+    }
+
     /// Fetches the rest of the log, which is closed now, and gives it its place. `None`: the whole log has to be fetched as a file.
     pub fn complete(
         self,

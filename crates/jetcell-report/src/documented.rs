@@ -37,7 +37,7 @@ const NAMED_BY_THE_RUN: [&str; 10] = [
 fn replicated() -> Replication {
     Replication {
         copies: vec![
-            ReplicatedCopy { keep_instance: true, ..ReplicatedCopy::default() },
+            ReplicatedCopy { keep_instance: true, stream_log: true, ..ReplicatedCopy::default() },
             ReplicatedCopy::default(),
         ],
         steady: Some(ReplicationPart::default()),

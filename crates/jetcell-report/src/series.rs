@@ -200,7 +200,17 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
         };
         Chart::over_time(title, unit, (0..replication.copies.len()).map(copy).collect())
     };
-    vec![
+    let streamed = |at: usize| {
+        let bytes = |sample: &ReplicationSample| {
+            sample.copies.get(at).map_or(f64::NAN, |copy| copy.missing_log.streamed_bytes as f64 / MIB)
+        };
+        Series::new(name(at), side_over_time(replication, bytes))
+    };
+    let streamed = replication.is_in_block_mode().then(|| {
+        let copies = (0..replication.copies.len()).map(streamed).collect();
+        Chart::over_time("Log that arrived as it was written", "MiB per second", copies)
+    });
+    let mut charts = vec![
         both("Database I/O of both sides", "reads and writes per second", &|io| SideIo::transfers(io) as f64),
         both("Database reads of both sides", "per second", &|io| io.database_reads as f64),
         both("Database writes of both sides", "per second", &|io| io.database_writes as f64),
@@ -213,7 +223,12 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
             Some(f64::from(copy.replay_queue))
         }),
         state("Lag", "seconds", |copy| Some(copy.lag_seconds? as f64)),
-    ]
+        state("Log missing on copies", "KiB that a failover would have lost, mean of an interval", |copy| {
+            Some(copy.missing_log.mean_bytes as f64 / 1024.0)
+        }),
+    ];
+    charts.extend(streamed);
+    charts
 }
 
 /// What one side has done, as a rate between samples.

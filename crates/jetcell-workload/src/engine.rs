@@ -198,6 +198,8 @@ pub trait Copies: Send + Sync {
     fn hold(&self, held: bool);
     /// The counters of each copy.
     fn counters(&self) -> Vec<CopyCounters>;
+    /// Bytes of log that are durable and that each copy does not have: what a failover to it would lose.
+    fn missing_log(&self) -> Vec<u64>;
     /// Closes the log of each database. Copies end when they have replayed it.
     fn drain(&self) -> Result<()>;
     /// Whether every copy has ended, or failed.

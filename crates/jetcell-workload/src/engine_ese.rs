@@ -211,6 +211,7 @@ impl Unit {
         let options = InstanceOptions {
             base_name: LOG_BASE_NAME.to_string(),
             circular: plan.circular_log,
+            waypoint_latency: plan.waypoint_latency,
             events: events.clone(),
             workers,
             event_profile: plan.event_profile.0,

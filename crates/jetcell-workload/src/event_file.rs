@@ -5,7 +5,7 @@
 //!  "severity": "information", "instance": "/var/lib/app", "text": "The checksum scan has completed …", "pages": 5850768, …}
 //! ```
 //!
-//! `id` and `category` are those of ESE; the events of a test have none.
+//! `id` and `category` are those of ESE; the events of a test have none, and some of copies have no `id`.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -36,7 +36,8 @@ struct Inner {
 struct EngineLine {
     at: String,
     event: &'static str,
-    id: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u16>,
     category: String,
     severity: String,
     instance: String,

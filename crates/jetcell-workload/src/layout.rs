@@ -47,6 +47,9 @@ pub struct CopyPlan {
     pub directory: PathBuf,
     /// Whether the replaying engine is kept between two batches of logs.
     pub keep_instance: bool,
+    /// Whether it also gets what is durable of the log that is being written.
+    #[serde(default)]
+    pub stream_log: bool,
     /// Cache in bytes.
     pub cache_bytes: u64,
     /// How much log redo may lack, in bytes.
@@ -76,6 +79,9 @@ pub struct Plan {
     pub tables: u32,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
+    /// How many of the newest logs may be lost without making a database inconsistent.
+    #[serde(default)]
+    pub waypoint_latency: u32,
     /// Whether the unused bytes of pages are overwritten while databases are created.
     #[serde(default)]
     pub zero_at_creation: bool,

@@ -112,6 +112,7 @@ fn interim_states_have_the_curve_during_the_confirmation() {
     let stop = &StopSignal::default();
     let drive = Drive {
         store: &*store,
+        copies: None,
         plan: &plan,
         profile: &profile,
         stop,

@@ -13,7 +13,7 @@ use super::{BackupKind, Freeze, LogCopies, LogCopy, PageReader, ReadOptions};
 use crate::core::Core;
 use crate::database::Database;
 use crate::error::BackupFault;
-use crate::events::EventKind;
+use crate::events::{EventKind, SnapshotEvent};
 use crate::log::LogHold;
 use crate::storage::note_backup;
 use crate::{Error, Result};
@@ -269,6 +269,7 @@ impl Backup {
             );
         }
         self.is_snapshot = true;
+        self.report_snapshot(SnapshotEvent::Started { full: self.kind == BackupKind::Full });
         let mark = self.record(record::Backup::PREPARE_LOGS, DatabaseIdInLog(0));
         let freeze = Freeze::begin(self.core.clone(), &mark, limit, false)?;
         self.high = Some(freeze.generation());
@@ -345,6 +346,7 @@ impl Backup {
         self.append(record::Backup::STOP, DatabaseIdInLog(0))?;
         self.ended = true;
         self.core.events.report(EventKind::BackupCompleted);
+        self.report_snapshot(SnapshotEvent::Completed);
         Ok(summary)
     }
 
@@ -368,6 +370,12 @@ impl Backup {
             None => EventKind::NoLogsTruncated,
         });
         Ok(removed)
+    }
+
+    fn report_snapshot(&self, event: SnapshotEvent) {
+        if self.is_snapshot {
+            self.core.events.report(EventKind::Snapshot(event));
+        }
     }
 
     fn record(&self, phase: u8, database: DatabaseIdInLog) -> LogRecord {
@@ -397,6 +405,7 @@ impl Drop for Backup {
             // The log may be down, and then the end of the instance ends the backup.
             let _ = self.append(record::Backup::ABORT, DatabaseIdInLog(0));
             self.core.events.report(EventKind::BackupAborted);
+            self.report_snapshot(SnapshotEvent::Aborted);
         }
         self.core.backup_running.store(false, Ordering::Release);
     }

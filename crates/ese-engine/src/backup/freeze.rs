@@ -11,6 +11,7 @@ use jetcell_vfs::FrozenVfs;
 
 use crate::core::Core;
 use crate::error::BackupFault;
+use crate::events::{EventKind, SnapshotEvent};
 use crate::{Error, Result};
 
 /// An instance that is frozen: its logs, databases, headers and checkpoint file do not change, and everything that was
@@ -48,6 +49,8 @@ pub struct Freeze {
     limit: Duration,
     /// The freeze is not a part of a backup, so its end lets databases be attached again.
     alone: bool,
+    /// It was ended in time.
+    complete: bool,
 }
 
 impl Freeze {
@@ -60,10 +63,25 @@ impl Freeze {
     /// in front of the freeze.
     pub(crate) fn begin(core: Arc<Core>, mark: &LogRecord, limit: Duration, alone: bool) -> Result<Freeze> {
         // From here on the drop resets what the caller has set.
-        let mut freeze = Freeze { core, frozen: None, generation: Generation(0), limit, alone };
-        let core = &freeze.core;
+        let mut freeze =
+            Freeze { core, frozen: None, generation: Generation(0), limit, alone, complete: false };
+        if alone {
+            freeze.report(SnapshotEvent::Started { full: false });
+        }
+        freeze.report(SnapshotEvent::FreezeStarted);
+        let (generation, frozen) = freeze.hold(mark).inspect_err(|error| {
+            freeze.report(SnapshotEvent::FreezeFailed { error: error.jet_code(), what: error.to_string() });
+        })?;
+        freeze.generation = generation;
+        freeze.frozen = Some(frozen);
+        Ok(freeze)
+    }
+
+    /// Makes everything durable and lets all changes wait.
+    fn hold(&self, mark: &LogRecord) -> Result<(Generation, FrozenVfs)> {
+        let (core, limit) = (&self.core, self.limit);
         core.check_writable()?;
-        let (generation, frozen) = core.log().freeze(mark, || {
+        core.log().freeze(mark, || {
             let frozen = core.freezable.freeze(limit).map_err(|error| match error.kind() {
                 io::ErrorKind::TimedOut => timed_out(limit),
                 _ => Error::Internal(format!("the files cannot be frozen: {error}")),
@@ -75,10 +93,11 @@ impl Freeze {
                 Error::ReadOnly(what)
             })?;
             Ok(frozen)
-        })?;
-        freeze.generation = generation;
-        freeze.frozen = Some(frozen);
-        Ok(freeze)
+        })
+    }
+
+    fn report(&self, event: SnapshotEvent) {
+        self.core.events.report(EventKind::Snapshot(event));
     }
 
     /// The last generation with records.
@@ -99,7 +118,12 @@ impl Freeze {
     #[doc(alias = "JetOSSnapshotEnd")]
     pub fn thaw(mut self) -> Result<Generation> {
         let held = self.frozen.take().is_some_and(FrozenVfs::thaw);
+        self.report(match held {
+            true => SnapshotEvent::FreezeEnded,
+            false => SnapshotEvent::FreezeTimedOut { milliseconds: self.limit.as_millis() as u64 },
+        });
         self.core.log().name_generation()?;
+        self.complete = held;
         if held { Ok(self.generation) } else { Err(timed_out(self.limit)) }
     }
 }
@@ -107,10 +131,12 @@ impl Freeze {
 impl Drop for Freeze {
     fn drop(&mut self) {
         if self.frozen.take().is_some() {
+            self.report(SnapshotEvent::FreezeEnded);
             // If the log is down, the next commit reports it.
             let _ = self.core.log().name_generation();
         }
         if self.alone {
+            self.report(if self.complete { SnapshotEvent::Completed } else { SnapshotEvent::Aborted });
             self.core.backup_running.store(false, Ordering::Release);
         }
     }

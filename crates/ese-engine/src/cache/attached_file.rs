@@ -1,12 +1,10 @@
 //! An attached file, as the cache knows it.
 
-use std::collections::BTreeSet;
-
-use ese_format::PageNumber;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::File;
 
 use super::announced_ranges::AnnouncedRanges;
+use super::damaged_pages::DamagedPages;
 use super::dirty_page_table::DirtyPageTable;
 use super::given_back::GivenBack;
 use super::in_flight::InFlight;
@@ -29,21 +27,10 @@ pub(super) struct AttachedFile {
     pub announced: AnnouncedRanges,
     pub given_back: GivenBack,
     /// Pages that could not be read.
-    pub damaged: Mutex<BTreeSet<PageNumber>>,
+    pub damaged: DamagedPages,
 }
 
-/// The most damaged pages that are remembered.
-const MOST_DAMAGED: usize = 1000;
-
 impl AttachedFile {
-    /// A page could not be read.
-    pub fn note_damage(&self, page: PageNumber) {
-        let mut damaged = self.damaged.lock();
-        if damaged.len() < MOST_DAMAGED {
-            damaged.insert(page);
-        }
-    }
-
     pub fn new(id: FileId, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>, events: Events) -> AttachedFile {
         AttachedFile {
             events,
@@ -55,7 +42,7 @@ impl AttachedFile {
             in_flight: InFlight::default(),
             announced: AnnouncedRanges::default(),
             given_back: GivenBack::default(),
-            damaged: Mutex::default(),
+            damaged: DamagedPages::default(),
         }
     }
 }

@@ -12,9 +12,11 @@ use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::attached_file::AttachedFile;
+use super::damaged_pages::Waited;
 use super::frame::{Frame, FrameState};
 use super::given_back::unused_page;
 use super::{Cache, PageKey, PinnedPage};
+use crate::background_thread::is_background_thread;
 use crate::events::{EventKind, PageDamage, PageFault};
 use crate::{Error, Result};
 
@@ -37,8 +39,33 @@ enum FetchMode {
 impl Cache {
     /// Pins a page, reading and verifying it if necessary. Must not be called with a latch held. After an error
     /// the page is as before, and the next call tries again.
+    ///
+    /// A damaged page that copies may repair is waited for, within the limit of
+    /// [`InstanceOptions::page_repair_wait`](crate::InstanceOptions::page_repair_wait). Threads of the engine do not wait: they may
+    /// be those that repair it.
     pub fn fetch(&self, key: PageKey) -> Result<PinnedPage> {
-        self.fetch_in_mode(key, FetchMode::Normal)
+        let fetched = self.fetch_in_mode(key, FetchMode::Normal);
+        match fetched {
+            Err(Error::Corrupt { .. } | Error::Io { .. }) if !is_background_thread() => {
+                self.fetch_when_repaired(key, fetched)
+            }
+            fetched => fetched,
+        }
+    }
+
+    #[cold]
+    fn fetch_when_repaired(&self, key: PageKey, failed: Result<PinnedPage>) -> Result<PinnedPage> {
+        let (began, mut fetched, mut again) = (self.clock.monotonic(), failed, false);
+        let Some(attached) = self.shared.find_file(key.file) else { return fetched };
+        while fetched.is_err() {
+            match attached.damaged.wait_for_repair(key.page, &*self.clock, began) {
+                Waited::InVain => break,
+                Waited::NotDamaged if std::mem::replace(&mut again, true) => break,
+                Waited::Repaired | Waited::NotDamaged => {}
+            }
+            fetched = self.fetch_in_mode(key, FetchMode::Normal);
+        }
+        fetched
     }
 
     /// As [`Cache::fetch`], for a page that may be built from nothing: if it is not valid, that is not reported.
@@ -336,7 +363,7 @@ impl Cache {
 
     fn report_damage(&self, attached: &AttachedFile, key: PageKey, fault: PageFault) {
         if !matches!(fault, PageFault::Corrected(_)) {
-            attached.note_damage(key.page);
+            attached.damaged.note(key.page, self.clock.monotonic());
         }
         attached.events.report(EventKind::PageDamaged(PageDamage {
             file: attached.file.path().to_path_buf(),

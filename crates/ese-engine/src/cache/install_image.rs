@@ -1,5 +1,7 @@
 //! Pages that cannot be read, and images that replace them.
 
+use std::time::Duration;
+
 use ese_format::{LogPosition, PageNumber};
 use jetcell_sync::atomic::Ordering;
 
@@ -11,20 +13,28 @@ impl Cache {
     /// A page of a file is damaged, as a reader past the cache has found.
     pub(crate) fn note_damage(&self, key: PageKey) {
         if let Some(attached) = self.shared.find_file(key.file) {
-            attached.note_damage(key.page);
+            attached.damaged.note(key.page, self.clock.monotonic());
         }
     }
 
     /// Pages of a file that could not be read.
     pub(crate) fn damaged_pages(&self, file: FileId) -> Vec<PageNumber> {
         let attached = self.shared.find_file(file);
-        attached.map(|attached| attached.damaged.lock().iter().copied().collect()).unwrap_or_default()
+        attached.map(|attached| attached.damaged.list()).unwrap_or_default()
     }
 
     /// A page is good again.
     pub(crate) fn forget_damage(&self, file: FileId, page: PageNumber) {
         if let Some(attached) = self.shared.find_file(file) {
-            attached.damaged.lock().remove(&page);
+            attached.damaged.forget(page);
+        }
+    }
+
+    /// From now on, sessions that need a damaged page of a file wait so long for its repair. Zero: they do not, and those that
+    /// wait go on.
+    pub(crate) fn wait_for_repairs(&self, file: FileId, limit: Duration) {
+        if let Some(attached) = self.shared.find_file(file) {
+            attached.damaged.set_limit(limit);
         }
     }
 

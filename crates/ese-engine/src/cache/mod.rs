@@ -31,6 +31,7 @@ mod cleaner;
 mod cleaner_signal;
 mod cleaner_thread;
 mod counters;
+mod damaged_pages;
 mod deltas;
 mod dirty_page_table;
 mod disk_verification;

@@ -16,6 +16,9 @@ pub enum EventCategory {
     Maintenance = 10,
     /// Damaged pages.
     Corruption = 12,
+    /// Snapshots.
+    #[doc(alias = "OS_SNAPSHOT_BACKUP")]
+    Snapshot = 16,
 }
 
 impl fmt::Display for EventCategory {
@@ -26,6 +29,7 @@ impl fmt::Display for EventCategory {
             EventCategory::Space => "Space Management",
             EventCategory::Maintenance => "Online Defragmentation",
             EventCategory::Corruption => "Database Corruption",
+            EventCategory::Snapshot => "ShadowCopy",
         })
     }
 }

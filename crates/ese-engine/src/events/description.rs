@@ -2,6 +2,8 @@
 
 mod defragmentation;
 mod divergence;
+mod replication;
+mod snapshot;
 mod space;
 
 use std::path::Path;
@@ -14,8 +16,8 @@ use super::{EventCategory, EventKind, EventProfile, EventSeverity, PageDamage, P
 /// An event for people and programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventDescription {
-    /// Its number in ESE.
-    pub id: u16,
+    /// Its number in ESE. `None`: ESE has no such event.
+    pub id: Option<u16>,
     /// Its category.
     pub category: EventCategory,
     /// How serious it is.
@@ -71,7 +73,7 @@ fn informs(
     parameters: Vec<(&'static str, EventValue)>,
     text: String,
 ) -> EventDescription {
-    EventDescription { id, category, severity: EventSeverity::Information, parameters, text }
+    EventDescription { id: Some(id), category, severity: EventSeverity::Information, parameters, text }
 }
 
 impl EventKind {
@@ -106,6 +108,8 @@ impl EventKind {
             EventKind::ZeroingContinued { database } => zeroing(730, database, "goes on after a pause"),
             EventKind::Defragmentation { database, event } => event.describe(database),
             EventKind::Space { database, event } => event.describe(database),
+            EventKind::Snapshot(event) => event.describe(),
+            EventKind::Copy { copy, event } => event.describe(copy),
             EventKind::PageDiffers(divergence) => divergence.describe(),
             EventKind::PageRepaired { database, page, on_copy } => {
                 divergence::repaired(database, *page, *on_copy)
@@ -390,7 +394,7 @@ fn zeroing(id: u16, database: &Path, what: &str) -> EventDescription {
 
 fn full(id: u16, file: &Path, what: &str) -> EventDescription {
     EventDescription {
-        id,
+        id: Some(id),
         category: EventCategory::Space,
         severity: EventSeverity::Error,
         parameters: vec![("file", file.into())],
@@ -435,5 +439,5 @@ fn damaged(damage: &PageDamage) -> EventDescription {
         "The page read from '{}' at offset {offset} (page {page}, {bytes} bytes) {what}. {advice}",
         file.display()
     );
-    EventDescription { id, category: EventCategory::Corruption, severity, parameters, text }
+    EventDescription { id: Some(id), category: EventCategory::Corruption, severity, parameters, text }
 }

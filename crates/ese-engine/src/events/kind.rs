@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ese_format::{Generation, PageNumber};
 
-use super::{DefragEvent, PageDivergence, SpaceEvent};
+use super::{CopyEvent, DefragEvent, PageDivergence, SnapshotEvent, SpaceEvent};
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,6 +188,15 @@ pub enum EventKind {
         /// The damage in words.
         what: String,
     },
+    /// 2001 to 2009: what happened to a snapshot of the files.
+    Snapshot(SnapshotEvent),
+    /// What happened to a passive copy.
+    Copy {
+        /// Its directory.
+        copy: String,
+        /// What happened.
+        event: CopyEvent,
+    },
     /// 538 to 541, 545 or 557: a page of a copy differs from that of the active side.
     PageDiffers(PageDivergence),
     /// 905 on the active side, 911 on a copy: a page was repaired with that of the other side.
@@ -237,6 +246,8 @@ impl EventKind {
             EventKind::ZeroingPaused { .. } => "zeroing_paused",
             EventKind::ZeroingContinued { .. } => "zeroing_continued",
             EventKind::ScanFoundPage { .. } => "scan_found_page",
+            EventKind::Snapshot(event) => event.name(),
+            EventKind::Copy { event, .. } => event.name(),
             EventKind::PageDiffers(divergence) => divergence.kind.name(),
             EventKind::PageRepaired { .. } => "page_repaired",
         }

@@ -9,6 +9,8 @@ mod description;
 mod divergence;
 mod kind;
 mod profile;
+mod replication;
+mod snapshot;
 mod space;
 
 use std::path::Path;
@@ -22,6 +24,8 @@ pub use self::description::{EventDescription, EventValue};
 pub use self::divergence::{DivergenceKind, PageDivergence};
 pub use self::kind::{EventKind, PageDamage, PageFault, PassReport};
 pub use self::profile::EventProfile;
+pub use self::replication::CopyEvent;
+pub use self::snapshot::SnapshotEvent;
 pub use self::space::{ShrinkReport, SpaceEvent, TrimReport};
 
 /// Receives the events of an instance. The engine calls it from any of its threads, so it must be quick; it must not call
@@ -51,9 +55,9 @@ impl Event {
     }
 }
 
-/// Where the parts of an instance report events.
+/// Where the parts of an instance, or of a copy, report events.
 #[derive(Clone)]
-pub(crate) struct Events(Option<Arc<Reporter>>);
+pub struct Events(Option<Arc<Reporter>>);
 
 struct Reporter {
     sink: Arc<dyn EventSink>,
@@ -68,7 +72,7 @@ impl Events {
         Events(None)
     }
 
-    /// Events of the instance with its logs in `directory`.
+    /// Events of the instance, or of the copy, with its logs in `directory`.
     pub fn new(
         sink: Option<Arc<dyn EventSink>>,
         clock: Arc<dyn Clock>,

@@ -7,6 +7,7 @@ use jetcell_sync::{Arc, Condvar, Mutex};
 use jetcell_vfs::abort_on_panic;
 
 use crate::Result;
+use crate::background_thread::become_background_thread;
 use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 
 /// The background work of one instance.
@@ -68,6 +69,7 @@ impl Background {
         }
         let signal = self.signal.clone();
         let body = move || {
+            become_background_thread();
             while let Some(pause) = step() {
                 let mut stop = signal.stop.lock();
                 if !*stop && !pause.is_zero() {

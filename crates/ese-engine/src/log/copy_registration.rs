@@ -10,6 +10,7 @@
 //!   needs 1A                  the first generation that the copy does not have, in hexadecimal
 //!   contact 1767225600000     when the copy said so last, in milliseconds since 1970 UTC
 //!   copy /backup/mail-copy    where it is
+//!   waits disk full           why it cannot go on now; left out if it can
 //! ```
 //!
 //! Logs are kept for a copy until it needs a generation more than [`InstanceOptions::copy_lag_limit`] behind the newest
@@ -41,6 +42,8 @@ pub struct CopyRegistration {
     pub contact_unix_ms: i64,
     /// Where the copy is.
     pub copy: String,
+    /// Why it cannot go on now.
+    pub waiting: Option<String>,
 }
 
 impl CopyRegistration {
@@ -121,12 +124,15 @@ impl CopyRegistration {
     }
 
     fn to_text(&self) -> String {
+        let one_line = |text: &str| text.replace('\n', " ");
+        let waits = self.waiting.as_deref().map(|what| format!("waits {}\n", one_line(what)));
         format!(
-            "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n",
+            "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n{}",
             self.stream.to_hex(),
             self.needs.0,
             self.contact_unix_ms,
-            self.copy.replace('\n', " ")
+            one_line(&self.copy),
+            waits.unwrap_or_default()
         )
     }
 
@@ -140,7 +146,8 @@ impl CopyRegistration {
         let needs = Generation(u32::from_str_radix(field("needs")?, 16).ok()?);
         let contact_unix_ms = field("contact")?.parse().ok()?;
         let copy = field("copy")?.to_string();
-        Some(CopyRegistration { id: id.to_string(), stream, needs, contact_unix_ms, copy })
+        let waiting = field("waits").map(str::to_string);
+        Some(CopyRegistration { id: id.to_string(), stream, needs, contact_unix_ms, copy, waiting })
     }
 }
 
@@ -179,6 +186,7 @@ mod tests {
             needs: Generation(needs),
             contact_unix_ms: -5,
             copy: "/a copy/with spaces".to_string(),
+            waiting: (id == "aa").then(|| "the disk is full".to_string()),
         }
     }
 

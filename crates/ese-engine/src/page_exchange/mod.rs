@@ -8,9 +8,11 @@
 //! Both pages are exactly those of the record's position: here the page cannot be read, or must not have changed since. So a repair is
 //! no change, and needs no record of its own.
 //!
-//! Until it is repaired, a session that needs the page gets the error that reading it gives.
+//! Until it is repaired, a session that needs the page waits, if a copy is there, up to a limit. Then it gets the error that reading
+//! it gives.
 
 mod message;
+mod registered_copies;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,6 +28,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 
 use self::message::Messages;
 pub use self::message::{PageWay, PageWishes};
+use self::registered_copies::{RegisteredCopies, is_there};
 use crate::cache::{OnDiskPage, PageKey};
 use crate::core::Core;
 use crate::events::EventKind;
@@ -37,10 +40,18 @@ use crate::{Error, Result};
 
 /// A request that was not answered is repeated after this time.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// The answer to a request is looked for often within this time, and more rarely later.
+const SOON: Duration = Duration::from_secs(3);
+/// Time between two looks at the messages of copies, while an answer may come soon, and otherwise.
+const OFTEN: Duration = Duration::from_millis(100);
+const RARELY: Duration = Duration::from_secs(1);
 
 /// Requests of this instance, and the way to its copies.
 pub(crate) struct PageExchange {
     core: Arc<Core>,
+    copies: RegisteredCopies,
+    /// How long sessions wait for repairs.
+    wait: Duration,
     requests: Mutex<BTreeMap<PageKey, Request>>,
 }
 
@@ -54,17 +65,41 @@ struct Request {
 }
 
 impl PageExchange {
-    pub fn new(core: Arc<Core>) -> PageExchange {
-        PageExchange { core, requests: Mutex::default() }
+    /// Sessions wait for repairs up to `wait`.
+    pub fn new(core: Arc<Core>, wait: Duration) -> PageExchange {
+        PageExchange { core, copies: RegisteredCopies::default(), wait, requests: Mutex::default() }
+    }
+
+    /// How long the next step may wait.
+    pub fn pause(&self) -> Duration {
+        let now = self.core.vfs.clock().monotonic();
+        let is_new = |request: &Request| now.saturating_sub(request.asked) < SOON;
+        if self.requests.lock().values().any(is_new) { OFTEN } else { RARELY }
+    }
+
+    /// No page is repaired any more, so no session waits for that.
+    pub fn end(&self) {
+        self.let_sessions_wait(Duration::ZERO);
+    }
+
+    fn let_sessions_wait(&self, limit: Duration) {
+        for database in self.core.databases() {
+            self.core.cache.wait_for_repairs(database.file.file_id, limit);
+        }
     }
 
     /// Handles the messages of copies, and asks them for damaged pages of this side. Returns the number of pages that were
     /// repaired or sent.
     pub fn step(&self) -> Result<usize> {
         let log = self.core.log();
-        if !log.has_copies() || self.core.check_writable().is_err() {
+        let copies = self.copies.look(&self.core);
+        if copies.is_empty() || self.core.check_writable().is_err() {
+            self.end();
             return Ok(0);
         }
+        let now = self.core.vfs.clock().unix_ms();
+        let may_answer = copies.iter().any(|copy| is_there(copy, now) && !log.is_cut_off(copy));
+        self.let_sessions_wait(if may_answer { self.wait } else { Duration::ZERO });
         let (directory, base) = (log.names().directory(), log.names().base());
         let messages = Messages::read(&*self.core.vfs, directory, base)?;
         let mut done = 0;

@@ -368,7 +368,7 @@ struct Heard(Mutex<Vec<u16>>);
 
 impl EventSink for Heard {
     fn event(&self, event: &Event) {
-        self.0.lock().push(event.describe().id);
+        self.0.lock().extend(event.describe().id);
     }
 }
 

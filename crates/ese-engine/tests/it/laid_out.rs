@@ -132,7 +132,7 @@ fn transitions(disk: &SimVfs) -> (usize, usize) {
 
 fn reports(heard: &Heard) -> (Vec<u16>, Vec<LayoutReport>) {
     let events = heard.defragmentation();
-    let ids = events.iter().map(|kind| kind.describe(Default::default()).id).collect();
+    let ids = events.iter().filter_map(|kind| kind.describe(Default::default()).id).collect();
     let report = |kind| match kind {
         EventKind::Defragmentation { event: DefragEvent::TreeLaidOut(report), .. } => Some(report),
         _ => None,

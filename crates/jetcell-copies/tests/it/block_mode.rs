@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use jetcell_copies::{LossLimit, ReplayOptions, Replication, activate};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, KEEP, Site, logs, pages, replay_options, seeded, source, vfs};
+use super::site::{ACTIVE, COPY, Heard, KEEP, Site, logs, pages, replay_options, seeded, source, vfs};
 
 fn follow(disk: &SimVfs, stream_log: bool) -> Replication {
     let options = ReplayOptions { stream_log, ..replay_options() };
@@ -86,4 +87,31 @@ fn a_streamed_log_ends_as_the_closed_one() {
         assert!(disk.contents(path) == disk.contents(&theirs[generation]), "{}", path.display());
     }
     assert!(pages(&disk, "/active/data.edb") == pages(&disk, "/copy/data.edb"));
+}
+
+#[test]
+fn block_mode_begins_and_ends_with_an_event() {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, KEEP);
+    let heard = Arc::new(Heard::default());
+    let options = ReplayOptions { stream_log: true, events: Some(heard.clone()), ..replay_options() };
+    let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+    // Several generations are closed on the way: that ends nothing.
+    for start in (20..220).step_by(4) {
+        site.insert(start..start + 4);
+        step_all(&mut copy);
+    }
+    assert!(copy.is_in_block_mode() && copy.arrived_bytes() > 0);
+    assert_eq!(heard.of_copies(), [("block_mode_began", None)]);
+    // More logs than a step copies: the copy is in file mode until it has them.
+    site.insert(220..1500);
+    copy.step().unwrap();
+    assert!(!copy.is_in_block_mode() && copy.arrived_bytes() == 0);
+    step_all(&mut copy);
+    assert_eq!(heard.of_copies(), [("block_mode_ended", None), ("block_mode_began", None)]);
+    site.close();
+    let logs: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();
+    logs.iter().for_each(|path| disk.remove(path).unwrap());
+    assert!(copy.step().unwrap().waiting.is_some());
+    assert_eq!(heard.of_copies(), [("block_mode_ended", None), ("copy_waiting", None)]);
 }

@@ -1,15 +1,17 @@
 //! Following: logs that are bad, gone or of another history; truncation; delay; restarts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ese_engine::CopyRegistration;
 use ese_format::Generation;
 use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
 use super::site::{
-    ACTIVE, COPY, Site, catch_up, follow, logs, pages, replay_options, seed, seeded, source, vfs,
+    ACTIVE, COPY, Heard, Site, catch_up, follow, logs, pages, replay_options, seed, seed_to, seeded, source,
+    vfs,
 };
 
 fn state(disk: &SimVfs) -> CopyState {
@@ -186,4 +188,113 @@ fn without_a_kept_instance_the_databases_are_durable_after_each_batch() {
     site.close();
     let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), "E00").unwrap();
     assert_eq!(registered[0].1.as_ref().map(|known| known.needs.0), Some(state(&disk).next));
+}
+
+fn follow_heard(disk: &SimVfs, heard: &Arc<Heard>) -> Replication {
+    let options = ReplayOptions { events: Some(heard.clone()), ..replay_options() };
+    Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
+}
+
+#[test]
+fn both_sides_say_that_a_copy_waits_for_space_and_the_active_side_goes_on() {
+    let disk = seeded(20);
+    let (at_active, at_copy) = (Arc::new(Heard::default()), Arc::new(Heard::default()));
+    let site = Site::open_heard(&disk, ACTIVE, 1000, at_active.clone());
+    let mut copy = follow_heard(&disk, &at_copy);
+    while !copy.step().unwrap().is_idle() {}
+    site.insert(20..200);
+    // The registration beside the logs of the active side still has its place.
+    disk.set_capacity(disk.used() + 20_000);
+    assert!(copy.step().unwrap().waiting.is_some() && copy.step().unwrap().waiting.is_some());
+    assert_eq!(at_copy.of_copies(), [("copy_waiting", None)], "once");
+    disk.set_capacity(u64::MAX);
+    site.insert(200..220);
+    site.instance.exchange_pages().unwrap();
+    assert_eq!(at_active.of_copies(), [("copy_waiting", None)]);
+    let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), "E00").unwrap();
+    let why = registered[0].1.as_ref().unwrap().waiting.clone().unwrap();
+    assert!(why.contains("disk full"), "{why}");
+    while !copy.step().unwrap().is_idle() {}
+    site.instance.exchange_pages().unwrap();
+    assert_eq!(at_copy.of_copies(), [("copy_continued", None)]);
+    assert_eq!(at_active.of_copies(), [("copy_continued", None)]);
+    assert_eq!(site.keys(), (0..220).collect());
+    site.close();
+}
+
+#[test]
+fn logs_that_are_not_taken_are_events_with_the_numbers_of_ese() {
+    for (is_gone, id) in [(false, 552), (true, 518)] {
+        let (disk, site) = ahead(300);
+        let bad = logs(&disk, ACTIVE).archived(Generation(state(&disk).next + 1));
+        match is_gone {
+            true => disk.remove(&bad).unwrap(),
+            false => disk.corrupt(&bad, 9000, &[7; 300]).unwrap(),
+        }
+        let heard = Arc::new(Heard::default());
+        let mut copy = follow_heard(&disk, &heard);
+        while copy.step().is_ok() {}
+        let refused = ("log_refused", Some(id));
+        assert_eq!(heard.of_copies(), [refused, refused, refused, ("copy_unfit", None)]);
+        site.close();
+    }
+}
+
+#[test]
+fn the_active_side_says_that_a_copy_is_cut_off() {
+    let disk = seeded(20);
+    let heard = Arc::new(Heard::default());
+    let site = Site::open_heard(&disk, ACTIVE, 4, heard.clone());
+    site.instance.exchange_pages().unwrap();
+    assert_eq!(heard.of_copies(), []);
+    site.insert(20..700);
+    site.instance.exchange_pages().unwrap();
+    site.instance.exchange_pages().unwrap();
+    assert_eq!(heard.of_copies(), [("copy_cut_off", None)]);
+    site.close();
+}
+
+/// As many copies as a database of Exchange may have.
+#[test]
+fn sixteen_copies_follow_one_active_side_and_the_slowest_keeps_its_logs() {
+    let disk = SimVfs::new();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(0..60);
+    site.close();
+    let directories: Vec<PathBuf> = (0..16).map(|number| PathBuf::from(format!("/copy{number}"))).collect();
+    directories.iter().for_each(|copy| drop(seed_to(&disk, copy, false).unwrap()));
+    let site = Site::open(&disk, ACTIVE, 1000);
+    let open = |copy: &PathBuf| {
+        Replication::open(&vfs(&disk), copy, Box::new(source(&disk)), replay_options()).unwrap()
+    };
+    let mut copies: Vec<Replication> = directories.iter().map(open).collect();
+    let needs = copies[15].state().next;
+    for round in 0..6 {
+        site.insert(60 + round * 90..60 + (round + 1) * 90);
+        site.replace(0..40, round as u8);
+        // The last one is held.
+        copies[..15].iter_mut().for_each(|copy| while !copy.step().unwrap().is_idle() {});
+        let oldest = *logs(&disk, ACTIVE).closed().unwrap().first_key_value().unwrap().0;
+        assert!(oldest.0 <= needs, "{oldest:?}");
+    }
+    assert!(copies[0].state().next > needs + 10);
+    site.roll();
+    copies.iter_mut().for_each(|copy| while !copy.step().unwrap().is_idle() {});
+    copies.into_iter().for_each(|copy| drop(copy.stop().unwrap()));
+    site.close();
+    Site::open(&disk, ACTIVE, 1000).close();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.roll();
+    site.close();
+    let active = pages(&disk, "/active/data.edb");
+    for directory in &directories {
+        let mut copy = open(directory);
+        while !copy.step().unwrap().is_idle() {}
+        copy.stop().unwrap();
+        assert!(
+            pages(&disk, &format!("{}/data.edb", directory.display())) == active,
+            "{}",
+            directory.display()
+        );
+    }
 }

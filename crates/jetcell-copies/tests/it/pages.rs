@@ -2,21 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::{EventKind, EventSink, ScanOptions, Throttle};
+use ese_engine::{EventKind, ScanOptions, Throttle};
 use jetcell_copies::{PageChecks, ReplayOptions, Replication, StepReport};
-use jetcell_sync::{Arc, Mutex};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, SIZE, Site, catch_up, replay_options, seeded, source, vfs};
-
-#[derive(Default)]
-struct Heard(Mutex<Vec<EventKind>>);
-
-impl EventSink for Heard {
-    fn event(&self, event: &ese_engine::Event) {
-        self.0.lock().push(event.kind.clone());
-    }
-}
+use super::site::{ACTIVE, COPY, Heard, SIZE, Site, catch_up, replay_options, seeded, source, vfs};
 
 impl Heard {
     /// Numbers of events about pages, and the pages.
@@ -27,7 +18,7 @@ impl Heard {
             _ => None,
         };
         let heard = std::mem::take(&mut *self.0.lock());
-        heard.iter().filter_map(|kind| Some((kind.describe(Default::default()).id, page(kind)?))).collect()
+        heard.iter().filter_map(|kind| Some((kind.describe(Default::default()).id?, page(kind)?))).collect()
     }
 }
 

@@ -1,14 +1,15 @@
 //! Work on a passive copy: backups while its replay rests, and its own scan.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ese_engine::{EventKind, EventProfile, EventSink, Throttle};
+use ese_engine::{EventKind, EventProfile, Throttle};
 use jetcell_backup::{BackupOptions, RestoreOptions, back_up_stopped, restore};
 use jetcell_copies::{CopyError, CopyScan, CopyScanOptions, LossLimit, activate, pause, scan_copy};
-use jetcell_sync::{Arc, Mutex};
+use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
-use super::site::{ACTIVE, COPY, SIZE, Site, catch_up, follow, replay_options, seeded, source, vfs};
+use super::site::{ACTIVE, COPY, Heard, SIZE, Site, catch_up, follow, replay_options, seeded, source, vfs};
 
 fn files(disk: &SimVfs) -> Vec<PathBuf> {
     disk.list(Path::new(COPY)).unwrap()
@@ -63,15 +64,6 @@ fn a_backup_of_a_copy_restores_the_state_at_its_position() {
     site.close();
 }
 
-#[derive(Default)]
-struct Heard(Mutex<Vec<EventKind>>);
-
-impl EventSink for Heard {
-    fn event(&self, event: &ese_engine::Event) {
-        self.0.lock().push(event.kind.clone());
-    }
-}
-
 #[test]
 fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
     let disk = seeded(400);
@@ -79,6 +71,7 @@ fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
     let heard = Arc::new(Heard::default());
     let options = CopyScanOptions {
         batch_bytes: 16 * SIZE.bytes(),
+        interval: Duration::ZERO,
         throttle: Throttle::default(),
         events: Some(heard.clone()),
         profile: EventProfile::Sp1,
@@ -119,4 +112,30 @@ fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
     let kinds = |wanted: &str| heard.iter().filter(|kind| kind.name() == wanted).count();
     assert_eq!((kinds("pass_started"), kinds("pass_resumed"), kinds("pass_completed")), (2, 1, 2));
     assert_eq!(kinds("pass_interrupted"), 1);
+}
+
+#[test]
+fn a_pass_of_the_scan_begins_when_it_is_due_and_only_one_scans() {
+    let disk = seeded(50);
+    catch_up(&disk).unwrap();
+    let options = CopyScanOptions {
+        batch_bytes: 16 * SIZE.bytes(),
+        interval: Duration::from_secs(86_400),
+        throttle: Throttle::default(),
+        events: None,
+        profile: EventProfile::Sp1,
+    };
+    let passes = || {
+        let scan = scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |_, _| {
+            let other = scan_copy(&vfs(&disk), Path::new(COPY), &options, &mut |_, _| true);
+            assert!(other.unwrap_err().to_string().contains("scanned by another process"));
+            true
+        });
+        scan.unwrap().databases[0].passes
+    };
+    assert_eq!((passes(), passes()), (1, 1));
+    disk.clock().sleep(Duration::from_secs(86_000));
+    assert_eq!(passes(), 1);
+    disk.clock().sleep(Duration::from_secs(500));
+    assert_eq!(passes(), 2);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, Database, EventSink, IndexDefinition, Instance,
+    ColumnDefinition, CommitMode, CreateOptions, Database, EventKind, EventSink, IndexDefinition, Instance,
     InstanceOptions, Seek, TableDefinition,
 };
 use ese_format::PageSize;
@@ -15,7 +15,7 @@ use jetcell_copies::{
     CopyError, CopyState, DirectorySource, ReplayOptions, Replication, Result, SeedOptions, Seeded,
     StreamDirectory, seed_stopped,
 };
-use jetcell_sync::Arc;
+use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{SimVfs, Vfs};
 
 pub const SIZE: PageSize = PageSize::KIB_4;
@@ -28,6 +28,25 @@ pub const KEEP: u32 = u32::MAX;
 pub struct Site {
     pub instance: Arc<Instance>,
     pub database: Arc<Database>,
+}
+
+/// The events of a side.
+#[derive(Default)]
+pub struct Heard(pub Mutex<Vec<EventKind>>);
+
+impl EventSink for Heard {
+    fn event(&self, event: &ese_engine::Event) {
+        self.0.lock().push(event.kind.clone());
+    }
+}
+
+impl Heard {
+    /// The events of copies since the last call: their names and numbers.
+    pub fn of_copies(&self) -> Vec<(&'static str, Option<u16>)> {
+        let heard = std::mem::take(&mut *self.0.lock());
+        let of_copies = heard.iter().filter(|kind| matches!(kind, EventKind::Copy { .. }));
+        of_copies.map(|kind| (kind.name(), kind.describe(Default::default()).id)).collect()
+    }
 }
 
 pub fn vfs(disk: &SimVfs) -> Arc<dyn Vfs> {
@@ -149,8 +168,13 @@ pub fn seed_options(again: bool) -> SeedOptions {
 
 /// Seeds the copy from the stopped active side.
 pub fn seed(disk: &SimVfs, again: bool) -> Result<Seeded> {
+    seed_to(disk, Path::new(COPY), again)
+}
+
+/// The same, in another directory.
+pub fn seed_to(disk: &SimVfs, copy: &Path, again: bool) -> Result<Seeded> {
     let files: Vec<PathBuf> = disk.list(Path::new(ACTIVE)).map_err(|e| CopyError::Refused(e.to_string()))?;
-    seed_stopped(&vfs(disk), &files, Path::new(COPY), &source(disk), &seed_options(again))
+    seed_stopped(&vfs(disk), &files, copy, &source(disk), &seed_options(again))
 }
 
 pub fn replay_options() -> ReplayOptions {

@@ -3,8 +3,8 @@
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
 use jetcell_workload::result::{
-    Backup, InstanceRow, Recovery, ReplayedDatabase, Replication, ReplicationPart, ReplicationSample,
-    RunResult, SideIo,
+    Backup, InstanceRow, MissingLog, Recovery, ReplayedDatabase, Replication, ReplicationPart,
+    ReplicationSample, RunResult, SideIo,
 };
 
 use super::Better::{Higher, Lower};
@@ -66,6 +66,8 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         metric("Passive over active I/O, thrown away, catch-up", "", Lower, &|run| {
             passive_io(run, false, true)
         }),
+        metric("Log missing on a copy, mean", "KiB", Lower, &|run| missing_log(run, |log| log.mean_bytes)),
+        metric("Log missing on a copy, most", "KiB", Lower, &|run| missing_log(run, |log| log.most_bytes)),
         metric("Transactional I/O", "1/s", Higher, &|run| {
             repeated(run, run.achieved_transactional_iops, |all| all.transactional_iops).filter(|_| load(run))
         }),
@@ -112,6 +114,13 @@ fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Va
     let part: Option<&ReplicationPart> =
         if catch_up { replication.catch_up.as_ref() } else { replication.steady.as_ref() };
     once(replication.ratio(part?, keep_instance, SideIo::transfers)?)
+}
+
+/// What a failover to a copy would have lost in the steady part of a replication test, in KiB.
+fn missing_log(run: &RunResult, figure: fn(&MissingLog) -> u64) -> Option<Value> {
+    let replication = run.replication.as_ref()?;
+    let missing = replication.missing_log(replication.steady.as_ref()?, replication.has(true))?;
+    once(figure(&missing) as f64 / 1024.0)
 }
 
 /// Mean latency of the slowest instance, as in the verdict; `None` without such I/O.

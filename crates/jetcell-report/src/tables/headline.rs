@@ -62,10 +62,16 @@ pub(crate) fn headline(result: &RunResult) -> Table {
             true => table.fact("Passive over active I/O, instance kept", shown(true)),
             false => table,
         };
-        return match replication.has(false) {
+        let table = match replication.has(false) {
             true => table.fact("Passive over active I/O, instance thrown away", shown(false)),
             false => table,
         };
+        let steady = replication.steady.as_ref();
+        let missing = steady.and_then(|part| replication.missing_log(part, replication.has(true)));
+        return table.fact_if(
+            "Log missing on a copy, mean",
+            missing.map(|missing| format!("{} KiB", significant(missing.mean_bytes as f64 / 1024.0))),
+        );
     }
     if let Some(recovery) = &result.recovery {
         let seconds = recovery.seconds_per_log();

@@ -77,6 +77,7 @@ pub(super) fn parameters(result: &RunResult) -> Table {
         .fact("Lazy Commits", percent(*lazy_percent))
         .fact("Run Background Database Maintenance", if result.configuration.scan { "True" } else { "False" })
         .fact("Number of Copies per Database", result.configuration.copies.to_string())
+        .fact("Waypoint Latency (logs)", result.plan.waypoint_latency.to_string())
         .fact("Database page writes", page_writes)
         .fact("Database Page Fault Stalls", count(result.page_fault_stalls))
         .fact("Cache in use at the end (bytes)", bytes(result.cache_used_bytes))

@@ -1,9 +1,9 @@
 //! The tables of a replication test.
 
-use jetcell_workload::result::{Replication, ReplicationPart, RunResult, SideFigure, SideIo};
+use jetcell_workload::result::{MissingLog, Replication, ReplicationPart, RunResult, SideFigure, SideIo};
 use jetcell_workload::units::human_bytes;
 
-use crate::number::{count, figure_text, plain, three};
+use crate::number::{count, decimal, figure_text, plain, three};
 use crate::table::{Cell, Table};
 
 /// I/O of a passive copy over that of the active side, as published for Exchange 2007: before and since its SP1.
@@ -26,7 +26,8 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
         |title: &str, part: &Option<ReplicationPart>| part.as_ref().map(|part| io(title, replication, part));
     let steady = part("Passive I/O in Steady State", &replication.steady);
     let behind = part("Passive I/O during Catch-up", &replication.catch_up);
-    [ratios(replication)].into_iter().chain(steady).chain(behind).chain([copies(replication)]).collect()
+    let ends = [missing_log(replication), copies(replication)];
+    [ratios(replication)].into_iter().chain(steady).chain(behind).chain(ends).collect()
 }
 
 fn kind(keep_instance: bool) -> &'static str {
@@ -87,9 +88,45 @@ fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
     ))
 }
 
+/// What a failover would have lost.
+fn missing_log(replication: &Replication) -> Table {
+    let kib = |bytes: u64| decimal(bytes as f64 / 1024.0, 1);
+    let of = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLog) -> u64| {
+        let missing = part.as_ref().and_then(|part| replication.missing_log(part, kept));
+        missing.map_or("–".to_string(), |missing| kib(figure(&missing)))
+    };
+    let row = |(kept, _): (bool, &str)| {
+        let streamed = replication.steady.as_ref().and_then(|part| replication.streamed_share(part, kept));
+        vec![
+            Cell::from(kind(kept)),
+            of(&replication.steady, kept, |missing| missing.mean_bytes).into(),
+            of(&replication.steady, kept, |missing| missing.most_bytes).into(),
+            of(&replication.catch_up, kept, |missing| missing.mean_bytes).into(),
+            of(&replication.catch_up, kept, |missing| missing.most_bytes).into(),
+            streamed.map_or("–".to_string(), |share| decimal(share * 100.0, 1)).into(),
+        ]
+    };
+    let columns = [
+        "Steady, mean (KiB)",
+        "Steady, most (KiB)",
+        "Catch-up, mean (KiB)",
+        "Catch-up, most (KiB)",
+        "Arrived as it was written (%)",
+    ];
+    let mode = match replication.is_in_block_mode() {
+        true => "In block mode, the log that is being written arrives ten times a second",
+        false => "In file mode, a log arrives when it is closed",
+    };
+    let kinds = PUBLISHED.into_iter().filter(|(kept, _)| replication.has(*kept));
+    Table::numbers("Log Missing on the Copies", "Copies", columns).rows(kinds.map(row)).note(format!(
+        "Log that was durable on the active side and not on the copy, ten times a second: a failover would have lost it. {mode}."
+    ))
+}
+
 fn copies(replication: &Replication) -> Table {
     let columns = [
         "Copy of",
+        "Mode",
         "Instance",
         "Logs replayed",
         "Most generations behind",
@@ -100,6 +137,7 @@ fn copies(replication: &Replication) -> Table {
         vec![
             Cell::from(copy.directory.display().to_string().as_str()),
             copy.instance.as_str().into(),
+            if copy.stream_log { "block" } else { "file" }.into(),
             if copy.keep_instance { "kept" } else { "thrown away" }.into(),
             count(copy.logs),
             count(copy.most_behind),

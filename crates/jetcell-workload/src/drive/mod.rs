@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 
-use crate::engine::Store;
+use crate::engine::{Copies, Store};
 use crate::layout::Plan;
 use crate::load::Load;
 use crate::machine::Storage;
@@ -64,6 +64,8 @@ pub(crate) trait Beside: Sync {
 pub(crate) struct Drive<'a> {
     /// The open databases.
     pub(crate) store: &'a dyn Store,
+    /// Passive copies that follow them.
+    pub(crate) copies: Option<&'a dyn Copies>,
     /// The files.
     pub(crate) plan: &'a Plan,
     /// What the run does.
@@ -130,6 +132,7 @@ impl Drive<'_> {
             io: self.store.io(),
             cache: self.store.cache(),
             operations: load.operations(),
+            copies: self.copies.map(Copies::counters).unwrap_or_default(),
         }
     }
 

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ese_engine::{Error, EventSink, Instance, TornPageProtection};
+use ese_format::log::header::SEGMENT_BYTES;
 use jetcell_backup::{BackupError, BackupOptions, Cancel, Pace};
 use jetcell_copies::{
     CopyError, CopyState, DirectorySource, Lag, ReplayOptions, Replication, SeedOptions, Source,
@@ -21,8 +22,8 @@ use crate::engine::{Copies, Result};
 use crate::layout::CopyPlan;
 use crate::measurement::CopyCounters;
 
-/// Interval between two looks for closed logs, as in `jetcell replicate`: what was closed in it is a batch.
-const POLL: Duration = Duration::from_millis(500);
+/// Interval between two looks of a copy that is held.
+const HELD_LOOK: Duration = Duration::from_millis(50);
 
 /// All copies of a store.
 pub(super) struct Followers {
@@ -36,6 +37,8 @@ struct Follower {
     directory: PathBuf,
     shared: Arc<Shared>,
     source: DirectorySource,
+    /// Bytes of a log.
+    log_bytes: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -124,6 +127,7 @@ impl Follower {
         let vfs: Arc<dyn Vfs> = counted.clone();
         let options = ReplayOptions {
             keep_instance: copy.keep_instance,
+            stream_log: copy.stream_log,
             cache_bytes: copy.cache_bytes as usize,
             checkpoint_depth: copy.checkpoint_depth,
             // As the active side, which makes the writes that ESE would make.
@@ -133,7 +137,7 @@ impl Follower {
         };
         let mut copying = Replication::open(&vfs, &copy.directory, Box::new(source(&vfs, unit)), options)
             .map_err(failed)?;
-        let shared = Arc::<Shared>::default();
+        let (shared, log_bytes) = (Arc::<Shared>::default(), copying.state().log_bytes);
         shared.last.store(u64::MAX, Relaxed);
         let work = {
             let (shared, vfs) = (shared.clone(), vfs.clone());
@@ -155,6 +159,7 @@ impl Follower {
             directory: copy.directory.clone(),
             shared,
             source: source(files, unit),
+            log_bytes,
             thread: Some(thread),
         })
     }
@@ -165,7 +170,25 @@ impl Follower {
         // A copy that is held does not ask.
         let open = self.instance.core().log().tail().generation.0;
         counters.copy_queue = open.saturating_sub(counters.next.max(1));
+        counters.lag_bytes = u64::from(counters.behind()) * self.log_bytes;
+        counters.directory.clone_from(&self.directory);
         counters
+    }
+
+    /// Bytes of log that are durable and that the copy does not have.
+    fn missing_log(&self) -> u64 {
+        let (next, arrived) = {
+            let seen = self.shared.seen.lock();
+            (seen.next, seen.next_bytes)
+        };
+        if next == 0 {
+            // It has not looked yet.
+            return 0;
+        }
+        let durable = self.instance.durable();
+        let closed = u64::from(durable.generation.0.saturating_sub(next)) * self.log_bytes;
+        let open = u64::from(durable.segment) * SEGMENT_BYTES as u64 + u64::from(durable.offset);
+        (closed + open).saturating_sub(arrived)
     }
 
     fn join(&mut self) {
@@ -182,18 +205,21 @@ impl Shared {
         vfs: &Arc<dyn Vfs>,
         held: &AtomicBool,
     ) -> std::result::Result<(), CopyError> {
-        let mut logs = 0;
+        let (mut logs, mut streamed) = (0, 0);
         while !self.quit.load(Relaxed) {
             if held.load(Relaxed) {
-                std::thread::sleep(POLL / 10);
+                std::thread::sleep(HELD_LOOK);
                 continue;
             }
             let step = copying.step()?;
             logs += u64::from(step.replayed);
+            streamed += step.streamed_bytes;
+            let arrived = copying.arrived_bytes();
             let state = copying.state();
             {
                 let mut seen = self.seen.lock();
                 (seen.next, seen.replay_queue, seen.logs) = (state.next, state.replay_queue(), logs);
+                (seen.next_bytes, seen.streamed_bytes) = (arrived, streamed);
                 seen.lag_seconds = Lag::of(state, vfs.clock().unix_ms()).seconds;
                 seen.waiting = step.waiting.as_ref().map(ToString::to_string);
             }
@@ -201,7 +227,7 @@ impl Shared {
                 if u64::from(state.replayed) >= self.last.load(Relaxed) {
                     break;
                 }
-                std::thread::sleep(POLL);
+                std::thread::sleep(copying.pause());
             }
         }
         Ok(())
@@ -215,6 +241,10 @@ impl Copies for Followers {
 
     fn counters(&self) -> Vec<CopyCounters> {
         self.followers.iter().map(Follower::counters).collect()
+    }
+
+    fn missing_log(&self) -> Vec<u64> {
+        self.followers.iter().map(Follower::missing_log).collect()
     }
 
     fn drain(&self) -> Result<()> {

@@ -59,7 +59,7 @@ pub(crate) fn fill(
                 at: began.elapsed().as_secs_f64(),
                 io: store.io(),
                 cache: store.cache(),
-                operations: 0,
+                ..Snapshot::default()
             });
         }
     });

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::measurement::copy_counters::CopyCounters;
 use crate::measurement::io::IoTotals;
 
 /// State of the cache.
@@ -80,4 +81,6 @@ pub struct Snapshot {
     pub cache: CacheState,
     /// Completed operations of the load.
     pub operations: u64,
+    /// Passive copies of a replication test.
+    pub copies: Vec<CopyCounters>,
 }

@@ -21,7 +21,7 @@ use self::creation::Creation;
 use crate::engine::Engine;
 use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan, Reset};
 use crate::prepared;
-use crate::profile::{Profile, Source, TestKind, default_cache};
+use crate::profile::{CopyMode, Profile, Source, TestKind, default_cache};
 use crate::refusal::{Refusal, refuse};
 use crate::units::ByteSize;
 
@@ -116,6 +116,7 @@ impl Plan {
             cache_bytes,
             tables: profile.records.tables,
             circular_log: profile.circular_log,
+            waypoint_latency: profile.waypoint_latency,
             zero_at_creation: profile.zero_at_creation,
             event_profile: profile.event_profile,
             page_protection: false,
@@ -207,6 +208,7 @@ fn copies(profile: &Profile, databases: usize, cache_bytes: u64) -> Vec<CopyPlan
         database,
         directory: places[number % places.len()].join(format!("copy{:03}{:03}", database + 1, number + 1)),
         keep_instance,
+        stream_log: profile.copy_mode == CopyMode::Block,
         cache_bytes: cache_bytes / databases.max(1) as u64,
         checkpoint_depth: ReplayOptions::default().checkpoint_depth,
     };

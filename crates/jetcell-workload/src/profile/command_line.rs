@@ -70,7 +70,8 @@ mod tests {
                 Some((name, value)) => (name.to_string(), value.to_string()),
                 None => (word, words.next().unwrap()),
             };
-            let option = Options::table().find(|option| name == format!("--{}", option.name)).unwrap();
+            let mut of_test = Options::table().filter(|option| profile.test.has(option));
+            let option = of_test.find(|option| name == format!("--{}", option.name)).unwrap();
             option.set(&mut options, OsStr::new(&value)).unwrap();
         }
         options.resolve().unwrap()

@@ -6,6 +6,7 @@
 
 mod command_line;
 mod configuration;
+mod copy_mode;
 mod jetstress;
 mod mailboxes;
 mod maintenance;
@@ -33,6 +34,7 @@ use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 pub use self::toml::EXAMPLE;
 pub use crate::engine_settings::{EventNumbers, Window};
 pub use configuration::Configuration;
+pub use copy_mode::CopyMode;
 pub use mailboxes::Mailboxes;
 pub use maintenance::{Maintenance, MaintenanceSettings, TaskWindows};
 pub use mistake::Mistake;
@@ -149,6 +151,9 @@ pub struct Profile {
     /// Directories of the passive copies of a replication test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copy_dirs: Vec<PathBuf>,
+    /// What these copies get of the log.
+    #[serde(default)]
+    pub copy_mode: CopyMode,
     /// Whether the replaying engine of copies is kept between two batches of logs; `None`: both are measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_instance: Option<bool>,
@@ -158,6 +163,9 @@ pub struct Profile {
     pub sample_interval: TimeSpan,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
+    /// How many of the newest logs may be lost without making a database inconsistent. ESE: `JET_paramWaypointLatency`.
+    #[serde(default)]
+    pub waypoint_latency: u32,
     /// Whether the unused bytes of pages are overwritten while databases are created.
     #[serde(default)]
     pub zero_at_creation: bool,

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use super::skew::Skew;
-use super::{EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod, Window};
+use super::{CopyMode, EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod, Window};
 
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
@@ -70,7 +70,7 @@ macro_rules! parsed {
     )*};
 }
 
-parsed! { EventNumbers Maintenance Mix RecoveryMode ResetMethod Skew Window ByteSize DatabaseSize TimeSpan }
+parsed! { CopyMode EventNumbers Maintenance Mix RecoveryMode ResetMethod Skew Window ByteSize DatabaseSize TimeSpan }
 
 impl OptionValue for bool {
     const KIND: OptionKind = OptionKind::Flag;

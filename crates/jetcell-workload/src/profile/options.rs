@@ -11,14 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use super::option_value::{OptionKind, OptionValue};
 use super::skew::Skew;
-use super::{EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod, Window};
+use super::{CopyMode, EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod, Window};
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
 /// One option as the command line sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionInfo {
-    /// Name without the leading dashes, such as `lazy-percent`.
+    /// Key of the configuration file, without its table.
+    pub key: &'static str,
+    /// Name without the leading dashes, such as `lazy-percent`. Options of different tests may have the same name.
     pub name: &'static str,
     /// Heading of the help under which it stands.
     pub heading: &'static str,
@@ -103,6 +105,7 @@ macro_rules! options {
 
         const $table: &[OptionInfo] = &[
             $(OptionInfo {
+                key: stringify!($list),
                 name: $list_name,
                 heading: $list_heading,
                 value_name: $list_value,
@@ -117,6 +120,7 @@ macro_rules! options {
                 get: |options| $set::within(options).$list.iter().map(OptionValue::show).collect(),
             },)*
             $(OptionInfo {
+                key: stringify!($field),
                 name: $name,
                 heading: $heading,
                 value_name: $value,
@@ -168,6 +172,8 @@ options! {
         "cache" "SIZE" "Databases" cache: ByteSize, or "an eighth of the databases, 64MiB to 256MiB for each";
         /// Remove logs that are no longer needed during the run (circular logging)
         "circular-log" "BOOL" "Databases" circular_log: bool = true;
+        /// How many of the newest logs may be lost without making a database inconsistent (lost log resilience), 0 to 10
+        "waypoint-latency" "N" "Databases" waypoint_latency: u32 = 0;
         /// Overwrite the unused bytes of pages while databases are created, so that the first pass of --maintenance zero is short
         "zero-at-creation" "BOOL" "Databases" zero_at_creation: bool = false;
         /// Use existing databases
@@ -218,6 +224,8 @@ options! {
         "to" "DIR" "Backup" to: PathBuf, or "none: pages are read and verified only";
         /// Also run the load, for the duration alone and then beside a backup, and show what each costs the other
         "under-load" "BOOL" "Backup" under_load: bool = false;
+        /// What copies get: file, closed logs only; block, also what is durable of the log that is being written
+        "mode" "MODE" "Replication" copy_mode: CopyMode = CopyMode::File;
         /// Keep the replaying engine of copies between two batches of logs
         "keep-instance" "BOOL" "Replication" keep_instance: bool, or "both: N copies that do, and one more that does not";
         /// Logs of each database to generate and replay
@@ -358,10 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn option_names_are_unique_and_lines_of_help_are_short() {
-        let mut names: Vec<_> = Options::table().map(|option| option.name).collect();
-        names.sort_unstable();
-        assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+    fn option_names_of_a_test_are_unique_and_lines_of_help_are_short() {
+        use crate::profile::TestKind::{Backup, Performance, Recovery, Replication, Stress};
+        for test in [Performance, Stress, Backup, Recovery, Replication] {
+            let of_test = Options::table().filter(|option| test.has(option));
+            let mut names: Vec<_> = of_test.map(|option| option.name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+        }
         for option in Options::table() {
             assert!(!option.help.ends_with('.') && !option.default().is_empty(), "{}", option.name);
         }

@@ -33,6 +33,7 @@ impl Options {
                 ..self
             },
             TestKind::Backup => Options {
+                waypoint_latency: None,
                 repeat: None,
                 find_max: None,
                 stop_when_steady: None,
@@ -50,6 +51,7 @@ impl Options {
                 ..self
             },
             TestKind::Recovery => Options {
+                waypoint_latency: None,
                 duration: None,
                 repeat: None,
                 find_max: None,
@@ -121,10 +123,15 @@ impl Options {
             scan_pause: self.scan_pause.unwrap_or_else(default::scan_pause),
             copies: self.copies.unwrap_or_else(default::copies),
             copy_dirs: if test == TestKind::Replication { self.copy_dirs } else { Vec::new() },
+            copy_mode: self
+                .copy_mode
+                .filter(|_| test == TestKind::Replication)
+                .unwrap_or_else(default::copy_mode),
             keep_instance: self.keep_instance.filter(|_| test == TestKind::Replication),
             seed: self.seed.unwrap_or_else(default::seed),
             sample_interval: self.sample_interval.unwrap_or(default_interval(duration.0)),
             circular_log: self.circular_log.unwrap_or_else(default::circular_log),
+            waypoint_latency: self.waypoint_latency.unwrap_or_else(default::waypoint_latency),
             zero_at_creation: self.zero_at_creation.unwrap_or_else(default::zero_at_creation),
             reset: self.reset.filter(|_| test != TestKind::Stress),
             source: source.as_ref().map_or(Source::New, |source| *source),

@@ -25,20 +25,22 @@ pub enum TestKind {
 
 use TestKind::{Backup, Performance, Recovery, Replication, Stress};
 
-/// Options that only some tests have.
+/// Options that only some tests have, by their keys.
 const ONLY: &[(&str, &[TestKind])] = &[
     ("logs", &[Recovery]),
     ("mode", &[Recovery]),
     ("to", &[Backup]),
-    ("under-load", &[Backup]),
-    ("copy-dir", &[Replication]),
-    ("keep-instance", &[Replication]),
+    ("under_load", &[Backup]),
+    ("copy_dirs", &[Replication]),
+    ("copy_mode", &[Replication]),
+    ("keep_instance", &[Replication]),
+    ("waypoint_latency", &[Performance, Stress, Replication]),
     ("duration", &[Performance, Stress, Backup, Replication]),
-    ("circular-log", &[Performance, Stress, Backup, Replication]),
+    ("circular_log", &[Performance, Stress, Backup, Replication]),
     ("repeat", &[Performance]),
-    ("find-max", &[Performance]),
+    ("find_max", &[Performance]),
     ("reset", &[Performance, Backup, Recovery, Replication]),
-    ("stop-when-steady", &[Performance]),
+    ("stop_when_steady", &[Performance]),
 ];
 
 impl TestKind {
@@ -74,8 +76,8 @@ impl TestKind {
 
     /// Whether the test has this option.
     pub fn has(self, option: &OptionInfo) -> bool {
-        let speed = option.heading == "Verdict" && option.name != "strict";
-        match ONLY.iter().find(|(name, _)| *name == option.name) {
+        let speed = option.heading == "Verdict" && option.key != "strict";
+        match ONLY.iter().find(|(key, _)| *key == option.key) {
             Some((_, tests)) => tests.contains(&self),
             None => !speed || self.judges_speed(),
         }

@@ -145,6 +145,7 @@ impl Profile {
             page_size: self.page_size,
             cache: self.cache,
             circular_log: Some(self.circular_log),
+            waypoint_latency: Some(self.waypoint_latency),
             zero_at_creation: Some(self.zero_at_creation),
             strict: Some(self.strict),
             open: (self.source == Source::Open).then_some(true),
@@ -176,6 +177,7 @@ impl Profile {
             scan_pause: Some(self.scan_pause),
             copies: Some(self.copies),
             copy_dirs: self.copy_dirs.clone(),
+            copy_mode: Some(self.copy_mode),
             keep_instance: self.keep_instance,
             seed: Some(self.seed),
             to: self.to.clone(),
@@ -241,15 +243,11 @@ mod tests {
             Some(table) if key != "mix" => table.keys().cloned().collect(),
             _ => vec![key.clone()],
         };
-        let mut keys: Vec<String> = keys.iter().flat_map(leaf).map(|key| key.replace('_', "-")).collect();
-        let name = |option: &crate::profile::OptionInfo| match option.is_list {
-            true => format!("{}s", option.name),
-            false => option.name.to_string(),
-        };
-        let mut names: Vec<String> = Options::table().map(name).collect();
+        let mut keys: Vec<String> = keys.iter().flat_map(leaf).collect();
+        let mut known: Vec<String> = Options::table().map(|option| option.key.to_string()).collect();
         keys.sort();
-        names.sort();
-        assert_eq!(keys, names);
+        known.sort();
+        assert_eq!(keys, known);
     }
 
     #[test]

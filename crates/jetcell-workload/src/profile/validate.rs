@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ese_engine::InstanceOptions;
+
 use super::{Mistake, Mix, Profile, Source, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
 
@@ -60,6 +62,9 @@ impl Profile {
             checks.0.push(mistake);
         }
         checks.check(self.growth_percent <= 1000, || "--growth-percent must be from 0 to 1000".into());
+        let (latency, most) = (self.waypoint_latency, InstanceOptions::MAX_WAYPOINT_LATENCY);
+        checks
+            .check(latency <= most, || format!("--waypoint-latency {latency} must be from 0 to {most} logs"));
         let threads = self.threads;
         checks.check((1..=4096).contains(&threads), || format!("--threads {threads} must be from 1 to 4096"));
         if let Some(cache) = self.cache {
@@ -264,6 +269,7 @@ mod tests {
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=101").contains("raise the maximum"));
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("must be more than 0"));
         assert!(mistakes("dirs=['d']\nthresholds.p99_log_write_ms=0.0").contains("must be more than 0"));
+        assert!(mistakes("dirs=['d']\nwaypoint_latency=11").contains("from 0 to 10 logs"));
         assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
         assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("give only one"));
         assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("give only one"));

@@ -34,7 +34,8 @@ pub use instance_row::InstanceRow;
 pub use judge::{Evidence, Judgement, judge};
 pub use recovery::{Recovery, ReplaySample, ReplayedDatabase};
 pub use replication::{
-    CopySample, ReplicatedCopy, Replication, ReplicationPart, ReplicationSample, SideFigure, SideIo,
+    CopySample, MissingLog, ReplicatedCopy, Replication, ReplicationPart, ReplicationSample, SideFigure,
+    SideIo,
 };
 
 /// Version of the layout below.

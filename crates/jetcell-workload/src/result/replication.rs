@@ -36,6 +36,9 @@ pub struct ReplicatedCopy {
     pub directory: PathBuf,
     /// Whether the replaying engine and its cache are kept between two batches of logs (Exchange 2007 SP1), or thrown away (RTM).
     pub keep_instance: bool,
+    /// Whether it also got what was durable of the log that was being written (block mode).
+    #[serde(default)]
+    pub stream_log: bool,
     /// Logs that it has replayed.
     pub logs: u64,
     /// Most generations that it was behind while it was not held.
@@ -76,6 +79,21 @@ pub struct ReplicationPart {
     pub active: SideIo,
     /// Each copy.
     pub copies: Vec<SideIo>,
+    /// The log that each copy lacked.
+    #[serde(default)]
+    pub missing_log: Vec<MissingLog>,
+}
+
+/// Log that was durable on the active side and not on the copy, in bytes: what a failover would have lost. It is looked at ten times a
+/// second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingLog {
+    /// On average.
+    pub mean_bytes: u64,
+    /// At most.
+    pub most_bytes: u64,
+    /// Bytes of logs that arrived while they were being written.
+    pub streamed_bytes: u64,
 }
 
 /// Both sides at one time.
@@ -104,6 +122,9 @@ pub struct CopySample {
     pub lag_seconds: Option<u64>,
     /// Logs that it has replayed so far.
     pub logs: u64,
+    /// The log that it lacked since the sample before; bytes that arrived of open logs so far.
+    #[serde(default)]
+    pub missing_log: MissingLog,
 }
 
 /// A figure of both sides.
@@ -153,16 +174,53 @@ impl SideIo {
 }
 
 impl ReplicationPart {
-    /// What happened between two samples.
-    pub fn between(first: &ReplicationSample, last: &ReplicationSample) -> ReplicationPart {
+    /// What happened from the first to the last of these samples. `None`: there are none.
+    pub fn of(samples: &[ReplicationSample]) -> Option<ReplicationPart> {
+        let (first, last) = samples.first().zip(samples.last())?;
         let copies = || last.copies.iter().zip(&first.copies);
-        ReplicationPart {
+        Some(ReplicationPart {
             seconds: last.at_seconds - first.at_seconds,
             generations: last.generations.saturating_sub(first.generations),
             logs: copies().map(|(last, first)| last.logs.saturating_sub(first.logs)).collect(),
             active: last.active.since(first.active),
             copies: copies().map(|(last, first)| last.io.since(first.io)).collect(),
+            missing_log: (0..last.copies.len()).map(|copy| MissingLog::over(samples, copy)).collect(),
+        })
+    }
+}
+
+impl MissingLog {
+    /// What a copy lacked over the time of these samples. The first one is its begin.
+    fn over(samples: &[ReplicationSample], copy: usize) -> MissingLog {
+        let (mut byte_seconds, mut most) = (0.0, 0);
+        for pair in samples.windows(2) {
+            let Some(missing) = pair[1].copies.get(copy).map(|copy| copy.missing_log) else { continue };
+            byte_seconds += missing.mean_bytes as f64 * (pair[1].at_seconds - pair[0].at_seconds);
+            most = most.max(missing.most_bytes);
         }
+        let seconds = samples
+            .last()
+            .zip(samples.first())
+            .map_or(0.0, |(last, first)| last.at_seconds - first.at_seconds);
+        let streamed =
+            |sample: &ReplicationSample| sample.copies.get(copy).map(|copy| copy.missing_log.streamed_bytes);
+        let first = samples.first().and_then(streamed).unwrap_or(0);
+        MissingLog {
+            mean_bytes: if seconds > 0.0 { (byte_seconds / seconds) as u64 } else { 0 },
+            most_bytes: most,
+            streamed_bytes: samples.last().and_then(streamed).unwrap_or(0).saturating_sub(first),
+        }
+    }
+
+    /// Of several copies: the means and sums of one, the highest maximum of all.
+    fn of_all(all: &[MissingLog]) -> Option<MissingLog> {
+        let count = Some(all.len() as u64).filter(|count| *count > 0)?;
+        let sum = |figure: fn(&MissingLog) -> u64| all.iter().map(figure).sum::<u64>();
+        Some(MissingLog {
+            mean_bytes: sum(|one| one.mean_bytes) / count,
+            most_bytes: all.iter().map(|one| one.most_bytes).max().unwrap_or(0),
+            streamed_bytes: sum(|one| one.streamed_bytes) / count,
+        })
     }
 }
 
@@ -186,6 +244,25 @@ impl Replication {
         let count = kind.iter().filter(|of_kind| **of_kind).count();
         let sum: u64 = of_kind.map(|(io, _)| figure(io)).sum();
         (count > 0).then(|| sum as f64 * self.databases() as f64 / count as f64)
+    }
+
+    /// The log that the copies of a kind lacked: of one copy, on average; the most of any.
+    pub fn missing_log(&self, part: &ReplicationPart, keep_instance: bool) -> Option<MissingLog> {
+        let of_kind = part.missing_log.iter().zip(&self.copies);
+        let of_kind = of_kind.filter(|(_, copy)| copy.keep_instance == keep_instance);
+        MissingLog::of_all(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
+    }
+
+    /// The share of the log of a part that arrived on one copy of a kind while it was being written, on average.
+    pub fn streamed_share(&self, part: &ReplicationPart, keep_instance: bool) -> Option<f64> {
+        let written = part.generations * self.log_bytes / self.databases() as u64;
+        let streamed = self.missing_log(part, keep_instance)?.streamed_bytes;
+        (written > 0).then(|| (streamed as f64 / written as f64).min(1.0))
+    }
+
+    /// Whether copies got the log as it was written.
+    pub fn is_in_block_mode(&self) -> bool {
+        self.copies.iter().any(|copy| copy.stream_log)
     }
 
     fn databases(&self) -> usize {
@@ -228,5 +305,34 @@ mod tests {
         assert_eq!((ratio(true), ratio(false)), (Some(0.5), Some(5.0)));
         assert_eq!(replication.ratio(&part, true, |io| io.log_reads), None);
         assert!(replication.has(false) && !Replication::default().has(true));
+    }
+
+    #[test]
+    fn missing_log_is_weighted_by_time_and_is_that_of_one_copy() {
+        let sample = |at_seconds: f64, missing: [(u64, u64, u64); 2]| ReplicationSample {
+            at_seconds,
+            copies: missing
+                .map(|(mean_bytes, most_bytes, streamed_bytes)| CopySample {
+                    missing_log: MissingLog { mean_bytes, most_bytes, streamed_bytes },
+                    ..CopySample::default()
+                })
+                .into(),
+            ..ReplicationSample::default()
+        };
+        let samples = [
+            sample(1.0, [(900, 9000, 50), (0, 0, 0)]),
+            sample(2.0, [(100, 300, 60), (7, 8, 0)]),
+            sample(5.0, [(200, 250, 90), (7, 8, 0)]),
+        ];
+        let part = ReplicationPart::of(&samples).unwrap();
+        let first = MissingLog { mean_bytes: 175, most_bytes: 300, streamed_bytes: 40 };
+        assert_eq!(part.missing_log, [first, MissingLog { mean_bytes: 7, most_bytes: 8, streamed_bytes: 0 }]);
+        let copies =
+            [true, true].map(|keep_instance| ReplicatedCopy { keep_instance, ..ReplicatedCopy::default() });
+        let replication = Replication { copies: copies.into(), ..Replication::default() };
+        let both = MissingLog { mean_bytes: 91, most_bytes: 300, streamed_bytes: 20 };
+        assert_eq!(replication.missing_log(&part, true), Some(both));
+        assert_eq!(replication.missing_log(&part, false), None);
+        assert_eq!(ReplicationPart::of(&[]), None);
     }
 }

@@ -181,7 +181,8 @@ impl Test<'_> {
         test_log::settings(profile, plan, watch);
         let reading = self.reading(store);
         let mut beside = None;
-        let drive = Drive { store, plan, profile, stop, measured_before: 0.0, goal: Goal::Time };
+        let drive =
+            Drive { store, copies: None, plan, profile, stop, measured_before: 0.0, goal: Goal::Time };
         let (alone, together) = drive.run_beside(samples, watch, &reading, || {
             beside = Some(self.read_all(store, &reading, &mut |_| ()));
         })?;

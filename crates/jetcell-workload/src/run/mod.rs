@@ -304,7 +304,8 @@ impl Test<'_> {
             store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;
         }
         let goal = if generations.is_empty() { Goal::Time } else { Goal::Logs(&generations) };
-        let driven = Drive { store: &*store, plan, profile, stop, measured_before, goal }.run(samples, watch);
+        let driven = Drive { store: &*store, copies: None, plan, profile, stop, measured_before, goal }
+            .run(samples, watch);
         let io_errors = store.io().iter().map(|io| io.errors).sum();
         watch.begin(Phase::Shutdown, 1);
         let (scan, copies) = (store.end_scan(), store.end_copies());

@@ -4,8 +4,8 @@
 //!  seed ──> warm: load and copies ──> steady: --duration ──> held: a quarter of it ──> catch up ──> drained without load
 //! ```
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use ese_engine::Error;
@@ -16,7 +16,9 @@ use crate::engine::{Copies, Depth, Opening, Store};
 use crate::layout::{CopyPlan, InstancePlan, Plan};
 use crate::measurement::{CopyCounters, Measurement, SampleFile};
 use crate::observer::{Observer, Phase};
-use crate::result::{CopySample, ReplicatedCopy, Replication, ReplicationPart, ReplicationSample, SideIo};
+use crate::result::{
+    CopySample, MissingLog, ReplicatedCopy, Replication, ReplicationPart, ReplicationSample, SideIo,
+};
 use crate::run::RunError;
 use crate::run::assembly::{Loaded, named_row};
 use crate::run::recorder::Recorder;
@@ -50,6 +52,22 @@ struct Seen {
     most_behind: Vec<u32>,
     longest_lag: Vec<u64>,
     held: bool,
+    /// The log that each copy lacked since the last sample.
+    missing: Vec<Looks>,
+}
+
+/// Some looks at a number of bytes.
+#[derive(Clone, Copy, Default)]
+struct Looks {
+    sum: u64,
+    count: u64,
+    most: u64,
+}
+
+impl Looks {
+    fn add(&mut self, bytes: u64) {
+        (self.sum, self.count, self.most) = (self.sum + bytes, self.count + 1, self.most.max(bytes));
+    }
 }
 
 impl Beside for Following<'_> {
@@ -81,6 +99,7 @@ impl Following<'_> {
             replay_queue: one.replay_queue,
             lag_seconds: one.lag_seconds,
             logs: one.logs,
+            missing_log: MissingLog { streamed_bytes: one.streamed_bytes, ..MissingLog::default() },
         };
         let sample = ReplicationSample {
             at_seconds: self.began.elapsed().as_secs_f64(),
@@ -92,8 +111,14 @@ impl Following<'_> {
     }
 
     fn note(&self) -> ReplicationSample {
-        let (sample, counters) = self.look();
-        let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.look_at_log();
+        // Held while the sides are looked at, so that samples are in the order of their times.
+        let mut seen = self.seen();
+        let (mut sample, counters) = self.look();
+        for (copy, looks) in sample.copies.iter_mut().zip(std::mem::take(&mut seen.missing)) {
+            copy.missing_log.mean_bytes = looks.sum / looks.count.max(1);
+            copy.missing_log.most_bytes = looks.most;
+        }
         if !seen.held {
             seen.most_behind.resize(counters.len(), 0);
             seen.longest_lag.resize(counters.len(), 0);
@@ -106,6 +131,17 @@ impl Following<'_> {
         sample
     }
 
+    fn look_at_log(&self) {
+        let missing = self.copies.missing_log();
+        let looks = &mut self.seen().missing;
+        looks.resize(missing.len(), Looks::default());
+        looks.iter_mut().zip(missing).for_each(|(looks, bytes)| looks.add(bytes));
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// Samples until `quit`.
     fn watch(&self, interval: Duration, quit: &AtomicBool) {
         let mut next = Duration::ZERO;
@@ -114,13 +150,14 @@ impl Following<'_> {
                 self.note();
                 next = self.began.elapsed() + interval;
             }
+            self.look_at_log();
             std::thread::sleep(LOOK);
         }
     }
 
     fn hold(&self, held: bool) {
         self.copies.hold(held);
-        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).held = held;
+        self.seen().held = held;
     }
 
     /// Holds the copies for a time; then they catch up. Returns where that began and ended; `None` if it did not end.
@@ -140,7 +177,7 @@ impl Following<'_> {
         let ended = wait(self.catching_up, || over() || caught_up()) && !over();
         self.caught_up.store(ended, Relaxed);
         let last = self.note();
-        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).held = false;
+        self.seen().held = false;
         ended.then_some((first, last))
     }
 }
@@ -239,7 +276,9 @@ impl Test<'_> {
             over: AtomicBool::new(false),
         };
         let (quit, mut behind, mut steady_end) = (AtomicBool::new(false), None, None);
-        let drive = Drive { store, plan, profile, stop, measured_before: 0.0, goal: Goal::Time };
+        let copies_seen = Some(following.copies);
+        let drive =
+            Drive { store, copies: copies_seen, plan, profile, stop, measured_before: 0.0, goal: Goal::Time };
         let driven = std::thread::scope(|scope| {
             let _quit = Ended(&quit);
             scope.spawn(|| following.watch(profile.sample_interval.0, &quit));
@@ -261,12 +300,16 @@ impl Test<'_> {
         let counters = copies.end();
         let (alone, together) = driven?;
         let begin = steady_end.as_ref().map_or(0.0, |end| end.at_seconds - alone.seconds);
-        let first = seen.samples.iter().find(|sample| sample.at_seconds >= begin);
-        let steady = first.zip(steady_end.as_ref());
+        // The samples of these two are among them.
+        let part = |first: f64, last: f64| {
+            let from = seen.samples.partition_point(|sample| sample.at_seconds < first);
+            let to = seen.samples.partition_point(|sample| sample.at_seconds <= last);
+            ReplicationPart::of(seen.samples.get(from..to).unwrap_or_default())
+        };
         let failed = counters.iter().any(|one| one.failure.is_some());
         loaded.replication = Some(Replication {
-            steady: steady.map(|(first, last)| ReplicationPart::between(first, last)),
-            catch_up: behind.as_ref().map(|(first, last)| ReplicationPart::between(first, last)),
+            steady: steady_end.as_ref().and_then(|end| part(begin, end.at_seconds)),
+            catch_up: behind.as_ref().and_then(|(first, last)| part(first.at_seconds, last.at_seconds)),
             copies: self.outcomes(&counters, &seen),
             cache_bytes: plan.copies.first().map_or(0, |copy| copy.cache_bytes),
             checkpoint_depth: plan.copies.first().map_or(0, |copy| copy.checkpoint_depth),
@@ -294,6 +337,7 @@ impl Test<'_> {
             instance: named_row(&self.plan.instances[copy.database]).instance,
             directory: copy.directory.clone(),
             keep_instance: copy.keep_instance,
+            stream_log: copy.stream_log,
             logs: one.logs,
             most_behind: seen.most_behind.get(at).copied().unwrap_or(0),
             longest_lag_seconds: seen.longest_lag.get(at).copied().unwrap_or(0),

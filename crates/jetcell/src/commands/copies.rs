@@ -1,6 +1,7 @@
 //! `jetcell copies`: state, queues, lag and health of a copy, or of the copies of an instance.
 
 mod pages_checked;
+mod scanned;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 
 use self::pages_checked::{PagesChecked, checks_of};
+pub use self::scanned::scan_json;
+use self::scanned::{scan_lines, scan_of};
 use crate::commands::backup::vfs;
 use crate::commands::recover::files;
 use crate::console;
@@ -268,6 +271,7 @@ fn copy_json(directory: &Path, state: &CopyState) -> Value {
         "lag": { "generations": lag.generations, "bytes": lag.bytes, "seconds": lag.seconds },
         "active": state.active, "delay_seconds": state.delay_seconds, "databases": databases,
         "checks": checks_of(directory, state).iter().map(PagesChecked::json).collect::<Vec<_>>(),
+        "scan": scan_json(directory, &scan_of(directory)),
         "streamed": streamed(directory).map(|(generation, bytes)| json!({ "generation": generation, "bytes": bytes })),
     })
 }
@@ -311,6 +315,7 @@ fn copy_text(directory: &Path, state: &CopyState) -> String {
         lines.push(format!("  of generation {generation:X}, which is being written, {bytes} have arrived"));
     }
     lines.extend(checks_of(directory, state).iter().map(PagesChecked::text));
+    lines.extend(scan_lines(&scan_of(directory)));
     lines.join("\n")
 }
 
@@ -319,7 +324,7 @@ fn registered_json(copy: &Registered) -> Value {
     let directory = Path::new(&registration.copy);
     json!({
         "id": registration.id, "path": registration.copy, "needs_generation": registration.needs.0,
-        "contact_unix_ms": registration.contact_unix_ms, "cut_off": cut_off,
+        "contact_unix_ms": registration.contact_unix_ms, "waiting": registration.waiting, "cut_off": cut_off,
         "state": state.as_ref().map(|state| copy_json(directory, state)),
     })
 }
@@ -327,7 +332,8 @@ fn registered_json(copy: &Registered) -> Value {
 fn registered_text(copy: &Registered) -> String {
     let Registered { registration, cut_off, state } = copy;
     let cut = if *cut_off { "; CUT OFF: its logs are not kept any more, reseed it" } else { "" };
-    let needs = format!("  needs generation {:X} (hexadecimal) and later{cut}", registration.needs.0);
+    let waits = registration.waiting.as_deref().map(|what| format!("\n  waits: {what}")).unwrap_or_default();
+    let needs = format!("  needs generation {:X} (hexadecimal) and later{cut}{waits}", registration.needs.0);
     match state {
         Some(state) => format!("{}\n{needs}", copy_text(Path::new(&registration.copy), state)),
         None => format!("{}: cannot be read here\n{needs}", registration.copy),

@@ -1,5 +1,7 @@
 //! `jetcell replicate`: makes a passive copy of an instance, and keeps it up by the logs.
 
+mod scanner;
+
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +18,13 @@ use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 
+use self::scanner::{ScanOrder, Scanner};
 use crate::commands::backup::{refuse_inside, vfs};
 use crate::commands::copies::{self, explained};
 use crate::commands::recover::files;
 use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
 use crate::console;
+use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -34,6 +38,10 @@ Examples:
                                                                       only what is there now, then stops
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --mode block
                                                                       also the log that is being written
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --scan
+                                                                      also verifies every page of the copy once a day
+  jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --metrics 9100
+                                                                      queues and lag at http://127.0.0.1:9100/metrics
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --delay 8h
                                                                       replays each log when it is eight hours old
   jetcell replicate --from /logs/app --from /data/app --to copy       logs and databases in two directories
@@ -41,10 +49,6 @@ Examples:
 
 Exit code: 0 stopped (with --once: everything that was there is replayed, or waits for --delay), 2 could not run.";
 
-/// Pause between two looks at the instance.
-const POLL: Duration = Duration::from_millis(500);
-/// The same if the log that is being written is copied.
-const STREAM_POLL: Duration = Duration::from_millis(100);
 /// Time between two lines of progress.
 const LINE: Duration = Duration::from_secs(2);
 
@@ -85,6 +89,15 @@ pub struct Replicate {
     /// Limit the load on the disks while the copy is seeded
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
+    /// Also read and verify all pages of the copy beside its replay, one pass a day; with --once, one pass now
+    #[arg(long)]
+    scan: bool,
+    /// Pause after each 256 KiB that the scan reads
+    #[arg(long, default_value = "100ms", value_name = "TIME")]
+    scan_pause: TimeSpan,
+    /// Serve queues and lag as OpenMetrics text over HTTP; without an address, on the loopback interface only
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    metrics: Option<String>,
     /// Print the state at the end as JSON
     #[arg(long)]
     json: bool,
@@ -104,7 +117,12 @@ impl Replicate {
         for from in &self.from {
             refuse_inside(from, &self.to)?;
         }
-        let cancel = Cancel::default();
+        let (cancel, monitor) = (Cancel::default(), CopyMonitor::default());
+        let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
+        let server = self.metrics.as_ref().map(serve).transpose()?;
+        if let Some(server) = &server {
+            console::note(&format!("Metrics: {}", server.url()));
+        }
         let known = CopyState::read(&*vfs, &self.to).map_err(explained)?;
         let is_seeded = known.as_ref().is_some_and(|state| state.phase != jetcell_copies::Phase::Seeding);
         let source = match &known {
@@ -119,18 +137,22 @@ impl Replicate {
         }
         let events = EventFile::open(&self.to, true)
             .map_err(|error| format!("{}: {error}", self.to.join("events.jsonl").display()))?;
+        let events: Arc<dyn EventSink> = Arc::new(events);
         let options = ReplayOptions {
             keep_instance: self.keep_instance,
             stream_log: self.mode == Mode::Block,
             delay: self.delay.0,
             cache_bytes: usize::try_from(self.cache.0).unwrap_or(usize::MAX),
-            events: Some(Arc::new(events) as Arc<dyn EventSink>),
+            events: Some(events.clone()),
             ..ReplayOptions::default()
         };
         let mut copy = Replication::open(&vfs, &self.to, Box::new(source), options).map_err(explained)?;
-        let followed = self.follow(&mut copy, &cancel);
+        let order = ScanOrder { pause: self.scan_pause.0, once: self.once, events };
+        let scanner = self.scan.then(|| Scanner::start(&vfs, &self.to, order)).transpose()?;
+        let followed = self.follow(&mut copy, &cancel, &monitor, scanner.as_ref());
+        let scanned = scanner.map_or(Ok(()), Scanner::end);
         let state = copy.stop().map_err(explained)?;
-        followed?;
+        followed.and(scanned)?;
         copies::show_copy(&self.to, &state, self.json);
         Ok(Outcome::Good)
     }
@@ -174,11 +196,18 @@ impl Replicate {
         Ok(source)
     }
 
-    fn follow(&self, copy: &mut Replication, cancel: &Cancel) -> Result<(), Failure> {
+    fn follow(
+        &self,
+        copy: &mut Replication,
+        cancel: &Cancel,
+        monitor: &CopyMonitor,
+        scanner: Option<&Scanner>,
+    ) -> Result<(), Failure> {
         let mut told = Instant::now();
         let mut waiting = String::new();
         while !cancel.is_cancelled() {
             let step = copy.step().map_err(explained)?;
+            monitor.set(CopyFigures::of(&self.to, copy, step.waiting.is_some()));
             if let Some(error) = &step.waiting {
                 if self.once {
                     return Err(explained(error.clone()));
@@ -194,13 +223,14 @@ impl Replicate {
             }
             if told.elapsed() > LINE && std::io::stderr().is_terminal() {
                 told = Instant::now();
-                console::note(&copies::line(copy.state()));
+                let scan = scanner.and_then(Scanner::progress).map(|at| format!("; scan: {at}"));
+                console::note(&format!("{}{}", copies::line(copy.state()), scan.unwrap_or_default()));
             }
             if step.is_idle() {
-                if self.once && !step.retrying {
+                if self.once && !step.retrying && scanner.is_none_or(Scanner::has_ended) {
                     return Ok(());
                 }
-                std::thread::sleep(if self.mode == Mode::Block { STREAM_POLL } else { POLL });
+                std::thread::sleep(copy.pause());
             }
         }
         Ok(())

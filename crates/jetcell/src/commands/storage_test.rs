@@ -21,7 +21,7 @@ use self::kind::TestCommand;
 use self::workload_options::WorkloadOptions;
 use crate::colour;
 use crate::console;
-use crate::live::{MetricsServer, Monitor, Progress, Screen, Watcher, restore_terminal};
+use crate::live::{MetricsServer, Monitor, Progress, RunMetrics, Screen, Watcher, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -173,7 +173,8 @@ fn start_observers(
     metrics: Option<&str>,
     quiet: bool,
 ) -> Result<Observers, Failure> {
-    let metrics = metrics.map(|address| MetricsServer::start(address, monitor.clone())).transpose()?;
+    let serve = |address| MetricsServer::start(address, Box::new(RunMetrics(monitor.clone())));
+    let metrics = metrics.map(serve).transpose()?;
     if let Some(server) = &metrics {
         console::note(&format!("Metrics: {}", server.url()));
     }

@@ -1,32 +1,20 @@
-//! `--metrics`: serves the counters of a running test as OpenMetrics text over HTTP.
+//! `--metrics`: serves the counters of a running command as OpenMetrics text over HTTP.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use jetcell_workload::Phase;
-use jetcell_workload::measurement::{InstanceIo, IoTotals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Request, Response, Server};
 
-use super::Monitor;
 use crate::outcome::Failure;
 
 /// Longest wait for a request before the server checks whether it must end.
 const PATIENCE: Duration = Duration::from_millis(200);
-
-/// Upper bounds of the latency histograms in microseconds.
-const BUCKETS_US: [u64; 13] =
-    [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 1_000_000];
 
 /// Serves until dropped.
 pub struct MetricsServer {
@@ -36,8 +24,8 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens at `address`: `9100`, `192.0.2.1:9100`, `[::1]:9100`. A port without an address is on the loopback interface.
-    pub fn start(address: &str, monitor: Monitor) -> Result<MetricsServer, Failure> {
+    /// Serves metrics at `address`: `9100`, `192.0.2.1:9100`, `[::1]:9100`. A port without an address is on the loopback interface.
+    pub fn start(address: &str, metrics: Box<dyn Collector>) -> Result<MetricsServer, Failure> {
         let wanted = resolve(address)?;
         let server = Server::http(wanted).map_err(|error| {
             format!("--metrics {address}: cannot listen at {wanted}: {error}; give another address or port")
@@ -46,7 +34,7 @@ impl MetricsServer {
         let over = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&over);
         let mut registry = Registry::with_prefix("jetcell");
-        registry.register_collector(Box::new(Counters(monitor)));
+        registry.register_collector(metrics);
         let thread = std::thread::spawn(move || {
             while !asked.load(Ordering::SeqCst) {
                 match server.recv_timeout(PATIENCE) {
@@ -106,133 +94,6 @@ fn answer(request: Request, registry: &Registry) -> std::io::Result<()> {
     request.respond(Response::from_string(text).with_header(kind))
 }
 
-/// Encodes the state of the run at each request.
-#[derive(Debug)]
-struct Counters(Monitor);
-
-const PHASES: [(Phase, &str); 8] = [
-    (Phase::Examine, "examine"),
-    (Phase::Create, "create"),
-    (Phase::Attach, "attach"),
-    (Phase::Warm, "warm"),
-    (Phase::Search, "search"),
-    (Phase::Measure, "measure"),
-    (Phase::Shutdown, "shutdown"),
-    (Phase::Verify, "verify"),
-];
-
-type Kind = (&'static str, fn(&InstanceIo) -> &IoTotals);
-
-const KINDS: [Kind; 5] = [
-    ("database_read", |io| &io.database_read),
-    ("database_write", |io| &io.database_write),
-    ("log_read", |io| &io.log_read),
-    ("log_write", |io| &io.log_write),
-    ("log_format", |io| &io.log_format),
-];
-
-impl Collector for Counters {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let state = self.0.state();
-        let info = [("version", env!("CARGO_PKG_VERSION"))];
-        encoder
-            .encode_descriptor("build", "The program that runs", None, MetricType::Info)?
-            .encode_info(&info.as_slice())?;
-
-        let help = "1 for the current phase of the run, 0 for the others";
-        let mut phases = encoder.encode_descriptor("phase", help, None, MetricType::Gauge)?;
-        for (phase, name) in PHASES {
-            let labels = [("phase", name)];
-            phases.encode_family(&labels.as_slice())?.encode_gauge(&i64::from(state.phase == Some(phase)))?;
-        }
-        gauge(
-            &mut encoder,
-            "phase_progress",
-            "Share of the phase that is done",
-            Some(Unit::Ratios),
-            state.fraction(),
-        )?;
-        if let Some(left) = state.remaining() {
-            let help = "Estimated time until the end of the phase";
-            gauge(&mut encoder, "phase_remaining", help, Some(Unit::Seconds), left.as_secs_f64())?;
-        }
-        let Some(counters) = &state.counters else { return Ok(()) };
-
-        counter(&mut encoder, "operations", "Operations of the load", counters.operations)?;
-        counter(
-            &mut encoder,
-            "page_fault_stalls",
-            "Waits of the load for a free cache page",
-            counters.cache.stalls,
-        )?;
-        let used = counters.cache.used_bytes as f64;
-        gauge(&mut encoder, "cache_used", "Cache that holds pages", Some(Unit::Bytes), used)?;
-        let limit = counters.cache.limit_bytes as f64;
-        gauge(&mut encoder, "cache_limit", "Cache that may be used", Some(Unit::Bytes), limit)?;
-
-        let instances = || counters.io.iter().enumerate().map(|(index, io)| ((index + 1).to_string(), io));
-        let help = "Transfers of any kind that failed";
-        let mut errors = encoder.encode_descriptor("io_errors", help, None, MetricType::Counter)?;
-        for (instance, io) in instances() {
-            let labels = [("instance", instance.as_str())];
-            ConstCounter::new(io.errors).encode(errors.encode_family(&labels.as_slice())?)?;
-        }
-        let help = "Bytes that were transferred";
-        let mut bytes = encoder.encode_descriptor("io", help, Some(&Unit::Bytes), MetricType::Counter)?;
-        for (instance, io) in instances() {
-            for (kind, totals) in KINDS {
-                let labels = [("instance", instance.as_str()), ("kind", kind)];
-                ConstCounter::new(totals(io).bytes).encode(bytes.encode_family(&labels.as_slice())?)?;
-            }
-        }
-        let help = "Latency of transfers; the count of the histogram is their number";
-        let mut latency =
-            encoder.encode_descriptor("io_latency", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for (instance, io) in instances() {
-            for (kind, totals) in KINDS {
-                let labels = [("instance", instance.as_str()), ("kind", kind)];
-                let totals = totals(io);
-                latency.encode_family(&labels.as_slice())?.encode_histogram::<NoLabelSet>(
-                    totals.latency_us as f64 / 1e6,
-                    totals.operations,
-                    &buckets(totals),
-                    None,
-                )?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Transfers by latency. The last bucket has the rest, so that the sum of all buckets is the count.
-fn buckets(totals: &IoTotals) -> Vec<(f64, u64)> {
-    let mut below = 0;
-    let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(BUCKETS_US.len() + 1);
-    for bound in BUCKETS_US {
-        let at_most = totals.latencies.at_most(bound).clamp(below, totals.operations.max(below));
-        buckets.push((bound as f64 / 1e6, at_most - below));
-        below = at_most;
-    }
-    buckets.push((f64::INFINITY, totals.operations - below.min(totals.operations)));
-    buckets
-}
-
-fn gauge(
-    encoder: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    unit: Option<Unit>,
-    value: f64,
-) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-    ConstGauge::new(value).encode(metric)
-}
-
-fn counter(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    ConstCounter::new(value).encode(metric)
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -240,6 +101,11 @@ mod tests {
 
     use super::*;
     use crate::live::watcher::tests::measuring;
+    use crate::live::{CopyFigures, CopyMonitor, Monitor, RunMetrics};
+
+    fn serve(address: &str, monitor: Monitor) -> Result<MetricsServer, Failure> {
+        MetricsServer::start(address, Box::new(RunMetrics(monitor)))
+    }
 
     fn fetch(server: &MetricsServer, request: &str) -> String {
         let mut stream = TcpStream::connect(server.address).unwrap();
@@ -251,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_counters_are_served() {
-        let server = MetricsServer::start("0", measuring(3)).unwrap();
+        let server = serve("0", measuring(3)).unwrap();
         assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
         let text = fetch(&server, "GET /metrics");
         for line in [
@@ -280,8 +146,39 @@ mod tests {
     }
 
     #[test]
+    fn queues_and_lag_of_a_copy_are_served() {
+        let monitor = CopyMonitor::default();
+        let server = MetricsServer::start("0", Box::new(monitor.clone())).unwrap();
+        assert!(!fetch(&server, "GET /metrics").contains("jetcell_copy"), "no copy is there yet");
+        monitor.set(CopyFigures {
+            copy: "/copy".into(),
+            copied: 0x1B,
+            replayed: 0x1A,
+            copy_queue: 2,
+            replay_queue: 1,
+            lag_bytes: 3 << 20,
+            lag_seconds: Some(7),
+            ..CopyFigures::default()
+        });
+        let text = fetch(&server, "GET /metrics");
+        for line in [
+            "# TYPE jetcell_copy_queue_generations gauge",
+            "jetcell_copy_queue_generations{copy=\"/copy\"} 2",
+            "jetcell_copy_replay_queue_generations{copy=\"/copy\"} 1",
+            "jetcell_copy_lag_generations{copy=\"/copy\"} 3",
+            "jetcell_copy_lag_bytes{copy=\"/copy\"} 3145728",
+            "jetcell_copy_lag_seconds{copy=\"/copy\"} 7",
+            "jetcell_copy_copied_generation{copy=\"/copy\"} 27",
+            "jetcell_copy_replayed_generation{copy=\"/copy\"} 26",
+            "jetcell_copy_waiting{copy=\"/copy\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
     fn only_the_metrics_are_answered() {
-        let server = MetricsServer::start(":0", Monitor::default()).unwrap();
+        let server = serve(":0", Monitor::default()).unwrap();
         assert!(fetch(&server, "GET /").starts_with("HTTP/1.1 404"));
         assert!(fetch(&server, "POST /metrics").starts_with("HTTP/1.1 405"));
         assert!(fetch(&server, "\u{1}\u{2}").starts_with("HTTP/1.1 400"));
@@ -292,17 +189,17 @@ mod tests {
     fn an_unusable_address_is_refused() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port().to_string();
-        let refusal = MetricsServer::start(&port, Monitor::default()).err().unwrap().to_string();
+        let refusal = serve(&port, Monitor::default()).err().unwrap().to_string();
         assert!(
             refusal.starts_with(&format!("--metrics {port}: cannot listen at 127.0.0.1:{port}")),
             "{refusal}"
         );
         for nonsense in ["", "host", "70000", "1.2.3.4", "1.2.3.4:x", "::1"] {
-            let refusal = MetricsServer::start(nonsense, Monitor::default()).err().unwrap().to_string();
+            let refusal = serve(nonsense, Monitor::default()).err().unwrap().to_string();
             assert!(refusal.contains("write PORT or ADDRESS:PORT"), "{refusal}");
         }
         // An address for documentation, which no host has.
-        let refusal = MetricsServer::start("192.0.2.1:0", Monitor::default()).err().unwrap().to_string();
+        let refusal = serve("192.0.2.1:0", Monitor::default()).err().unwrap().to_string();
         assert!(refusal.contains("cannot listen at 192.0.2.1:0"), "{refusal}");
     }
 }

@@ -1,16 +1,20 @@
 //! Views of a running test: one shared state and three views of it. The progress line, the terminal view and the metrics
 //! read [`State`]. The run never waits for a view.
 
+mod copy_metrics;
 mod metrics;
 mod monitor;
 mod progress;
+mod run_metrics;
 mod screen;
 mod view;
 mod watcher;
 
+pub use copy_metrics::{CopyFigures, CopyMonitor};
 pub use metrics::MetricsServer;
 pub use monitor::Monitor;
 pub use progress::{Progress, time};
+pub use run_metrics::RunMetrics;
 pub use screen::{Screen, restore_terminal};
 pub use watcher::Watcher;
 

@@ -7,6 +7,7 @@ mod bad_input;
 mod cell;
 mod check;
 mod copies;
+mod copies_at_work;
 mod disk;
 mod doctor;
 mod dump;

@@ -55,13 +55,35 @@ fn both_kinds_of_copies_follow_a_load_and_leave_nothing() {
     {
         assert!(page.contains(text), "{text}");
     }
-    let only = ["--dir", "d", "--open", "--keep-instance=false", "--copies", "2"];
+    // One kind of copies in block mode, beside a load whose newest logs may be lost.
+    let only = ["--dir", "d", "--open", "--keep-instance=false", "--copies", "2", "--mode", "block"];
+    let only = [&only[..], &["--waypoint-latency", "2"]].concat();
     let thrown = replicated(&cell, "thrown", &only);
+    let missing = |result: &Value| result["replication"]["steady"]["missing_log"].clone();
+    let streamed = |result: &Value| number(&missing(result)[0]["streamed_bytes"]);
+    assert!(streamed(&result) == 0 && streamed(&thrown) > 4096, "{}", missing(&thrown));
+    assert!(number(&missing(&result)[0]["most_bytes"]) >= number(&missing(&result)[0]["mean_bytes"]));
+    assert!(number(&missing(&result)[0]["mean_bytes"]) > 0, "{}", missing(&result));
+    assert_eq!(thrown["plan"]["waypoint_latency"], 2);
+    let page = fs::read_to_string(cell.path("thrown/report.html")).unwrap();
+    for text in ["Log Missing on the Copies", "Log that arrived as it was written", "Waypoint Latency (logs)"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    let events = fs::read_to_string(cell.path("thrown/events.jsonl")).unwrap();
+    assert!(events.contains("block_mode_began"), "{events}");
     let kinds = thrown["replication"]["copies"].as_array().unwrap().iter();
     assert!(kinds.clone().count() == 2 && kinds.clone().all(|copy| copy["keep_instance"] == false));
     let output = cell.program(&["compare", "both", "thrown"]).output().unwrap();
     let compared = String::from_utf8(output.stdout).unwrap();
-    assert!(compared.contains("Passive over active I/O, thrown away, steady"), "{compared}");
+    for text in [
+        "Passive over active I/O, thrown away, steady",
+        "Log missing on a copy, mean",
+        "waypoint_latency",
+        "copy_mode",
+    ] {
+        assert!(compared.contains(text), "{text}: {compared}");
+    }
     let listed = cell.program(&["report", "."]).output().unwrap();
     assert_eq!(String::from_utf8(listed.stdout).unwrap().matches("  replication  ").count(), 2);
 }

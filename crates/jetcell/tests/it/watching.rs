@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cell::Cell;
 
-fn fetch(address: &str) -> Option<String> {
+pub fn fetch(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
     let mut text = String::new();
@@ -16,12 +16,12 @@ fn fetch(address: &str) -> Option<String> {
 }
 
 /// The value of a series, labels included in its name.
-fn value(text: &str, series: &str) -> Option<f64> {
+pub fn value(text: &str, series: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
 
 /// Checks the format: every sample belongs to a family that is announced before it, and the end is marked.
-fn check_open_metrics(text: &str) {
+pub fn check_open_metrics(text: &str) {
     assert!(text.ends_with("# EOF\n"), "{text}");
     let mut family = ("", "");
     for line in text.lines().take_while(|line| *line != "# EOF") {

@@ -304,10 +304,25 @@ impl LogStream {
 
     /// Whether copies of the stream are registered.
     pub(crate) fn has_copies(&self) -> bool {
+        !self.copies().is_empty()
+    }
+
+    /// The copies of the stream that are registered.
+    pub(crate) fn copies(&self) -> Vec<CopyRegistration> {
         let (names, vfs) = (self.names(), &*self.options.vfs);
         let found = CopyRegistration::list(vfs, names.directory(), names.base()).unwrap_or_default();
-        let ours = |copy: &CopyRegistration| copy.stream == self.signature;
-        found.iter().any(|(_, registration)| registration.as_ref().is_some_and(ours))
+        let registered = found.into_iter().filter_map(|(_, registration)| registration);
+        registered.filter(|copy| copy.stream == self.signature).collect()
+    }
+
+    /// Whether a copy is so far behind that its logs are not kept.
+    pub(crate) fn is_cut_off(&self, copy: &CopyRegistration) -> bool {
+        copy.is_cut_off(self.state.lock().generation, self.options.copy_lag_limit)
+    }
+
+    /// How many generations a copy may lack.
+    pub(crate) fn copy_lag_limit(&self) -> u32 {
+        self.options.copy_lag_limit
     }
 
     /// The oldest generation that redo from `redo_from`, a backup or a copy needs.

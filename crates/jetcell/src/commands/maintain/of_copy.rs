@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ese_engine::EventSink;
 use jetcell_copies::{CopyScan, CopyScanOptions, CopyState, ScannedDatabase, scan_copy};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::tasks::LINE;
 use super::{Maintain, Task, stop_on_ctrl_c};
-use crate::commands::copies::explained;
+use crate::commands::copies::{explained, scan_json};
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
@@ -53,6 +53,7 @@ impl Maintain {
         let options = CopyScanOptions {
             batch_bytes: usize::try_from(self.batch.0).unwrap_or(usize::MAX),
             throttle: self.throttle(),
+            interval: Duration::ZERO,
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
             profile: self.event_profile,
         };
@@ -77,19 +78,7 @@ impl Maintain {
 }
 
 fn as_json(directory: &Path, scan: &CopyScan, complete: bool) -> serde_json::Value {
-    let databases: Vec<_> = scan
-        .databases
-        .iter()
-        .map(|one| {
-            json!({
-                "path": directory.join(&one.file), "passes": one.passes, "invocations": one.invocations,
-                "began_unix_ms": one.began_unix_ms, "ended_unix_ms": one.ended_unix_ms, "next_page": one.next,
-                "pages": one.pages, "uninitialized": one.uninitialized, "corrected": one.corrected,
-                "bad": one.bad, "bad_pages": one.bad_pages,
-            })
-        })
-        .collect();
-    json!({ "complete": complete, "databases": databases })
+    json!({ "complete": complete, "databases": scan_json(directory, scan) })
 }
 
 fn as_text(directory: &Path, scan: &CopyScan) -> String {

@@ -1,0 +1,122 @@
+//! Pages of a file that could not be read, and sessions that wait until copies have repaired them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ese_format::PageNumber;
+use jetcell_sync::{Condvar, Mutex};
+use jetcell_vfs::Clock;
+
+/// The most damaged pages that are remembered.
+const MOST_DAMAGED: usize = 1000;
+
+/// The damaged pages of a file.
+#[derive(Default)]
+pub(super) struct DamagedPages {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each page, and when the damage was found: the time of the clock since its begin.
+    found: BTreeMap<PageNumber, Duration>,
+    /// How long a repair is waited for after the damage was found.
+    limit: Duration,
+}
+
+/// How a wait for a repair has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// The page was repaired.
+    Repaired,
+    /// The page does not count as damaged: it was repaired since it was read, or the error has another cause.
+    NotDamaged,
+    /// The page is still damaged at the limit.
+    InVain,
+}
+
+impl DamagedPages {
+    /// A page could not be read.
+    pub fn note(&self, page: PageNumber, now: Duration) {
+        let found = &mut self.state.lock().found;
+        if found.len() < MOST_DAMAGED {
+            found.entry(page).or_insert(now);
+        }
+    }
+
+    /// A page is good again.
+    pub fn forget(&self, page: PageNumber) {
+        self.state.lock().found.remove(&page);
+        self.changed.notify_all();
+    }
+
+    /// All of them.
+    pub fn list(&self) -> Vec<PageNumber> {
+        self.state.lock().found.keys().copied().collect()
+    }
+
+    /// From now on, a repair is waited for so long after the damage was found. Zero ends all waits.
+    pub fn set_limit(&self, limit: Duration) {
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.limit, limit) != limit {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until a page that could not be read is repaired, within the limit after the damage was found, and after `began`.
+    pub fn wait_for_repair(&self, page: PageNumber, clock: &dyn Clock, began: Duration) -> Waited {
+        let (mut state, mut waited) = (self.state.lock(), false);
+        while let Some(found) = state.found.get(&page) {
+            let left = (*found.min(&began) + state.limit).saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return Waited::InVain;
+            }
+            waited = true;
+            self.changed.wait_for(&mut state, left);
+        }
+        if waited { Waited::Repaired } else { Waited::NotDamaged }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::{RealClock, SimClock};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_the_repair_or_at_the_limit_after_the_damage_was_found() {
+        let (clock, page) = (RealClock::new(), PageNumber::fixed(7));
+        let damaged = DamagedPages::default();
+        let now = clock.monotonic();
+        assert_eq!(damaged.wait_for_repair(page, &clock, now), Waited::NotDamaged);
+        damaged.note(page, now);
+        assert_eq!(damaged.wait_for_repair(page, &clock, now), Waited::InVain, "nobody repairs");
+        damaged.set_limit(Duration::from_secs(3600));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| damaged.wait_for_repair(page, &clock, now));
+            damaged.forget(PageNumber::fixed(8));
+            damaged.forget(page);
+            assert!(matches!(waiting.join().unwrap(), Waited::Repaired | Waited::NotDamaged));
+        });
+        damaged.note(page, now);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| damaged.wait_for_repair(page, &clock, now));
+            damaged.set_limit(Duration::ZERO);
+            assert_eq!(waiting.join().unwrap(), Waited::InVain, "the instance ends");
+        });
+        assert_eq!(damaged.list(), [page]);
+    }
+
+    #[test]
+    fn who_comes_later_waits_no_longer_than_the_first() {
+        let (clock, page) = (SimClock::new(), PageNumber::fixed(7));
+        let damaged = DamagedPages::default();
+        damaged.set_limit(Duration::from_secs(10));
+        damaged.note(page, clock.monotonic());
+        clock.advance(Duration::from_secs(20));
+        damaged.note(page, clock.monotonic());
+        assert_eq!(damaged.wait_for_repair(page, &clock, clock.monotonic()), Waited::InVain);
+    }
+}

@@ -1,0 +1,29 @@
+//! The events of one copy, apart from those of its replay.
+
+use std::path::Path;
+
+use ese_engine::{CopyEvent, EventKind, EventProfile, EventSink, Events};
+use jetcell_sync::Arc;
+use jetcell_vfs::Vfs;
+
+/// Where a copy reports what happens to it.
+pub(crate) struct CopyEvents {
+    events: Events,
+    copy: String,
+}
+
+impl CopyEvents {
+    pub fn new(vfs: &dyn Vfs, directory: &Path, sink: Option<Arc<dyn EventSink>>) -> CopyEvents {
+        let events = Events::new(sink, vfs.clock(), directory, EventProfile::default());
+        CopyEvents { events, copy: directory.display().to_string() }
+    }
+
+    /// Events that nobody receives.
+    pub fn unheard() -> CopyEvents {
+        CopyEvents { events: Events::unheard(), copy: String::new() }
+    }
+
+    pub fn report(&self, event: CopyEvent) {
+        self.events.report(EventKind::Copy { copy: self.copy.clone(), event });
+    }
+}

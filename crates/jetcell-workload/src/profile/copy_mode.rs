@@ -1,0 +1,40 @@
+//! What the passive copies of a replication test get of the log.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::parse_error::ParseError;
+
+/// What copies get of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyMode {
+    /// Closed logs.
+    #[default]
+    File,
+    /// Closed logs, and what is durable of the one that is being written. ESE: block mode.
+    Block,
+}
+
+impl FromStr for CopyMode {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<CopyMode, ParseError> {
+        match text {
+            "file" => Ok(CopyMode::File),
+            "block" => Ok(CopyMode::Block),
+            _ => Err(ParseError::new("it is neither file nor block")),
+        }
+    }
+}
+
+impl fmt::Display for CopyMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CopyMode::File => "file",
+            CopyMode::Block => "block",
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! How far the scan of a copy is.
+
+use std::path::Path;
+
+use jetcell_copies::{CopyScan, ScannedDatabase};
+use serde_json::{Value, json};
+
+use super::time_text;
+use crate::commands::backup::vfs;
+
+/// The scan of the databases of a copy; empty if there was none.
+pub fn scan_of(directory: &Path) -> CopyScan {
+    vfs().ok().and_then(|vfs| CopyScan::read(&*vfs, directory).ok()).unwrap_or_default()
+}
+
+/// The scan of each database, as JSON.
+pub fn scan_json(directory: &Path, scan: &CopyScan) -> Vec<Value> {
+    let one = |one: &ScannedDatabase| {
+        json!({
+            "path": directory.join(&one.file), "passes": one.passes, "invocations": one.invocations,
+            "began_unix_ms": one.began_unix_ms, "ended_unix_ms": one.ended_unix_ms, "next_page": one.next,
+            "pages": one.pages, "uninitialized": one.uninitialized, "corrected": one.corrected,
+            "bad": one.bad, "bad_pages": one.bad_pages,
+        })
+    };
+    scan.databases.iter().map(one).collect()
+}
+
+/// The scan of each database in a line.
+pub fn scan_lines(scan: &CopyScan) -> Vec<String> {
+    let line = |one: &ScannedDatabase| {
+        let ScannedDatabase { file, bad, .. } = one;
+        match (one.next, one.ended_unix_ms) {
+            (Some(next), _) => format!("  scan: {file}; at page {next}, {bad} bad pages"),
+            (None, Some(ended)) => {
+                format!("  scan: {file}; {} pages read until {}, {bad} bad", one.pages, time_text(ended))
+            }
+            (None, None) => format!("  scan: {file}; not begun"),
+        }
+    };
+    scan.databases.iter().map(line).collect()
+}

@@ -1,0 +1,107 @@
+//! The scan of the copy beside its replay, in a thread of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ese_engine::{EventProfile, EventSink, Throttle};
+use jetcell_copies::{CopyScanOptions, scan_copy};
+use jetcell_vfs::Vfs;
+use parking_lot::Mutex;
+
+use crate::commands::copies::explained;
+use crate::console;
+use crate::outcome::Failure;
+
+/// A pass begins a day after the begin of the one before, as in ESE.
+const INTERVAL: Duration = Duration::from_secs(86_400);
+/// Time between two looks whether a pass is due.
+const LOOK: Duration = Duration::from_secs(60);
+/// Longest time until an end that was asked for.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Bytes of one read.
+const BATCH: usize = 256 << 10;
+
+/// Scans a copy until it is stopped.
+pub struct Scanner {
+    stop: Arc<AtomicBool>,
+    progress: Arc<Mutex<Option<String>>>,
+    thread: JoinHandle<Result<(), Failure>>,
+}
+
+/// How the copy is scanned.
+pub struct ScanOrder {
+    /// Pause after each read.
+    pub pause: Duration,
+    /// One pass, now.
+    pub once: bool,
+    pub events: Arc<dyn EventSink>,
+}
+
+impl Scanner {
+    pub fn start(vfs: &Arc<dyn Vfs>, directory: &Path, order: ScanOrder) -> Result<Scanner, Failure> {
+        let (stop, progress) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Option<String>>>::default());
+        let options = CopyScanOptions {
+            batch_bytes: BATCH,
+            throttle: Throttle { pause: order.pause, ..Throttle::default() },
+            interval: if order.once { Duration::ZERO } else { INTERVAL },
+            events: Some(order.events),
+            profile: EventProfile::default(),
+        };
+        let (vfs, directory) = (vfs.clone(), directory.to_path_buf());
+        let (asked, shown, once) = (stop.clone(), progress.clone(), order.once);
+        let work = move || {
+            let mut said = String::new();
+            loop {
+                let scanned = scan_copy(&vfs, &directory, &options, &mut |database, last| {
+                    let page = database.next.unwrap_or(last).min(last);
+                    *shown.lock() = Some(format!("{}: page {page} of {last}", database.file));
+                    !asked.load(Ordering::Relaxed)
+                });
+                *shown.lock() = None;
+                match scanned.map_err(explained) {
+                    Ok(_) if once => return Ok(()),
+                    Ok(_) => said.clear(),
+                    Err(failure) if once => return Err(failure),
+                    // The replay goes on. Said once, however long it lasts.
+                    Err(failure) => {
+                        let now = failure.to_string();
+                        if now != said {
+                            console::note(&format!("the copy is not scanned: {now}"));
+                            said = now;
+                        }
+                    }
+                }
+                let mut rested = Duration::ZERO;
+                while rested < LOOK {
+                    if asked.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    std::thread::sleep(PATIENCE);
+                    rested += PATIENCE;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("jetcell-scan".into()).spawn(work);
+        let thread = thread.map_err(|error| format!("the scan cannot be started: {error}"))?;
+        Ok(Scanner { stop, progress, thread })
+    }
+
+    /// Where the pass is; `None` between two passes.
+    pub fn progress(&self) -> Option<String> {
+        self.progress.lock().clone()
+    }
+
+    /// Whether the pass of a scan that makes only one has ended.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Interrupts the pass. It goes on with the next scan.
+    pub fn end(self) -> Result<(), Failure> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|_| Err("the scan of the copy panicked".into()))
+    }
+}

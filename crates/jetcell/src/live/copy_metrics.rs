@@ -1,0 +1,137 @@
+//! Queues, lag and state of passive copies, as metrics.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use jetcell_copies::{Lag, Replication};
+use jetcell_vfs::{Clock, RealClock};
+use jetcell_workload::measurement::CopyCounters;
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+/// A copy at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyFigures {
+    /// Its directory.
+    pub copy: String,
+    /// The newest generation that it has.
+    pub copied: u32,
+    /// The newest one that it has replayed.
+    pub replayed: u32,
+    /// Closed generations that it does not have.
+    pub copy_queue: u32,
+    /// Generations that it has and has not replayed.
+    pub replay_queue: u32,
+    /// Bytes of the logs of both queues.
+    pub lag_bytes: u64,
+    /// Age of what it has replayed; `None` before the first log.
+    pub lag_seconds: Option<u64>,
+    /// The log that is being written comes as it is written.
+    pub block_mode: bool,
+    /// It waits for the active side, for space, or for a backup.
+    pub waiting: bool,
+}
+
+impl CopyFigures {
+    /// Of a copy that this process keeps up.
+    pub fn of(directory: &Path, copy: &Replication, waiting: bool) -> CopyFigures {
+        let state = copy.state();
+        let lag = Lag::of(state, RealClock::new().unix_ms());
+        CopyFigures {
+            copy: directory.display().to_string(),
+            copied: state.next.saturating_sub(1),
+            replayed: state.replayed,
+            copy_queue: state.copy_queue(),
+            replay_queue: state.replay_queue(),
+            lag_bytes: lag.bytes,
+            lag_seconds: lag.seconds,
+            block_mode: copy.is_in_block_mode(),
+            waiting,
+        }
+    }
+
+    /// Of a copy of a test.
+    pub fn of_test(copy: &CopyCounters) -> CopyFigures {
+        CopyFigures {
+            copy: copy.directory.display().to_string(),
+            copied: copy.next.saturating_sub(1),
+            replayed: copy.next.saturating_sub(1).saturating_sub(copy.replay_queue),
+            copy_queue: copy.copy_queue,
+            replay_queue: copy.replay_queue,
+            lag_bytes: copy.lag_bytes,
+            lag_seconds: copy.lag_seconds,
+            block_mode: copy.next_bytes > 0,
+            waiting: copy.waiting.is_some(),
+        }
+    }
+}
+
+/// The copy that a command keeps up, for metrics. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct CopyMonitor(Arc<Mutex<Option<CopyFigures>>>);
+
+impl CopyMonitor {
+    /// The copy is like this now.
+    pub fn set(&self, figures: CopyFigures) {
+        *self.0.lock() = Some(figures);
+    }
+}
+
+impl Collector for CopyMonitor {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let copies: Vec<CopyFigures> = self.0.lock().clone().into_iter().collect();
+        encode_copies(&mut encoder, &copies)
+    }
+}
+
+type Figure = fn(&CopyFigures) -> Option<u64>;
+
+/// Name, help, unit and value of each metric.
+const FIGURES: [(&str, &str, &str, Figure); 9] = [
+    ("copy_queue", "Closed generations that the copy does not have", "generations", |copy| {
+        Some(copy.copy_queue.into())
+    }),
+    ("copy_replay_queue", "Generations that the copy has and has not replayed", "generations", |copy| {
+        Some(copy.replay_queue.into())
+    }),
+    ("copy_lag", "Closed generations that were not replayed", "generations", |copy| {
+        Some(u64::from(copy.copy_queue) + u64::from(copy.replay_queue))
+    }),
+    ("copy_lag", "Bytes of these logs", "bytes", |copy| Some(copy.lag_bytes)),
+    ("copy_lag", "Age of what was replayed", "seconds", |copy| copy.lag_seconds),
+    ("copy_copied_generation", "The newest generation that the copy has", "", |copy| {
+        Some(copy.copied.into())
+    }),
+    ("copy_replayed_generation", "The newest generation that was replayed", "", |copy| {
+        Some(copy.replayed.into())
+    }),
+    ("copy_block_mode", "1 while the log that is being written comes as it is written", "", |copy| {
+        Some(copy.block_mode.into())
+    }),
+    ("copy_waiting", "1 while the copy waits: for the active side, for space, or for a backup", "", |copy| {
+        Some(copy.waiting.into())
+    }),
+];
+
+/// Encodes the figures of copies; nothing without copies.
+pub fn encode_copies(encoder: &mut DescriptorEncoder, copies: &[CopyFigures]) -> fmt::Result {
+    if copies.is_empty() {
+        return Ok(());
+    }
+    for (name, help, unit, figure) in FIGURES {
+        let unit = (!unit.is_empty()).then(|| Unit::Other(unit.to_string()));
+        let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        for copy in copies {
+            let Some(value) = figure(copy) else { continue };
+            let labels = [("copy", copy.copy.as_str())];
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            ConstGauge::new(value).encode(metric.encode_family(&labels.as_slice())?)?;
+        }
+    }
+    Ok(())
+}

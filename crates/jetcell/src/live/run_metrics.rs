@@ -1,0 +1,154 @@
+//! The counters of a running test, as metrics.
+
+use std::fmt;
+
+use jetcell_workload::Phase;
+use jetcell_workload::measurement::{InstanceIo, IoTotals};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+use super::Monitor;
+use super::copy_metrics::{CopyFigures, encode_copies};
+
+/// Upper bounds of the latency histograms in microseconds.
+const BUCKETS_US: [u64; 13] =
+    [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 1_000_000];
+
+/// Encodes the state of the run at each request.
+#[derive(Debug)]
+pub struct RunMetrics(pub Monitor);
+
+const PHASES: [(Phase, &str); 16] = [
+    (Phase::Examine, "examine"),
+    (Phase::Create, "create"),
+    (Phase::Attach, "attach"),
+    (Phase::Warm, "warm"),
+    (Phase::Search, "search"),
+    (Phase::Measure, "measure"),
+    (Phase::PutBack, "put_back"),
+    (Phase::Keep, "keep"),
+    (Phase::Generate, "generate"),
+    (Phase::Seed, "seed"),
+    (Phase::CatchUp, "catch_up"),
+    (Phase::Drain, "drain"),
+    (Phase::Replay, "replay"),
+    (Phase::Backup, "backup"),
+    (Phase::Shutdown, "shutdown"),
+    (Phase::Verify, "verify"),
+];
+
+type Kind = (&'static str, fn(&InstanceIo) -> &IoTotals);
+
+const KINDS: [Kind; 5] = [
+    ("database_read", |io| &io.database_read),
+    ("database_write", |io| &io.database_write),
+    ("log_read", |io| &io.log_read),
+    ("log_write", |io| &io.log_write),
+    ("log_format", |io| &io.log_format),
+];
+
+impl Collector for RunMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let state = self.0.state();
+        let info = [("version", env!("CARGO_PKG_VERSION"))];
+        encoder
+            .encode_descriptor("build", "The program that runs", None, MetricType::Info)?
+            .encode_info(&info.as_slice())?;
+
+        let help = "1 for the current phase of the run, 0 for the others";
+        let mut phases = encoder.encode_descriptor("phase", help, None, MetricType::Gauge)?;
+        for (phase, name) in PHASES {
+            let labels = [("phase", name)];
+            phases.encode_family(&labels.as_slice())?.encode_gauge(&i64::from(state.phase == Some(phase)))?;
+        }
+        gauge(
+            &mut encoder,
+            "phase_progress",
+            "Share of the phase that is done",
+            Some(Unit::Ratios),
+            state.fraction(),
+        )?;
+        if let Some(left) = state.remaining() {
+            let help = "Estimated time until the end of the phase";
+            gauge(&mut encoder, "phase_remaining", help, Some(Unit::Seconds), left.as_secs_f64())?;
+        }
+        let Some(counters) = &state.counters else { return Ok(()) };
+
+        counter(&mut encoder, "operations", "Operations of the load", counters.operations)?;
+        counter(
+            &mut encoder,
+            "page_fault_stalls",
+            "Waits of the load for a free cache page",
+            counters.cache.stalls,
+        )?;
+        let used = counters.cache.used_bytes as f64;
+        gauge(&mut encoder, "cache_used", "Cache that holds pages", Some(Unit::Bytes), used)?;
+        let limit = counters.cache.limit_bytes as f64;
+        gauge(&mut encoder, "cache_limit", "Cache that may be used", Some(Unit::Bytes), limit)?;
+
+        let instances = || counters.io.iter().enumerate().map(|(index, io)| ((index + 1).to_string(), io));
+        let help = "Transfers of any kind that failed";
+        let mut errors = encoder.encode_descriptor("io_errors", help, None, MetricType::Counter)?;
+        for (instance, io) in instances() {
+            let labels = [("instance", instance.as_str())];
+            ConstCounter::new(io.errors).encode(errors.encode_family(&labels.as_slice())?)?;
+        }
+        let help = "Bytes that were transferred";
+        let mut bytes = encoder.encode_descriptor("io", help, Some(&Unit::Bytes), MetricType::Counter)?;
+        for (instance, io) in instances() {
+            for (kind, totals) in KINDS {
+                let labels = [("instance", instance.as_str()), ("kind", kind)];
+                ConstCounter::new(totals(io).bytes).encode(bytes.encode_family(&labels.as_slice())?)?;
+            }
+        }
+        let help = "Latency of transfers; the count of the histogram is their number";
+        let mut latency =
+            encoder.encode_descriptor("io_latency", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (instance, io) in instances() {
+            for (kind, totals) in KINDS {
+                let labels = [("instance", instance.as_str()), ("kind", kind)];
+                let totals = totals(io);
+                latency.encode_family(&labels.as_slice())?.encode_histogram::<NoLabelSet>(
+                    totals.latency_us as f64 / 1e6,
+                    totals.operations,
+                    &buckets(totals),
+                    None,
+                )?;
+            }
+        }
+        encode_copies(&mut encoder, &counters.copies.iter().map(CopyFigures::of_test).collect::<Vec<_>>())
+    }
+}
+
+/// Transfers by latency. The last bucket has the rest, so that the sum of all buckets is the count.
+fn buckets(totals: &IoTotals) -> Vec<(f64, u64)> {
+    let mut below = 0;
+    let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(BUCKETS_US.len() + 1);
+    for bound in BUCKETS_US {
+        let at_most = totals.latencies.at_most(bound).clamp(below, totals.operations.max(below));
+        buckets.push((bound as f64 / 1e6, at_most - below));
+        below = at_most;
+    }
+    buckets.push((f64::INFINITY, totals.operations - below.min(totals.operations)));
+    buckets
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    unit: Option<Unit>,
+    value: f64,
+) -> fmt::Result {
+    let metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+    ConstGauge::new(value).encode(metric)
+}
+
+fn counter(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: u64) -> fmt::Result {
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(value).encode(metric)
+}
