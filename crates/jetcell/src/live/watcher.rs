@@ -75,7 +75,13 @@ pub mod tests {
             io.log_write.record(4096, 500);
         }
         let cache = CacheState { used_bytes: 96 << 20, limit_bytes: 128 << 20, stalls: at };
-        Snapshot { at: at as f64, io: vec![io.clone(), io], cache, operations: at * 50 }
+        Snapshot {
+            at: at as f64,
+            io: vec![io.clone(), io],
+            cache,
+            operations: at * 50,
+            ..Snapshot::default()
+        }
     }
 
     /// A run in its measurement, `seconds` after databases were opened.

@@ -135,6 +135,8 @@ Examples:
       the database of another test, copies on disks of their own
   jetcell test replication --dir /db1 --open --copies 1 --keep-instance=false
       only what Exchange 2007 did
+  jetcell test replication --dir /db1 --open --keep-instance=true --mode block --waypoint-latency 3
+      copies also get the log that is being written; the three newest logs may be lost
 
 Files:
   DIR/Jetstress001001.edb          databases
