@@ -28,6 +28,8 @@ use crate::{Error, Result};
 
 const MAGIC: &str = "jetcell copy 1";
 const EXTENSION: &str = "copy";
+/// Characters that say why a copy waits.
+const LONGEST_WAITS: usize = 500;
 
 /// What one copy needs of a log stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +127,9 @@ impl CopyRegistration {
 
     fn to_text(&self) -> String {
         let one_line = |text: &str| text.replace('\n', " ");
-        let waits = self.waiting.as_deref().map(|what| format!("waits {}\n", one_line(what)));
+        // A block that is full is cut off here, and must be text still.
+        let brief = |what: &str| one_line(what).chars().filter(char::is_ascii).take(LONGEST_WAITS).collect();
+        let waits = self.waiting.as_deref().map(brief).map(|what: String| format!("waits {what}\n"));
         format!(
             "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n{}",
             self.stream.to_hex(),

@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ese_engine::{
-    CommitMode, Database, Event, EventKind, EventSink, Instance, InstanceOptions, PageSize, Result,
-    Value as Field,
+    Database, Event, EventKind, EventSink, Instance, InstanceOptions, PageSize, Result, Value as Field,
 };
 use ese_format::page::Page;
 use serde_json::Value;
@@ -193,10 +192,8 @@ fn sessions_wait_until_copies_have_repaired_damaged_pages() {
     let repaired = |kind: &EventKind| matches!(kind, EventKind::PageRepaired { on_copy: false, .. });
     assert_eq!(heard.0.lock().unwrap().iter().filter(|kind| repaired(kind)).count(), damaged);
     assert_eq!(read(&instance, &database).unwrap(), (0..inserted).collect::<Vec<_>>());
-    let mut session = instance.session();
-    session.begin().unwrap();
-    session.commit(CommitMode::Durable).unwrap();
-    drop((session, replicate, database));
+    drop((replicate, database));
     instance.shutdown().unwrap();
+    drop(instance);
     run(&cell, 0, &["check", "--structure", "app"]);
 }
