@@ -18,7 +18,7 @@ impl CopyEvents {
         CopyEvents { events, copy: directory.display().to_string() }
     }
 
-    /// Events that nobody receives.
+    /// Events without a receiver.
     pub fn unheard() -> CopyEvents {
         CopyEvents { events: Events::unheard(), copy: String::new() }
     }

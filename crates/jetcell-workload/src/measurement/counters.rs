@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::copy_counters::CopyCounters;
 use crate::measurement::io::IoTotals;
 
 /// State of the cache.
@@ -68,19 +67,4 @@ impl InstanceIo {
             errors: self.errors.saturating_sub(earlier.errors),
         }
     }
-}
-
-/// All counters at one instant.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Seconds since the run began.
-    pub at: f64,
-    /// I/O per instance.
-    pub io: Vec<InstanceIo>,
-    /// State of the cache.
-    pub cache: CacheState,
-    /// Completed operations of the load.
-    pub operations: u64,
-    /// Passive copies of a replication test.
-    pub copies: Vec<CopyCounters>,
 }

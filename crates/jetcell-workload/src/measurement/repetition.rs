@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::counters::Snapshot;
+use crate::measurement::Snapshot;
 use crate::measurement::io::IoTotals;
 use crate::measurement::sample::{InstanceSample, Sample};
 use crate::profile::Maintenance;

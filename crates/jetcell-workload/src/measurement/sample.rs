@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurement::counters::{InstanceIo, Snapshot};
 use crate::measurement::io::{IoRates, IoTotals};
 use crate::measurement::latency::Latencies;
+use crate::measurement::{InstanceIo, Snapshot};
 
 /// I/O of one instance in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

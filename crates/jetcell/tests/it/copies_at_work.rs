@@ -35,7 +35,7 @@ impl Replicate {
         let address =
             line.trim().strip_prefix("Metrics: http://").and_then(|url| url.strip_suffix("/metrics"));
         let metrics = address.unwrap_or_else(|| panic!("{line}")).to_string();
-        // A pipe that nobody reads must not hold up the process.
+        // A pipe that is not read must not hold up the process.
         std::thread::spawn(move || while stderr.read_line(&mut String::new()).is_ok_and(|len| len > 0) {});
         Replicate { child, metrics }
     }
@@ -160,7 +160,7 @@ fn sessions_wait_until_copies_have_repaired_damaged_pages() {
     let damaged = damage_leaves(&app.join("data.edb"));
     assert!(damaged >= 3);
     let heard = Arc::new(Heard::default());
-    // As ESE: nobody waits. Nothing repairs the pages either, because the copy is not there.
+    // As ESE: sessions do not wait. Nothing repairs the pages either, because the copy is not there.
     let (instance, database) = open(&app, Duration::ZERO, &heard);
     assert_eq!(read(&instance, &database).unwrap_err().jet_code(), -1018);
     drop(database);
