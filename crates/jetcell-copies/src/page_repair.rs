@@ -98,7 +98,8 @@ impl PageRepair {
             return Ok(());
         }
         for (database, page) in &wishes.repair {
-            if let Some(image) = source.page_image(*database, *page)? {
+            // One that was damaged on its way is asked for again.
+            if let Some(image) = source.page_image(*database, *page)?.filter(PageImage::is_whole) {
                 replayer.supply(image);
             }
         }

@@ -97,7 +97,7 @@ impl PageImage {
             self.page.get(),
             generation.0,
             self.bytes.len(),
-            XxHash3_64::oneshot(&self.bytes),
+            self.hash,
         );
         put(vfs, &page_path(directory, base, self.database, self.page, way), &text, &self.bytes)
     }
@@ -133,7 +133,7 @@ impl PageImage {
         let len = field("bytes")?.parse::<u32>().ok()?;
         let bytes = rest.get(..PageSize::new(len)?.bytes())?.to_vec();
         let hash = u64::from_str_radix(field("hash")?, 16).ok()?;
-        (XxHash3_64::oneshot(&bytes) == hash).then_some(PageImage { database, page, position, bytes })
+        Some(PageImage { database, page, position, bytes, hash }).filter(PageImage::is_whole)
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
             PageWishes { repair: vec![(database, page)], lost: vec![(database, PageNumber::fixed(9))] };
         wishes.store(&disk, logs, "E00", "a1").unwrap();
         let bytes = vec![0x5A; 4096];
-        let image = PageImage { database, page, position: LogPosition::new(3, 4, 5), bytes };
+        let image = PageImage::new(database, page, LogPosition::new(3, 4, 5), bytes);
         for way in [PageWay::Image, PageWay::Patch] {
             image.store(&disk, logs, "E00", way).unwrap();
             let read = PageImage::read(&disk, logs, "E00", (database, page), way).unwrap();
@@ -251,6 +251,10 @@ mod tests {
         disk.corrupt(&found.wishes[0].0, 0, b"x").unwrap();
         let found = Messages::read(&disk, logs, "E00").unwrap();
         assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&None, &None));
+        // It was damaged before it was stored.
+        let damaged = PageImage { bytes: vec![0x5B; 4096], ..image };
+        damaged.store(&disk, logs, "E00", PageWay::Image).unwrap();
+        assert_eq!(PageImage::read(&disk, logs, "E00", (database, page), PageWay::Image).unwrap(), None);
         let other = (database, PageNumber::fixed(5));
         assert_eq!(PageImage::read(&disk, logs, "E00", other, PageWay::Image).unwrap(), None);
     }

@@ -208,6 +208,9 @@ impl PageExchange {
         let Some(request) = request.filter(|request| request.position == patch.position) else {
             return Ok(false);
         };
+        if !patch.is_whole() {
+            return Ok(false);
+        }
         let time = Page::new(&patch.bytes, file.page_size).db_time();
         let is_page = patch.bytes.len() == file.page_size.bytes()
             && validate(&patch.bytes, file.page_size).is_ok()
@@ -264,5 +267,5 @@ fn log_image(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Option<PageIm
     let record = check_record::check_of(file, page, &latch);
     let position = check_record::append(file, &record)?;
     let database = file.header().signature;
-    Ok(Some(PageImage { database, page, position, bytes: latch.to_vec() }))
+    Ok(Some(PageImage::new(database, page, position, latch.to_vec())))
 }

@@ -1,6 +1,7 @@
 //! What the replay of a copy finds about its pages, and how pages of two sides repair each other.
 
 use ese_format::{LogPosition, PageNumber, Signature};
+use twox_hash::XxHash3_64;
 
 use super::Replayer;
 use super::redo::Comparison;
@@ -30,6 +31,26 @@ pub struct PageImage {
     pub position: LogPosition,
     /// Its bytes. The checksum in them does not count.
     pub bytes: Vec<u8>,
+    /// XXH3 of the bytes, of the side that has made the image. The record about the state says nothing about unused bytes.
+    pub(crate) hash: u64,
+}
+
+impl PageImage {
+    /// An image of a page.
+    pub(crate) fn new(
+        database: Signature,
+        page: PageNumber,
+        position: LogPosition,
+        bytes: Vec<u8>,
+    ) -> PageImage {
+        let hash = XxHash3_64::oneshot(&bytes);
+        PageImage { database, page, position, bytes, hash }
+    }
+
+    /// Whether the bytes are those that were sent.
+    pub fn is_whole(&self) -> bool {
+        XxHash3_64::oneshot(&self.bytes) == self.hash
+    }
 }
 
 /// A page that lacks changes, because it could not be read or has lost a write.
@@ -68,9 +89,10 @@ impl Replayer {
         self.replay.redo.work_as_copy();
     }
 
-    /// Gives an image of the active side to the replay, which uses it at the position of its record.
+    /// Gives an image of the active side to the replay, which uses it at the position of its record. An image that was damaged on its
+    /// way is dropped.
     pub fn supply_image(&mut self, image: PageImage) {
-        if let Some(copy) = self.replay.redo.copy_work() {
+        if let Some(copy) = self.replay.redo.copy_work().filter(|_| image.is_whole()) {
             copy.images.insert(image.position, (image.page, image.bytes));
         }
     }
@@ -88,7 +110,7 @@ impl Replayer {
         });
         let requested = done.captured.into_iter().filter_map(|one| {
             let (page, position, bytes) = (one.page, one.position, one.bytes);
-            Some(PageImage { database: signature(one.file)?, page, position, bytes })
+            Some(PageImage::new(signature(one.file)?, page, position, bytes))
         });
         let repaired = done.repaired.iter().filter_map(|(file, page, _)| Some((signature(*file)?, *page)));
         let findings = CopyFindings {

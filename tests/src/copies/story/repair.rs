@@ -73,6 +73,7 @@ impl Story {
         let options = CopyScanOptions {
             batch_bytes: 64 << 10,
             throttle: Throttle::default(),
+            interval: std::time::Duration::ZERO,
             events: None,
             profile: EventProfile::default(),
         };
