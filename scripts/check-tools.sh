@@ -31,11 +31,11 @@ for tool; do
             ;;
         static) ! has cc || ! compiles || compiles -static || lacks 'the static C library' 'package libc6-dev' ;;
         cargo) has cargo && has rustc || lacks cargo 'package rustup, or https://rustup.rs' ;;
-        clippy) ! has cargo || cargo clippy --version > /dev/null 2>&1 || lacks clippy 'rustup component add clippy rustfmt' ;;
+        clippy) cargo clippy --version > /dev/null 2>&1 || lacks clippy 'rustup component add clippy rustfmt' ;;
         git) has git || lacks git 'package git' ;;
         python) has python3 || lacks python3 'package python3' ;;
         venv)
-            ! has python3 || python3 -c 'import ensurepip, venv' 2> /dev/null ||
+            python3 -c 'import ensurepip, venv' 2> /dev/null ||
                 lacks 'virtual environments of Python' 'package python3-venv'
             ;;
         gzip) has gzip || lacks gzip 'package gzip' ;;

@@ -17,7 +17,9 @@ pub enum CheckError {
         error: io::Error,
     },
     /// Neither copy of the header is usable.
-    #[error("{path}: {error}")]
+    #[error(
+        "{path}: it has no readable header of an ESE database ({error}); give a database, or restore this one"
+    )]
     Header {
         /// The file.
         path: PathBuf,

@@ -53,7 +53,7 @@ pub enum Error {
     /// The system refused memory within the configured size of the cache. Retry after memory was freed, or open the
     /// instance again with a smaller cache. ESE: `JET_errOutOfMemory`.
     #[error(
-        "the system has no memory for {bytes} bytes of the page cache: use a smaller cache, or raise the memory limit of the process"
+        "the system has no memory for {bytes} bytes of the page cache; use a smaller cache, or raise the memory limit of the process"
     )]
     OutOfMemory {
         /// Size of the request.

@@ -114,7 +114,7 @@ impl InstanceOptions {
     pub(crate) fn check(&self) -> Result<()> {
         if self.waypoint_latency > InstanceOptions::MAX_WAYPOINT_LATENCY {
             return Err(Error::Usage(format!(
-                "a waypoint latency of {} generations: it must be from 0 to {}",
+                "a waypoint latency of {} generations; it must be from 0 to {}",
                 self.waypoint_latency,
                 InstanceOptions::MAX_WAYPOINT_LATENCY
             )));

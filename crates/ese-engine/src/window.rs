@@ -103,7 +103,7 @@ impl FromStr for MaintenanceWindow {
     fn from_str(text: &str) -> Result<MaintenanceWindow> {
         let wrong = || {
             Error::Usage(format!(
-                "{text:?} is not a maintenance window: write days, start and length, such as 'mon-fri 01:00 4h'; UTC, or with an \
+                "{text:?} is not a maintenance window; write days, start and length, such as 'mon-fri 01:00 4h'; UTC, or with an \
                  offset such as +01:00"
             ))
         };

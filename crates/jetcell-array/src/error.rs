@@ -47,7 +47,10 @@ pub enum ArrayError {
         row: u64,
     },
     /// More members failed than the level bears. Acknowledged data is as it was; the array must be assembled again.
-    #[error("the array stopped because more members failed than {level} bears: {}", names(failed))]
+    #[error(
+        "the array stopped because more members failed than {level} bears: {}; bring them back, or restore the data",
+        names(failed)
+    )]
     Stopped {
         /// The level of the array.
         level: String,
@@ -103,13 +106,13 @@ pub enum Refusal {
         what: &'static str,
     },
     /// Another process, or this one, uses a member.
-    #[error("{} is in use", .0.display())]
+    #[error("{} is in use; end the process that uses it", .0.display())]
     InUse(PathBuf),
     /// A file has no readable superblock.
-    #[error("{} is not a member of an array: no valid superblock", .0.display())]
+    #[error("{} has no valid superblock, so it is not a member of an array; give a member", .0.display())]
     NotAMember(PathBuf),
     /// A member belongs to another array.
-    #[error("{} belongs to another array than {}", path.display(), first.display())]
+    #[error("{} belongs to another array than {}; give members of one array", path.display(), first.display())]
     Foreign {
         /// The member.
         path: PathBuf,
@@ -128,7 +131,9 @@ pub enum Refusal {
         missing: usize,
     },
     /// More members are missing than the level bears.
-    #[error("{missing} members are missing or failed, which is more than {level} bears")]
+    #[error(
+        "{missing} members are missing or failed, which is more than {level} bears; bring them back, or restore the data"
+    )]
     TooManyMissing {
         /// The level of the array.
         level: String,

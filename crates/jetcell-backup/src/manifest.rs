@@ -216,7 +216,9 @@ impl Manifest {
             BackupState::Partial => format!(
                 "{shown}: the backup was interrupted and is not whole; make it again into the same directory to continue it"
             ),
-            BackupState::None => format!("{shown}: not a backup: there is no {MANIFEST}"),
+            BackupState::None => format!(
+                "{shown}: not a backup, because there is no {MANIFEST}; give the directory of a backup"
+            ),
         };
         Err(BackupError::set(SetFault::NotABackup, what))
     }

@@ -114,7 +114,7 @@ pub fn read_header(source: &Source) -> Result<HeaderDump> {
     let format = Format::of(&start);
     let Some(Shape { len, fields, has_shadow }) = shape(format, &start) else {
         return Err(
-            source.unusable("this is not an ESE file: neither database, log, checkpoint nor flush map")
+            source.unusable("this is not an ESE database, log, checkpoint or flush map; give such a file")
         );
     };
     let copy = |at: usize| {

@@ -45,6 +45,6 @@ pub enum ExportError {
     #[error("an SQLite database cannot go to standard output; give --output a file name")]
     SqliteToStdout,
     /// The output cannot be written.
-    #[error("cannot write: {0}")]
+    #[error("{0}")]
     Write(#[from] io::Error),
 }

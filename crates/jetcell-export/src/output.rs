@@ -55,13 +55,15 @@ impl PartialFile {
 
     /// Makes the contents durable, publishes the files of the values to which it refers, and renames the file.
     pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
-        File::open(&self.partial)?.sync_all()?;
+        let synced = File::open(&self.partial).and_then(|file| file.sync_all());
+        synced.map_err(|error| with_path(&self.partial, error))?;
         if let Some(values) = values {
             values.publish()?;
         }
         fs::rename(&self.partial, &self.target).map_err(|error| with_path(&self.target, error))?;
         self.finished = true;
-        sync_directory(self.target.parent().unwrap_or(Path::new("")))
+        let directory = self.target.parent().unwrap_or(Path::new(""));
+        sync_directory(directory).map_err(|error| with_path(directory, error))
     }
 }
 
@@ -95,7 +97,7 @@ impl Stream {
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
             Stream::File(mut writer, partial) => {
-                writer.flush()?;
+                writer.flush().map_err(|error| with_path(partial.path(), error))?;
                 drop(writer);
                 partial.finish(values)
             }
@@ -107,14 +109,14 @@ impl Stream {
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::File(writer, _) => writer.write(bytes),
+            Stream::File(writer, file) => writer.write(bytes).map_err(|error| with_path(file.path(), error)),
             Stream::Stdout(writer) => writer.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::File(writer, _) => writer.flush(),
+            Stream::File(writer, file) => writer.flush().map_err(|error| with_path(file.path(), error)),
             Stream::Stdout(writer) => writer.flush(),
         }
     }

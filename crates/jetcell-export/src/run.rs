@@ -16,7 +16,7 @@ use crate::rows::{Portion, ReadOptions, Row, RowCursor};
 use crate::selection::Selection;
 use crate::source::Source;
 use crate::table::{Table, TableColumn, unique};
-use crate::target::check_free;
+use crate::target::{check_free, with_path};
 use crate::value_files::{ValueFiles, stem};
 use crate::view::View;
 
@@ -87,7 +87,7 @@ pub fn export(
             Destination::Stdout => return Err(ExportError::SqliteToStdout),
             Destination::File(file) => file.clone(),
             Destination::Directory(directory) => {
-                std::fs::create_dir_all(directory)?;
+                std::fs::create_dir_all(directory).map_err(|error| with_path(directory, error))?;
                 let stem = path.file_name().unwrap_or_default().to_string_lossy();
                 directory.join(format!("{stem}.sqlite"))
             }
@@ -163,7 +163,7 @@ fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBu
         Destination::Stdout => vec![None; tables.len()],
         Destination::File(file) => vec![Some(file.clone()); tables.len()],
         Destination::Directory(directory) => {
-            std::fs::create_dir_all(directory)?;
+            std::fs::create_dir_all(directory).map_err(|error| with_path(directory, error))?;
             let mut names = HashSet::new();
             let extension = options.format.extension();
             tables

@@ -82,10 +82,10 @@ impl FromStr for MeterKind {
             ("hwmon", _, name) => Ok(MeterKind::Hwmon(name.map(str::to_string))),
             (_, Some(plug), Some(address)) => Ok(MeterKind::Plug(plug, address.to_string())),
             (_, Some(_), None) => {
-                Err(format!("{kind} needs its address: write for example {kind}=http://192.168.1.20"))
+                Err(format!("{kind} needs its address; write for example {kind}=http://192.168.1.20"))
             }
             _ => Err(format!(
-                "\"{text}\" is no meter: write rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or shelly1=URL"
+                "\"{text}\" is no meter; write rapl, hwmon, hwmon=NAME, ipmi, tasmota=URL, shelly=URL or shelly1=URL"
             )),
         }
     }

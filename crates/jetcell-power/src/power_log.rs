@@ -72,7 +72,12 @@ enum Column {
 impl PowerLog {
     /// Reads a log. `scope` is that of a log that names none; a log that names another one is refused.
     pub fn read(path: &Path, scope: Option<Scope>) -> Result<PowerLog, PowerError> {
-        let file = File::open(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
+        let failed = |error| PowerError::Io { path: path.into(), error };
+        // The open of a pipe would wait for its other end.
+        if !path.metadata().map_err(failed)?.is_file() {
+            return Err(failed(io::Error::other("this is not a file; give a regular file")));
+        }
+        let file = File::open(path).map_err(failed)?;
         PowerLog::from_csv(path, file, scope)
     }
 
@@ -82,7 +87,9 @@ impl PowerLog {
         let headers = reader.headers().map_err(|error| wrong(error.to_string()))?.clone();
         let find = |names: &[&str]| {
             let found = names.iter().find_map(|name| headers.iter().position(|header| header == *name));
-            found.ok_or_else(|| wrong(format!("it has no column {}", names.join(", "))))
+            found.ok_or_else(|| {
+                wrong(format!("it has no column {}; give a log that has one of them", names.join(", ")))
+            })
         };
         let time = find(&["unix_ms", "unix_seconds", "time"])?;
         let value = find(&["watts", "joules", "kwh"])?;
@@ -140,7 +147,7 @@ impl PowerLog {
         }
         let scope = scope.ok_or_else(|| {
             wrong(
-                "it does not say what was measured: give a scope: drive, enclosure, server or processor"
+                "it does not say what was measured; give a scope: drive, enclosure, server or processor"
                     .into(),
             )
         })?;

@@ -82,7 +82,7 @@ impl Axis {
                     && (question.bandwidth.is_some() || question.rebuild_rate.is_some());
                 if !derived || question.capacity.is_none() {
                     return Err(Error::Combination(
-                        "a curve over disk size needs the times to follow from it: give --capacity, --bandwidth and --load instead of --restore"
+                        "a curve over disk size needs the times to follow from it; give --capacity, --bandwidth and --load instead of --restore"
                             .into(),
                     ));
                 }

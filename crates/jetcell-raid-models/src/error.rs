@@ -16,7 +16,7 @@ pub enum Error {
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// A unit is missing or unknown.
-    #[error("\"{text}\" has no unit that fits: write {expected}")]
+    #[error("\"{text}\" has no unit that fits; write {expected}")]
     Unit {
         /// The text that was given.
         text: String,
@@ -42,7 +42,9 @@ pub enum Error {
         most: u64,
     },
     /// A group that the array cannot hold.
-    #[error("a group of {group} drives is larger than the array of {array}")]
+    #[error(
+        "a group of {group} drives is larger than the array of {array}; give more drives, or a smaller group"
+    )]
     GroupLargerThanArray {
         /// Drives in a group.
         group: u32,
@@ -50,7 +52,7 @@ pub enum Error {
         array: u32,
     },
     /// A name that is not in the list.
-    #[error("\"{name}\" is no {what}: choose one of {choices}")]
+    #[error("\"{name}\" is no {what}; choose one of {choices}")]
     Unknown {
         /// The kind of name.
         what: &'static str,

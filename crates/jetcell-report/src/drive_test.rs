@@ -44,8 +44,11 @@ pub(crate) fn tables(test: &DriveTest) -> Vec<Table> {
 
 pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} repetitions of at most {} s for each step, in {}; direct I/O by {}; the smallest transfer is {}",
-        test.options.repetitions,
+        "{} of at most {} s for each step, in {}; direct I/O by {}; the smallest transfer is {}",
+        match test.options.repetitions {
+            1 => "1 repetition".to_string(),
+            count => format!("{count} repetitions"),
+        },
         significant(test.options.seconds),
         span(test.seconds),
         test.backend,

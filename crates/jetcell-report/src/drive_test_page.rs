@@ -10,10 +10,9 @@ use crate::drive_test::{notes, tables};
 use crate::number::of_unit;
 use crate::page::Page;
 use crate::printable::printable_lines;
+use crate::series::{PER_DECADE, commonest};
 
 const GIB: f64 = (1 << 30) as f64;
-/// Steps of a histogram in a factor of ten.
-const PER_DECADE: u32 = 10;
 
 /// Charts, tables and remarks of a test, as one file.
 pub fn drive_test_html(test: &DriveTest) -> String {
@@ -25,7 +24,7 @@ pub fn drive_test_html(test: &DriveTest) -> String {
     let bars: Vec<Bars> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
     page = page.heading("Random transfers").bars(&bars).charts(&by_depth(test));
     page = page.heading("Latency").charts(&histograms(test));
-    let page = tables(test).iter().fold(page.heading("Figures"), Page::table).finish();
+    let page = tables(test).iter().fold(page.heading("Tables"), Page::table).finish();
     printable_lines(&page).into_owned()
 }
 
@@ -150,6 +149,12 @@ fn histograms(test: &DriveTest) -> Vec<Chart> {
         let mut chart =
             Chart::new(title(&step.step), "percent of the transfers, in tenths of a decade", along, lines);
         chart.steps = true;
+        let first = chart.series.first();
+        chart.finding = first.and_then(|series| {
+            let shares: Vec<_> =
+                series.points.iter().map(|(at, share)| (10_f64.powf(*at) * 1e3, share / 100.0)).collect();
+            commonest(&format!("of {}", series.name), &shares)
+        });
         Some(chart)
     };
     DRAWN.into_iter().filter_map(chart).collect()

@@ -165,7 +165,7 @@ fn row(row: &[Cell], table: &Table) -> Markup {
 }
 
 /// Text that lines break only where a reader expects it: not within `--option` nor between a number and its percent sign, but in a long
-/// list or path behind a comma or a slash.
+/// list or path behind a comma, a slash, an equals sign or an underscore.
 pub(crate) fn breakable(text: &str) -> Markup {
     let text = text.replace(" %", "\u{a0}%");
     html! {
@@ -173,7 +173,7 @@ pub(crate) fn breakable(text: &str) -> Markup {
             @if at > 0 { " " }
             @if word.starts_with("--") { span class="option" { (word) } }
             @else if word.chars().count() > LONG_WORD {
-                @for part in word.split_inclusive([',', '/', ';']) { (part) wbr; }
+                @for part in word.split_inclusive([',', '/', ';', '=', '_']) { (part) wbr; }
             }
             @else { (word) }
         }
@@ -202,6 +202,10 @@ mod tests {
         assert_eq!(
             breakable("rw,relatime,discard /a").into_string(),
             "rw,<wbr>relatime,<wbr>discard<wbr> /a"
+        );
+        assert_eq!(
+            breakable("resv_strict,resuid=65534").into_string(),
+            "resv_<wbr>strict,<wbr>resuid=<wbr>65534<wbr>"
         );
         assert_eq!(breakable("<b> a/b").into_string(), "&lt;b&gt; a/b");
     }

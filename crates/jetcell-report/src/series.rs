@@ -216,10 +216,8 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
         both("Database writes of both sides", "per second", &|io| io.database_writes as f64),
         both("Database bytes of both sides", "MiB per second", &|io| io.database_bytes as f64 / MIB),
         both("Log bytes of both sides", "MiB per second", &|io| io.log_bytes as f64 / MIB),
-        state("Copy queue", "closed generations that a copy does not have", |copy| {
-            Some(f64::from(copy.copy_queue))
-        }),
-        state("Replay queue", "generations that a copy has not replayed", |copy| {
+        state("Copy queue", "generations, closed and not copied", |copy| Some(f64::from(copy.copy_queue))),
+        state("Replay queue", "generations, copied and not replayed", |copy| {
             Some(f64::from(copy.replay_queue))
         }),
         state("Lag", "seconds", |copy| Some(copy.lag_seconds? as f64)),
@@ -269,10 +267,10 @@ const KINDS: [(&str, &str); 3] =
     [("database reads", "database_read"), ("database writes", "database_write"), ("log writes", "log_write")];
 
 /// A place and a value.
-type Point = (f64, f64);
+pub(crate) type Point = (f64, f64);
 
 /// Steps of the histogram in a factor of ten, and of the cumulative curve.
-const PER_DECADE: u32 = 10;
+pub(crate) const PER_DECADE: u32 = 10;
 
 /// The distribution of latencies: histogram, cumulative curve, and how long all but the slowest transfers took.
 pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
@@ -291,18 +289,7 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
     let mut histogram =
         chart("Latency histogram", "percent of the transfers, in tenths of a decade", <[_]>::to_vec);
     histogram.steps = true;
-    let commonest = |(name, shares): &(&str, Vec<(f64, f64)>)| {
-        let (us, share) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let from = us / 1_000.0;
-        let to = from * 10_f64.powf(1.0 / f64::from(PER_DECADE));
-        Some(format!(
-            "most {name} took {} to {} ms ({:.0} %)",
-            significant(from),
-            significant(to),
-            share * 100.0
-        ))
-    };
-    histogram.finding = known.first().and_then(commonest);
+    histogram.finding = known.first().and_then(|(name, shares)| commonest(name, shares));
     let mut cumulative =
         chart("Cumulative latency", "percent of the transfers, that took at most so long", |shares| {
             let mut sum = 0.0;
@@ -320,6 +307,15 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
     });
     let all = [histogram, cumulative].into_iter().chain(latency_by_percentile(result));
     all.filter(|chart| !chart.series.is_empty()).collect()
+}
+
+/// The highest step of a histogram: shares of the transfers by microseconds.
+pub(crate) fn commonest(name: &str, shares: &[Point]) -> Option<String> {
+    let (us, share) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let from = us / 1_000.0;
+    let to = from * 10_f64.powf(1.0 / f64::from(PER_DECADE));
+    let percent = share * 100.0;
+    Some(format!("most {name} took {} to {} ms ({percent:.0} %)", significant(from), significant(to)))
 }
 
 /// How long all but the slowest transfers took.

@@ -73,23 +73,27 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample], width
     Ok(())
 }
 
+fn databases(count: usize) -> String {
+    if count == 1 { "1 database".into() } else { format!("{count} databases") }
+}
+
 /// What the test found, apart from the load.
 fn result_lines(result: &RunResult) -> Vec<String> {
     let recovery = result.recovery.as_ref().map(|recovery| {
         format!(
-            "{} s per log and database, {:.0} log records per second: {} databases recovered in {}",
+            "{} s per log and database, {:.0} log records per second: {} recovered in {}",
             plain(recovery.seconds_per_log()),
             recovery.records_per_second(),
-            recovery.databases.len(),
+            databases(recovery.databases.len()),
             span(recovery.seconds)
         )
     });
     let backup = result.backup.as_ref().map(|backup| {
         format!(
-            "{:.1} MiB/s of each of {} databases, {:.1} MiB/s together: {} bad pages",
+            "{:.1} MiB/s of each database, {:.1} MiB/s of {} together: {} bad pages",
             backup.rate_per_database() / 1_048_576.0,
-            backup.databases.len(),
             backup.rate() / 1_048_576.0,
+            databases(backup.databases.len()),
             backup.bad()
         )
     });

@@ -146,7 +146,7 @@ mod tests {
             ("random_iops = 57", "random_iops = nan", "random_iops = NaN must be more than 0"),
             ("price = 210", "price = -1", "price = -1 must be 0 or more"),
             ("capacity = \"8TB\"", "capacity = 8", "'8' has no unit"),
-            ("watts = 8.0", "wats = 8.0", "unknown key 'wats': the nearest known key is 'watts'"),
+            ("watts = 8.0", "wats = 8.0", "unknown key 'wats'; the nearest known key is 'watts'"),
         ] {
             let text = DEFAULT_DISKS.replacen(from, to, 1);
             let mistake = Catalogue::built_in().add_file("mine.toml", &text).unwrap_err().0;

@@ -35,7 +35,7 @@ fn explain(message: &str) -> String {
     let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match (message.starts_with("unknown field"), named.split_first()) {
         (true, Some((unknown, known))) => match nearest(unknown, known) {
-            Some(near) => format!("unknown key '{unknown}': the nearest known key is '{near}'"),
+            Some(near) => format!("unknown key '{unknown}'; the nearest known key is '{near}'"),
             None => format!("unknown key '{unknown}': known are {}", known.join(", ")),
         },
         _ => message.split_whitespace().collect::<Vec<_>>().join(" "),

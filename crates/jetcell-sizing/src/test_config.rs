@@ -18,13 +18,13 @@ pub fn test_config(config: &Config, platform: &Platform, demand: &Demand) -> Res
     let databases = demand.database_copies_per_server;
     if databases > MOST_DATABASES {
         return Err(Mistake(format!(
-            "a test has at most {MOST_DATABASES} databases but a server would have {databases}: use larger databases"
+            "a test has at most {MOST_DATABASES} databases but a server would have {databases}; use larger databases"
         )));
     }
     let target = load.database_reads + load.database_writes;
     if target <= 0.0 {
         return Err(Mistake(
-            "no database I/O, so there is nothing to test: raise mailboxes.messages_per_day".into(),
+            "no database I/O, so there is nothing to test; raise mailboxes.messages_per_day".into(),
         ));
     }
     let directories = |all: &[String]| {

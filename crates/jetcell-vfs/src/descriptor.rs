@@ -195,8 +195,9 @@ impl Descriptor {
     }
 }
 
-fn no_file(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file"))
+/// The error for a path that leads to something else than a file.
+pub(crate) fn no_file(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file; give a regular file"))
 }
 
 /// Asks for O_DIRECT; the answer is whether the file system agreed.

@@ -12,6 +12,7 @@ mod engine;
 mod fault;
 mod file;
 mod freeze;
+mod input_file;
 mod layer;
 mod lock;
 mod memory;
@@ -35,6 +36,7 @@ pub use file::{
     Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, parent_directory,
 };
 pub use freeze::{FreezableVfs, FrozenVfs};
+pub use input_file::{open_input, read_input};
 pub use layer::{FileLayer, VfsLayer};
 pub use lock::is_locked;
 pub use memory::{MemoryLimit, memory_limit, try_reserve};

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::open_input;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,12 +28,12 @@ impl KeptFile {
         let refusal =
             |what: String| Refusal::new(Mistake::new(format!("{}{what}", path.display())).to_string());
         let mut bytes = Vec::new();
-        match File::open(&path).and_then(|file| file.take(self.largest).read_to_end(&mut bytes)) {
+        match open_input(&path).and_then(|file| file.take(self.largest).read_to_end(&mut bytes)) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refusal(format!(": cannot be read: {error}"))),
         }
-        let damaged = |error| refusal(format!(" is damaged ({error}): {}", self.advice));
+        let damaged = |error| refusal(format!(" is damaged ({error}); {}", self.advice));
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 

@@ -84,7 +84,7 @@ impl Prepared {
         };
         if places(&self.instances) != places(instances) {
             return refuse(format!(
-                "the prepared state is of {} databases in other places than this run's {}: give the same --databases, --dir \
+                "the prepared state is of {} databases in other places than this run's {}; give the same --databases, --dir \
                  and --log-dir, or prepare the databases again with --force",
                 self.instances.len(),
                 instances.len()
@@ -287,7 +287,7 @@ fn copy_file(
             to.set_len(0)?;
             rustix::fs::ioctl_ficlone(&to, &from).map_err(|error| {
                 io::Error::other(format!(
-                    "the file system cannot share blocks ({error}): use --reset copy, or btrfs, or xfs with reflink=1"
+                    "the file system cannot share blocks ({error}); use --reset copy, or btrfs, or xfs with reflink=1"
                 ))
             })?;
             done.fetch_add(len, Ordering::Relaxed);

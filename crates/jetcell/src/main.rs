@@ -13,6 +13,7 @@ mod live;
 mod measured_window;
 mod outcome;
 mod progress_line;
+mod remedy;
 mod unpacked;
 mod version;
 mod whole_file;
@@ -218,7 +219,7 @@ fn may_start_threads() -> bool {
     try_threads(THREADS)
         .map_err(|(started, error)| {
             print_error(format!(
-                "the process may start only {started} threads of {THREADS} ({error}): raise the limit (ulimit -u, or \
+                "the process may start only {started} threads of {THREADS} ({error}); raise the limit (ulimit -u, or \
                  pids.max of its control group)"
             ));
         })
@@ -228,19 +229,20 @@ fn may_start_threads() -> bool {
 /// The error of the command line in the shape of all errors: what is wrong, and what to do.
 fn one_line(text: &str, kind: ErrorKind) -> String {
     let mut lines = text.lines().map(str::trim);
-    let what =
-        lines.next().unwrap_or_default().trim_start_matches("error: ").trim_end_matches(':').to_string();
-    let rest: Vec<&str> =
-        lines.take_while(|line| !line.starts_with("Usage:")).filter(|line| !line.is_empty()).collect();
-    // The text of an invalid value says what to write.
-    if kind == ErrorKind::ValueValidation {
-        return what;
-    }
-    let details = rest.iter().filter(|line| !line.starts_with("For more")).map(|line| {
-        line.trim_start_matches("tip: ").trim_start_matches('[').trim_end_matches(']').to_string()
-    });
-    let said: Vec<String> = std::iter::once(what).chain(details).collect();
-    format!("{}; see --help", said.join("; "))
+    let what = lines.next().unwrap_or_default().trim_start_matches("error: ");
+    let details: Vec<&str> = lines
+        .take_while(|line| !line.starts_with("Usage:"))
+        .filter(|line| !line.is_empty() && !line.starts_with("For more"))
+        .map(|line| line.trim_start_matches("tip: ").trim_start_matches('[').trim_end_matches(']'))
+        .collect();
+    let what = match what.strip_suffix(':') {
+        // The text of most invalid values says what to write.
+        _ if kind == ErrorKind::ValueValidation && what.contains("; ") => return what.to_string(),
+        _ if kind == ErrorKind::ValueValidation => what.to_string(),
+        Some(what) => format!("{what}: {}", details.join(", ")),
+        None => [&[what][..], &details].concat().join("; "),
+    };
+    format!("{what}; see --help")
 }
 
 fn main() -> ExitCode {

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use jetcell_report::printable;
 
+use crate::remedy::with_remedy;
+
 /// The three exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -47,8 +49,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints one line to stderr. Control characters of names and stored text are shown and not sent to the terminal.
+/// Prints one line to stderr: what is wrong, and what to do. Control characters of names and stored text are shown and not sent to the terminal.
 pub fn print_error(what: impl fmt::Display) {
     // Nothing is left to report to if stderr fails.
-    let _ = writeln!(io::stderr(), "jetcell: {}", printable(&what.to_string()));
+    let _ = writeln!(io::stderr(), "jetcell: {}", printable(&with_remedy(&what.to_string())));
 }

@@ -279,7 +279,8 @@ fn stream_of(logs: &[FoundLog], databases: &[FoundDatabase]) -> Result<Signature
                 "{}: there are no logs beside it; name the directory of its logs, too",
                 database.path.display()
             ),
-            None => "there are no ESE logs and no databases".to_string(),
+            None => "there are no ESE logs and no databases; name the directory of an instance, or its files"
+                .to_string(),
         })),
     }
 }

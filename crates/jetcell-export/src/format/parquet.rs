@@ -127,7 +127,14 @@ impl ParquetTable {
 }
 
 fn error(error: ParquetError) -> io::Error {
-    io::Error::other(error)
+    match error {
+        // The stream's own error names the file.
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(source) => io::Error::other(source),
+        },
+        error => io::Error::other(error),
+    }
 }
 
 fn field(column: &Column) -> Result<TypePtr, ParquetError> {

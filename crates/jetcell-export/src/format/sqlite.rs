@@ -13,6 +13,7 @@ use crate::format::{DELETED, item_value, json};
 use crate::output::PartialFile;
 use crate::rows::Row;
 use crate::table::{Table, TableColumn, unique};
+use crate::target::with_path;
 use crate::value::{Value, write_sid};
 use crate::value_files::ValueFiles;
 
@@ -32,13 +33,13 @@ pub(crate) struct SqliteFile {
 impl SqliteFile {
     pub(crate) fn new(target: &Path, force: bool, mark_deleted: bool) -> io::Result<SqliteFile> {
         let file = PartialFile::create(target, force)?;
-        let connection = Connection::open(file.path()).map_err(io::Error::other)?;
+        let connection = Connection::open(file.path()).map_err(|error| failed(&file, error))?;
         // The file is removed unless it is completed, so a rollback journal is not needed.
         connection
             .execute_batch(
                 "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384; BEGIN",
             )
-            .map_err(io::Error::other)?;
+            .map_err(|error| failed(&file, error))?;
         connection.set_prepared_statement_cache_capacity(1);
         let (names, insert, buffer) = (HashSet::new(), String::new(), Vec::new());
         Ok(SqliteFile { connection, file, names, insert, mark_deleted, buffer })
@@ -68,17 +69,18 @@ impl SqliteFile {
         self.insert = format!("INSERT INTO {name} VALUES ({marks})");
         self.connection
             .execute_batch(&format!("CREATE TABLE {name} ({})", columns.join(", ")))
-            .map_err(io::Error::other)
+            .map_err(|error| failed(&self.file, error))
     }
 
     pub(crate) fn row(&mut self, table: &Table, row: &Row<'_>) -> io::Result<()> {
-        let mut statement = self.connection.prepare_cached(&self.insert).map_err(io::Error::other)?;
+        let mut statement =
+            self.connection.prepare_cached(&self.insert).map_err(|error| failed(&self.file, error))?;
         let mut parameter = 0;
         for (column, cell) in table.columns.iter().zip(row.cells).take(MOST_COLUMNS) {
             parameter += 1;
             self.buffer.clear();
             let value = sql_value(column, cell, &mut self.buffer);
-            statement.raw_bind_parameter(parameter, value).map_err(io::Error::other)?;
+            statement.raw_bind_parameter(parameter, value).map_err(|error| failed(&self.file, error))?;
         }
         if table.columns.len() > MOST_COLUMNS {
             self.buffer.clear();
@@ -97,21 +99,32 @@ impl SqliteFile {
             self.buffer.push(b'}');
             parameter += 1;
             let value = ToSqlOutput::Borrowed(ValueRef::Text(&self.buffer));
-            statement.raw_bind_parameter(parameter, value).map_err(io::Error::other)?;
+            statement.raw_bind_parameter(parameter, value).map_err(|error| failed(&self.file, error))?;
         }
         if self.mark_deleted || parameter == 0 {
-            statement.raw_bind_parameter(parameter + 1, row.deleted).map_err(io::Error::other)?;
+            statement
+                .raw_bind_parameter(parameter + 1, row.deleted)
+                .map_err(|error| failed(&self.file, error))?;
         }
-        statement.raw_execute().map_err(io::Error::other)?;
+        statement.raw_execute().map_err(|error| failed(&self.file, error))?;
         self.buffer.shrink_to(1 << 16);
         Ok(())
     }
 
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
-        self.connection.execute_batch("COMMIT").map_err(io::Error::other)?;
-        self.connection.close().map_err(|(_, error)| io::Error::other(error))?;
+        self.connection.execute_batch("COMMIT").map_err(|error| failed(&self.file, error))?;
+        self.connection.close().map_err(|(_, error)| failed(&self.file, error))?;
         self.file.finish(values)
     }
+}
+
+/// `ENOSPC` of Linux.
+const FULL: i32 = 28;
+
+/// The error of a statement, with the path and the system's words for a full volume.
+fn failed(file: &PartialFile, error: rusqlite::Error) -> io::Error {
+    let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+    with_path(file.path(), if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) })
 }
 
 fn sql_value<'b>(column: &TableColumn, cell: &'b Cell<'_>, buffer: &'b mut Vec<u8>) -> ToSqlOutput<'b> {

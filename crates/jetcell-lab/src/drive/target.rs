@@ -59,13 +59,13 @@ pub enum TargetError {
     #[error("{} exists, and only files that the test makes are written; give a directory, or a path that does not exist", .0.display())]
     NotOwn(PathBuf),
     /// A pipe, a socket or a character device.
-    #[error("{} is not a directory, a file or a block device", .0.display())]
+    #[error("{} is a pipe, a socket or a character device; give a directory, a file or a block device", .0.display())]
     NoTarget(PathBuf),
     /// The kernel's cache cannot be bypassed.
     #[error("{}: the file system has no direct I/O (O_DIRECT), so memory would be measured; give a target on another one", .0.display())]
     NoDirectIo(PathBuf),
     /// Nothing can be measured on so little.
-    #[error("{} has {bytes} bytes; a test needs {} or more", .path.display(), SMALLEST_TARGET)]
+    #[error("{}: {bytes} bytes are too few for a test; give {} MiB or more", .path.display(), SMALLEST_TARGET >> 20)]
     TooSmall {
         /// The target.
         path: PathBuf,

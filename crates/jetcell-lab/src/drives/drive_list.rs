@@ -1,13 +1,15 @@
 //! The list of the drives that are compared, as TOML. An error is one line: the place, the mistake, and what to write instead.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use jetcell_power::{Energy, Scope, Tariff};
+use jetcell_vfs::read_input;
 use jetcell_workload::measurement::Better;
 use serde::Deserialize;
 use thiserror::Error;
 
+/// No real list has more bytes.
+const LARGEST: u64 = 1 << 20;
 /// Most drives of a list.
 const MOST_DRIVES: usize = 24;
 
@@ -123,7 +125,7 @@ impl DriveList {
     /// Reads a list. Paths in it are relative to its directory.
     pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
         let failed = |what: String| DriveListError { path: path.into(), what };
-        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let text = read_input(path, LARGEST).map_err(|error| failed(error.to_string()))?;
         let mut list: DriveList = DriveList::parse(&text).map_err(failed)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for drive in &mut list.drives {
@@ -178,14 +180,17 @@ impl DriveList {
             if one.values.len() != drives
                 || one.values.iter().any(|value| !value.is_finite() || *value <= 0.0)
             {
-                return Err(format!("{}: write {drives} values above 0, one for each drive", one.title));
+                return Err(format!(
+                    "{}: the values do not fit the drives; write {drives} values above 0, one for each",
+                    one.title
+                ));
             }
         }
         for one in &self.advantage {
             if one.percent.len() + 1 != drives || one.percent.iter().any(|value| !value.is_finite()) {
                 let others = drives - 1;
                 return Err(format!(
-                    "{}: write {others} percentages, one for each drive after the first",
+                    "{}: the percentages do not fit the drives; write {others}, one for each drive after the first",
                     one.title
                 ));
             }
@@ -202,10 +207,10 @@ impl PowerSource {
             .try_for_each(|(name, value)| positive(name, *value))?;
         let sources = [watts.is_some(), kwh.is_some() || hours.is_some(), log.is_some()];
         if sources.into_iter().filter(|is| *is).count() != 1 || kwh.is_some() != hours.is_some() {
-            return Err("write watts, or kwh and hours, or log".into());
+            return Err("it does not give one power; write watts, or kwh and hours, or log".into());
         }
         match scope.is_none() && log.is_none() {
-            true => Err("write what the meter measured: scope = \"drive\", \"enclosure\", \"server\" or \"processor\"".into()),
+            true => Err("it does not say what the meter measured; write scope = \"drive\", \"enclosure\", \"server\" or \"processor\"".into()),
             false => Ok(()),
         }
     }
@@ -217,7 +222,9 @@ impl PowerSource {
 
 fn positive(name: &str, value: Option<f64>) -> Result<(), String> {
     match value {
-        Some(value) if !value.is_finite() || value <= 0.0 => Err(format!("{name}: write a number above 0")),
+        Some(value) if !value.is_finite() || value <= 0.0 => {
+            Err(format!("{name} is not above 0; write a number above 0"))
+        }
         _ => Ok(()),
     }
 }
@@ -251,24 +258,30 @@ mod tests {
             ("[[drive]]\nname = \"a\"\n".into(), "1 drives; a comparison has 2 to 24"),
             (TWO.replace('b', "a"), "two drives have the name a"),
             (with("colour = 1"), "unknown field `colour`"),
-            (with("price = 0"), "price of b: write a number above 0"),
+            (with("price = 0"), "price of b is not above 0; write a number above 0"),
             (with("price = -3.0"), "above 0"),
             (with("power = { watts = 3 }"), "write what the meter measured"),
             (
                 with("power = { watts = 3, kwh = 1, hours = 1, scope = \"drive\" }"),
-                "write watts, or kwh and hours, or log",
+                "it does not give one power; write watts, or kwh and hours, or log",
             ),
-            (with("power = { kwh = 1, scope = \"drive\" }"), "write watts, or kwh and hours, or log"),
+            (
+                with("power = { kwh = 1, scope = \"drive\" }"),
+                "it does not give one power; write watts, or kwh and hours, or log",
+            ),
             (with("power = { scope = \"house\", watts = 1 }"), "unknown variant"),
             (
                 with("[[measured]]\ntitle = \"x\"\nbetter = \"higher\"\nvalues = [1]"),
-                "x: write 2 values above 0",
+                "x: the values do not fit the drives; write 2 values above 0",
             ),
             (
                 with("[[measured]]\ntitle = \"x\"\nbetter = \"lower\"\nvalues = [1, nan]"),
-                "x: write 2 values above 0",
+                "x: the values do not fit the drives; write 2 values above 0",
             ),
-            (with("[[advantage]]\ntitle = \"x\"\npercent = [1, 2]"), "x: write 1 percentages"),
+            (
+                with("[[advantage]]\ntitle = \"x\"\npercent = [1, 2]"),
+                "x: the percentages do not fit the drives; write 1",
+            ),
             ("drive = [".into(), "line 1"),
         ] {
             let found = DriveList::parse(&text).unwrap_err();

@@ -94,13 +94,19 @@ impl Line {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum JournalError {
     /// It has no first line.
-    #[error("this is no journal of a durability test, or its first line is missing")]
+    #[error(
+        "this is no journal of a durability test, or its first line is missing; give the file that the witness wrote"
+    )]
     NoBegin,
     /// Another version wrote it.
-    #[error("the journal has version {0}; this program verifies version {SCHEMA}")]
+    #[error(
+        "the journal has version {0}; this program verifies version {SCHEMA}: use the jetcell that wrote it"
+    )]
     Version(u32),
     /// A line in the middle cannot be read.
-    #[error("line {0} of the journal is damaged: the witness itself has lost something")]
+    #[error(
+        "line {0} of the journal is damaged, so the witness itself has lost something; repeat the test with another witness"
+    )]
     Damaged(usize),
 }
 

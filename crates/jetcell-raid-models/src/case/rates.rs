@@ -72,7 +72,7 @@ impl Question {
             (None, Some(bandwidth), Some(load)) => BytesPerSecond::new(bandwidth.get() * load.get())?,
             _ => {
                 return Err(Error::Combination(
-                    "--error-rate needs the bytes that a drive reads: give --read-rate (the published one is 1.35GB/h), \
+                    "--error-rate needs the bytes that a drive reads; give --read-rate (the published one is 1.35GB/h), \
                      or --bandwidth and --load"
                         .into(),
                 ));

@@ -152,9 +152,8 @@ fn written_per_operation(run: &RunResult) -> Option<Value> {
 /// Charts over time with one line for each run; those that no run has values for are left out.
 pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
     let chart = |title: &str, unit: &str, points: &dyn Fn(&Stored) -> Vec<(f64, f64)>| {
-        let line = |(run, (name, stored)): (usize, &(String, Stored))| {
-            Series::new(format!("{}: {name}", label(run)), points(stored))
-        };
+        // The table of the runs has their names.
+        let line = |(run, (_, stored)): (usize, &(String, Stored))| Series::new(label(run), points(stored));
         Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
     };
     let of_load = |title: &str, unit: &str, value: &dyn Fn(&Sample) -> f64| {

@@ -203,7 +203,7 @@ impl Configuration {
 fn contents(path: &Path) -> io::Result<String> {
     // The open of a pipe would wait for its other end.
     if !path.metadata()?.is_file() {
-        return Err(io::Error::other("this is not a file"));
+        return Err(io::Error::other("this is not a file; give a regular file"));
     }
     let mut text = String::new();
     let read = File::open(path)?.take(LONGEST).read_to_string(&mut text)?;

@@ -161,7 +161,7 @@ fn add(servers: &mut Vec<Server>, test: ServerTest) -> Result<(), Mistake> {
     if let Some(server) = servers.iter_mut().find(|server| server.name == test.server) {
         if let Some(other) = server.test(test.kind) {
             return Err(Mistake::new(format!(
-                "{} and {} are both the {}: give one of them, or, if two machines have this name, name the servers under \
+                "{} and {} are both the {}; give one of them, or, if two machines have this name, name the servers under \
                  [servers] of the configuration",
                 other.source,
                 test.source,

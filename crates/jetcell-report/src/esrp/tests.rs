@@ -216,7 +216,7 @@ fn good_figures_hold_and_wrong_ones_do_not() {
 #[test]
 fn the_same_test_of_a_server_is_refused_twice() {
     let error = of_runs("title = 'T'", &[&result(), &passed()]).unwrap_err().to_string();
-    let expected = "are both the performance test of cell: give one of them, or, if two machines have this name, name the \
+    let expected = "are both the performance test of cell; give one of them, or, if two machines have this name, name the \
                     servers under [servers] of the configuration";
     assert!(error.ends_with(expected), "{error}");
 }

@@ -71,7 +71,7 @@ impl DatabasePlan {
         formula!(sheet, database_gib = mailboxes_per_database * mailbox_gib, "GiB");
         if database_gib > largest_gib * (1.0 + 1e-9) {
             warnings.push(format!(
-                "a database has {database_gib:.0} GiB, more than the {largest_gib:.0} GiB it should: use more databases"
+                "a database has {database_gib:.0} GiB, more than the {largest_gib:.0} GiB it should; use more databases"
             ));
         }
         formula!(sheet, database_copies = ceil(databases * copies / servers), "copies on a server");

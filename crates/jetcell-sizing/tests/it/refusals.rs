@@ -17,7 +17,7 @@ fn the_error_of_an_unknown_key_names_the_line_and_the_most_similar_key() {
     let text = refused("quota =", "quotta =");
     assert_eq!(
         text,
-        format!("site.toml, line {line}: unknown key 'quotta': the nearest known key is 'quota'")
+        format!("site.toml, line {line}: unknown key 'quotta'; the nearest known key is 'quota'")
     );
     assert!(refused("[servers]", "[sevrers]").contains("the nearest known key is 'servers'"));
     assert!(

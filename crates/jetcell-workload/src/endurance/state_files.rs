@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use jetcell_vfs::open_input;
 use serde::{Deserialize, Serialize};
 
 use super::{Endurance, KEPT, add_io};
@@ -120,7 +121,7 @@ impl StateFiles {
 pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Endurance, Refusal> {
     let path = dir.join(JOURNAL);
     let unreadable = |error| refuse(format!("{}: cannot be read: {error}", path.display()));
-    let file = match File::open(&path) {
+    let file = match open_input(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(test),
         Err(error) => return unreadable(error),

@@ -78,7 +78,7 @@ impl OpenTable {
         let other = || {
             let path = database.path().display();
             Error::Usage(format!(
-                "{path} has no table {name:?} of this load: use only databases that this program created"
+                "{path} has no table {name:?} of this load; use only databases that this program created"
             ))
         };
         let table = session.open_table(database, &name).map_err(|error| match error {

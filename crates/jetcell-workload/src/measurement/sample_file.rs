@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
+use jetcell_vfs::open_input;
+
 use crate::measurement::io::IoRates;
 use crate::measurement::sample::{InstanceSample, Sample, SamplePercentiles};
 
@@ -113,7 +115,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
     let wrong = |number: usize, what: &str| {
         io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {what}"))
     };
-    let mut lines = BufReader::new(File::open(path)?.take(LONGEST_FILE));
+    let mut lines = BufReader::new(open_input(path)?.take(LONGEST_FILE));
     let mut line = String::new();
     lines.read_line(&mut line)?;
     let names: Vec<String> = line.trim_end().split(',').map(str::to_string).collect();

@@ -13,7 +13,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), Refusal> {
     let Some(to) = &profile.to else { return Ok(()) };
     let shown = to.display();
     match fs::read_dir(to).map(|mut entries| entries.next().is_none()) {
-        Ok(false) => return refuse(format!("--to {shown} is not empty: give a new directory")),
+        Ok(false) => return refuse(format!("--to {shown} is not empty; give a new directory")),
         Ok(true) => {}
         Err(_) if to.symlink_metadata().is_ok() => {
             return refuse(format!("--to {shown} is not a directory that can be read"));
@@ -27,7 +27,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), Refusal> {
     let target = place(to);
     match profile.dirs.iter().chain(&profile.log_dirs).find(|dir| target.starts_with(place(dir))) {
         Some(source) => refuse(format!(
-            "--to {shown} is in {}, which the backup is of: give a directory elsewhere",
+            "--to {shown} is in {}, which the backup is of; give a directory elsewhere",
             source.display()
         )),
         None => Ok(()),

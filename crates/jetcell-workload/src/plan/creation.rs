@@ -53,7 +53,7 @@ impl Creation {
         let shown = dir.join(FILE);
         let shown = shown.display();
         if creation.version != VERSION || creation.instances.is_empty() {
-            return refuse(format!("{shown} is of another version: start over with --force"));
+            return refuse(format!("{shown} is of another version; start over with --force"));
         }
         Ok(Some(creation))
     }
@@ -116,7 +116,7 @@ impl Creation {
         };
         if let Some(what) = wrong {
             return refuse(format!(
-                "{what} differs from the interrupted creation: leave it out to continue, or start over with --force"
+                "{what} differs from the interrupted creation; leave it out to continue, or start over with --force"
             ));
         }
         for (instance, asked) in instances.iter_mut().zip(&self.instances) {
@@ -164,7 +164,7 @@ pub fn remember(options: Options) -> Result<Options, Refusal> {
     match Creation::read(first)? {
         Some(creation) => Ok(options.over(creation.options())),
         None => refuse(format!(
-            "{}: no creation of databases was interrupted here: use --open for databases that exist, or leave out --resume",
+            "{}: no creation of databases was interrupted here; use --open for databases that exist, or leave out --resume",
             first.display()
         )),
     }

@@ -26,14 +26,14 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
         Refusal::new(match error {
             HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
                 format!(
-                    "{shown} is not an ESE database: give a directory with databases, or leave out --open"
+                    "{shown} is not an ESE database; give a directory with databases, or leave out --open"
                 )
             }
             HeaderError::UnknownVersion { .. } => {
                 format!("{shown}: {error}: this program cannot use it; create a new database")
             }
             error => {
-                format!("{shown} has a damaged header ({error}): restore it, or replace it with --force")
+                format!("{shown} has a damaged header ({error}); restore it, or replace it with --force")
             }
         })
     })?;
@@ -43,7 +43,7 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
             let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
             if let Some(missing) = missing_log(files, &instance.log_dir, first, last) {
                 return refuse(format!(
-                    "{shown} was not shut down and needs log {missing}, which is not in {}: give its --log-dir, or \
+                    "{shown} was not shut down and needs log {missing}, which is not in {}; give its --log-dir, or \
                      replace it with --force",
                     instance.log_dir.display()
                 ));

@@ -19,7 +19,7 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Re
     try_reserve(usize::try_from(needed).unwrap_or(usize::MAX)).or_else(|error| {
         refuse(format!(
             "the run needs {} of address space with --cache {} and --threads {}, which the process may not have \
-             ({error}): raise the limit (ulimit -v), or choose a smaller cache or fewer threads",
+             ({error}); raise the limit (ulimit -v), or choose a smaller cache or fewer threads",
             human_bytes(needed),
             ByteSize(cache_bytes),
             profile.threads
@@ -39,7 +39,7 @@ pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
     let wanted = profile.threads + profile.records.tables as usize + OTHER_THREADS + of_volumes;
     try_threads(wanted).or_else(|(started, error)| {
         refuse(format!(
-            "the run needs {wanted} threads, and the process may start only {started} ({error}): raise the limit \
+            "the run needs {wanted} threads, and the process may start only {started} ({error}); raise the limit \
              (ulimit -u, or pids.max of its control group), or choose fewer --threads"
         ))
     })
@@ -54,7 +54,7 @@ fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
         return Ok(());
     }
     refuse(format!(
-        "--cache {} does not fit the memory of {} ({}), of which the run needs {} for other things: use at most --cache {}",
+        "--cache {} does not fit the memory of {} ({}), of which the run needs {} for other things; use at most --cache {}",
         ByteSize(cache_bytes),
         human_bytes(limit.bytes),
         limit.source.display(),
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(
             text,
             "--cache 769MiB does not fit the memory of 1.00 GiB (/sys/fs/cgroup/memory.max), of which the run needs \
-             256.00 MiB for other things: use at most --cache 768MiB"
+             256.00 MiB for other things; use at most --cache 768MiB"
         );
     }
 }

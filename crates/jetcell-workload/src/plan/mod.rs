@@ -174,7 +174,7 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
             if there.is_empty() {
                 let first = instance(1).database;
                 return refuse(format!(
-                    "{} does not exist: to create databases, leave out --open",
+                    "{} does not exist; to create databases, leave out --open",
                     first.display()
                 ));
             }
@@ -236,19 +236,24 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     let earlier = output.join("result.json");
     if earlier.exists() && !replaceable {
         return refuse(format!(
-            "{} exists: give another --output, or --force to replace it",
+            "{} exists; give another --output, or --force to replace it",
             earlier.display()
         ));
     }
     match fs::metadata(output) {
-        Ok(metadata) if !metadata.is_dir() => return refuse(format!("--output {shown} is not a directory")),
+        Ok(metadata) if !metadata.is_dir() => {
+            return refuse(format!("--output {shown} is not a directory; give another one"));
+        }
         Ok(_) => {}
         Err(_) => create.push(output.to_path_buf()),
     }
     let nearest = output.ancestors().find(|path| path.exists() || path.as_os_str().is_empty());
     let nearest = nearest.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !nearest.is_dir() || rustix::fs::accessat(CWD, nearest, Access::WRITE_OK, AtFlags::empty()).is_err() {
-        return refuse(format!("--output {shown}: {} is not a writable directory", nearest.display()));
+        return refuse(format!(
+            "--output {shown}: {} is not a writable directory; give another one",
+            nearest.display()
+        ));
     }
     Ok(())
 }
@@ -282,7 +287,7 @@ fn is_log(path: &Path) -> bool {
 fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
     match found.first() {
         Some(file) => refuse(format!(
-            "{} exists: add --open to use the databases, or --force to replace them",
+            "{} exists; add --open to use the databases, or --force to replace them",
             file.display()
         )),
         None => Ok(()),
@@ -293,7 +298,7 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
 fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
     let shown = instance.database.display().to_string();
     if !is_there(&*engine.files(), &instance.database) {
-        return refuse(format!("{shown} does not exist: to create databases, leave out --open"));
+        return refuse(format!("{shown} does not exist; to create databases, leave out --open"));
     }
     if engine.in_use(instance) {
         return in_use(instance);
@@ -303,7 +308,7 @@ fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u
     if wanted != found.page_bytes {
         let (has, wanted) = (ByteSize(u64::from(found.page_bytes)), ByteSize(u64::from(wanted)));
         return refuse(format!(
-            "{shown} has pages of {has}, not {wanted}: give --page-size {has} or other databases"
+            "{shown} has pages of {has}, not {wanted}; give --page-size {has} or other databases"
         ));
     }
     Ok(found.file_bytes)

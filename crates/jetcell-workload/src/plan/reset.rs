@@ -29,7 +29,7 @@ pub(super) fn find(
     let Some(method) = profile.reset else {
         return match kept {
             Some(kept) if kept.was_interrupted() => refuse(format!(
-                "{}: the databases were being put back to their prepared state, which was interrupted: add --reset to put \
+                "{}: the databases were being put back to their prepared state, which was interrupted; add --reset to put \
                  them back, or --force to replace them",
                 first.display()
             )),
@@ -44,7 +44,7 @@ pub(super) fn find(
             let there = place.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
             if method == ResetMethod::Snapshot && !prepared::can_share_blocks(there) {
                 return refuse(format!(
-                    "{}: its file system cannot share blocks between files: use --reset copy, or btrfs, or xfs with reflink=1",
+                    "{}: its file system cannot share blocks between files; use --reset copy, or btrfs, or xfs with reflink=1",
                     there.display()
                 ));
             }

@@ -61,7 +61,7 @@ fn a_directory_that_cannot_be_used_is_refused() {
     let workspace = Workspace::new();
     let missing = workspace.dir().join("missing/deep");
     let text = workspace.refusal(Options { dirs: vec![missing.clone()], ..workspace.options() });
-    assert!(text.contains("does not exist: create it"), "{text}");
+    assert!(text.contains("does not exist; create it"), "{text}");
     assert!(!missing.exists());
 
     fs::write(workspace.dir().join("file"), "x").unwrap();
@@ -148,7 +148,7 @@ fn a_share_of_the_volume_is_split_among_its_databases() {
 fn open_uses_all_existing_databases_and_checks_them() {
     let workspace = Workspace::new();
     let open = || Options { open: Some(true), ..workspace.options() };
-    assert!(workspace.refusal(open()).contains("does not exist: to create databases"));
+    assert!(workspace.refusal(open()).contains("does not exist; to create databases"));
     for number in 1..=2 {
         fs::write(workspace.dir().join(format!("Jetstress00{number}001.edb")), vec![0; 65536]).unwrap();
     }
@@ -183,5 +183,5 @@ fn a_directory_is_created_if_its_parent_exists() {
     plan.prepare(&options.resolve().unwrap(), &ModelEngine::default()).unwrap();
     assert!(dir.is_dir());
     let deep = Options { dirs: vec![workspace.dir().join("missing/deep")], ..workspace.options() };
-    assert!(workspace.refusal(deep).contains("does not exist: create it (mkdir -p "));
+    assert!(workspace.refusal(deep).contains("does not exist; create it (mkdir -p "));
 }

@@ -23,7 +23,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     let shown = dir.display();
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
-        Ok(_) => return refuse(format!("{shown} is not a directory: give the directory for the files")),
+        Ok(_) => return refuse(format!("{shown} is not a directory; give the directory for the files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // A missing parent is more likely a mistake, or a volume that is not mounted.
             let parent = match dir.parent() {
@@ -33,7 +33,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
             };
             if !parent.is_dir() || dir.symlink_metadata().is_ok() {
                 return refuse(format!(
-                    "{shown} does not exist: create it (mkdir -p {shown}) or give another directory"
+                    "{shown} does not exist; create it (mkdir -p {shown}) or give another directory"
                 ));
             }
             if !create.iter().any(|other| other == dir) {
@@ -48,12 +48,12 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     {
         let kind = mount.file_system;
         return refuse(format!(
-            "{shown} is on {kind}, which is memory and not storage: give a directory on a disk"
+            "{shown} is on {kind}, which is memory and not storage; give a directory on a disk"
         ));
     }
     probe_direct_io(&probe).or_else(|error| match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => refuse(format!(
-            "{shown}: its file system has no direct I/O (O_DIRECT): give a directory on another one"
+            "{shown}: its file system has no direct I/O (O_DIRECT); give a directory on another one"
         )),
         _ => refuse(format!(
             "{shown} is not writable ({error}): change its permissions or give another directory"
@@ -228,7 +228,7 @@ pub(crate) fn check_space(
     }
     match volumes.values().find(|volume| volume.needed > volume.free) {
         Some(volume) => refuse(format!(
-            "{}: the run needs {} and {} is free: choose a smaller --size, fewer --databases or another directory",
+            "{}: the run needs {} and {} is free; choose a smaller --size, fewer --databases or another directory",
             volume.shown.display(),
             human_bytes(volume.needed),
             human_bytes(volume.free)

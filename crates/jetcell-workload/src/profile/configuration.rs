@@ -1,8 +1,9 @@
 //! A configuration file: TOML, or the XML of Microsoft's Jetstress. The content decides, not the name.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+
+use jetcell_vfs::open_input;
 
 use super::TestKind;
 use super::mistake::Mistake;
@@ -29,10 +30,10 @@ impl Configuration {
         let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
         let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
         if bytes.len() as u64 > LARGEST_FILE {
-            return Err(one("is larger than 1 MiB, which no configuration is".into()));
+            return Err(one("is larger than 1 MiB, which no configuration is; give the right file".into()));
         }
         let text = String::from_utf8(bytes)
-            .map_err(|_| one("is not UTF-8 text: save it as UTF-8 or give another file".into()))?;
+            .map_err(|_| one("is not UTF-8 text; save it as UTF-8 or give another file".into()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let parsed = match jetstress::is_xml(text) {
             true => jetstress::parse(text, test, given)
@@ -47,7 +48,7 @@ impl Configuration {
 
 fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    open_input(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -67,7 +68,7 @@ mod tests {
     fn a_mistake_names_the_file() {
         let text = mistake(b"\xef\xbb\xbfthreads = 4\nthraeds = 5");
         assert!(
-            text.ends_with(", line 2: unknown key 'thraeds': the nearest known key is 'threads'"),
+            text.ends_with(", line 2: unknown key 'thraeds'; the nearest known key is 'threads'"),
             "{text}"
         );
     }

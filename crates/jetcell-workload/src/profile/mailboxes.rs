@@ -34,12 +34,12 @@ impl Mailboxes {
                 let missing: Vec<&str> =
                     all.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
                 let missing = missing.join(" and ");
-                return Err(Mistake::new(format!("a mailbox profile needs three options: add {missing}")));
+                return Err(Mistake::new(format!("a mailbox profile needs three options; add {missing}")));
             }
         };
         let given = [("--size", options.size.is_some()), ("--target-iops", options.target_iops.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            return Err(Mistake::new(format!("--mailboxes sets {option}: leave out {option}")));
+            return Err(Mistake::new(format!("--mailboxes sets {option}; leave out {option}")));
         }
         if found.count == 0 || found.quota.0 == 0 {
             return Err(Mistake::new("--mailboxes and --quota must be more than 0"));

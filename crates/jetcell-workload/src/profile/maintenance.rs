@@ -112,12 +112,16 @@ impl FromStr for Maintenance {
                 "zero" => &mut tasks.zero,
                 "defrag" => &mut tasks.defrag,
                 "layout" => &mut tasks.layout,
-                _ => return Err(ParseError::new("it is neither none nor some of scan,zero,defrag,layout")),
+                _ => {
+                    return Err(ParseError::new(
+                        "there is no such task; write none, or some of scan,zero,defrag,layout",
+                    ));
+                }
             };
             *wanted = true;
         }
         if tasks.zero && !tasks.scan {
-            return Err(ParseError::new("zero needs scan, because one pass does both: write scan,zero"));
+            return Err(ParseError::new("zero needs scan, because one pass does both; write scan,zero"));
         }
         Ok(tasks)
     }

@@ -292,7 +292,9 @@ impl FromStr for Mix {
         let shares: Result<Vec<u8>, _> = text.split('/').map(|share| share.trim().parse()).collect();
         match shares.as_deref() {
             Ok(&[insert, delete, replace, read]) => Ok(Mix { insert, delete, replace, read }),
-            _ => Err(ParseError::new("write insert/delete/replace/read in percent, for example 40/20/5/35")),
+            _ => Err(ParseError::new(
+                "these are not four shares; write insert/delete/replace/read in percent, for example 40/20/5/35",
+            )),
         }
     }
 }

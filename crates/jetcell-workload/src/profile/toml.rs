@@ -270,20 +270,20 @@ mod tests {
     fn a_typo_names_the_line_and_the_nearest_key() {
         assert_eq!(
             mistakes("threads = 4\nthraeds = 5\n"),
-            "line 2: unknown key 'thraeds': the nearest known key is 'threads'"
+            "line 2: unknown key 'thraeds'; the nearest known key is 'threads'"
         );
         assert_eq!(
             mistakes("[thresholds]\n\naverage_databse_read_ms = 5\n[mix]\ninserts = 1\n"),
-            "line 5: unknown key 'inserts': the nearest known key is 'insert'\n\
-             line 3: unknown key 'average_databse_read_ms': the nearest known key is 'average_database_read_ms'"
+            "line 5: unknown key 'inserts'; the nearest known key is 'insert'\n\
+             line 3: unknown key 'average_databse_read_ms'; the nearest known key is 'average_database_read_ms'"
         );
         assert_eq!(
             mistakes("short_byte = 3"),
-            "line 1: unknown key 'short_byte': the nearest known key is 'short_bytes' in [records]"
+            "line 1: unknown key 'short_byte'; the nearest known key is 'short_bytes' in [records]"
         );
         assert_eq!(
             mistakes("[mix]\nthread = 3"),
-            "line 2: unknown key 'thread': the nearest known key is 'threads', which belongs before the first [table]"
+            "line 2: unknown key 'thread'; the nearest known key is 'threads', which belongs before the first [table]"
         );
     }
 

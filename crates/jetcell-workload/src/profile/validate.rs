@@ -41,20 +41,20 @@ impl Profile {
             self.dirs.iter().chain(&self.log_dirs).chain(&self.output).chain(&self.to).chain(&self.copy_dirs)
         {
             checks.check(path.to_str().is_some(), || {
-                format!("{} is not UTF-8, which results need: give another name", path.display())
+                format!("{} is not UTF-8, which results need; give another name", path.display())
             });
         }
         checks.0
     }
 
     fn check_databases(&self, checks: &mut Checks) {
-        checks.check(!self.dirs.is_empty(), || "no directory is given: add --dir DIR".into());
+        checks.check(!self.dirs.is_empty(), || "no directory is given; add --dir DIR".into());
         checks.check((1..=999).contains(&self.databases.unwrap_or(1)), || {
             "--databases must be from 1 to 999".into()
         });
         checks.check(self.databases.is_none_or(|count| count >= self.dirs.len()), || {
             let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
-            format!("{dirs} directories for {count} databases: raise --databases or drop a --dir")
+            format!("{dirs} directories for {count} databases; raise --databases or drop a --dir")
         });
         if let (true, DatabaseSize::Absolute(size)) = (self.source != Source::Open, self.size)
             && let Err(mistake) = self.fits_a_database(size)
@@ -68,11 +68,11 @@ impl Profile {
         let threads = self.threads;
         checks.check((1..=4096).contains(&threads), || format!("--threads {threads} must be from 1 to 4096"));
         if let Some(cache) = self.cache {
-            checks.check(cache.0 >= 8 << 20, || format!("--cache {cache} is too small: use at least 8MiB"));
+            checks.check(cache.0 >= 8 << 20, || format!("--cache {cache} is too small; use at least 8MiB"));
         }
         if let Some(size) = self.page_size {
             checks.check([4096, 8192, 16384, 32768].contains(&size.0), || {
-                format!("--page-size {size} is not possible: use 4KiB, 8KiB, 16KiB or 32KiB")
+                format!("--page-size {size} is not possible; use 4KiB, 8KiB, 16KiB or 32KiB")
             });
         }
     }
@@ -82,7 +82,7 @@ impl Profile {
         let sum = [insert, delete, replace, read].map(u32::from).iter().sum::<u32>();
         checks.check(sum == 100, || {
             format!(
-                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent: it must be 100"
+                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent; it must be 100"
             )
         });
         checks.check(delete <= insert, || {
@@ -120,7 +120,7 @@ impl Profile {
             }
             checks.check(average <= maximum || average.is_nan() || maximum.is_nan(), || {
                 format!(
-                    "thresholds.average_{kind}_ms {average} is above maximum_{kind}_ms {maximum}: raise the maximum or lower the average"
+                    "thresholds.average_{kind}_ms {average} is above maximum_{kind}_ms {maximum}; raise the maximum or lower the average"
                 )
             });
         }
@@ -156,12 +156,12 @@ impl Profile {
             (self.target_iops.is_some(), "--target-iops"),
         ] {
             checks.check(!(self.find_max && given), || {
-                format!("--find-max chooses the rates and repeats the best one: leave out {option}")
+                format!("--find-max chooses the rates and repeats the best one; leave out {option}")
             });
         }
         for (given, option) in [(self.repeat > 1, "--repeat"), (self.find_max, "--find-max")] {
             checks.check(!(self.stop_when_steady && given), || {
-                format!("--stop-when-steady ends one measurement: leave out it or {option}")
+                format!("--stop-when-steady ends one measurement; leave out it or {option}")
             });
         }
         if let Some(rate) = self.rate {
@@ -180,7 +180,7 @@ impl Profile {
             (self.maintenance_impact, "--maintenance-impact"),
         ] {
             checks.check(!(given && none), || {
-                format!("{option} without maintenance: add for example --maintenance scan")
+                format!("{option} without maintenance; add for example --maintenance scan")
             });
         }
         if !self.maintenance_impact {
@@ -190,7 +190,7 @@ impl Profile {
             "--maintenance-impact is for test performance: the turns of the other tests are not alike".into()
         });
         checks.check(self.repeat > 1, || {
-            "--maintenance-impact compares rounds of turns: write --repeat 2 or more".into()
+            "--maintenance-impact compares rounds of turns; write --repeat 2 or more".into()
         });
         for (given, option) in [
             (self.find_max, "--find-max"),
@@ -198,7 +198,7 @@ impl Profile {
             (self.maintenance_window.is_some(), "--maintenance-window"),
         ] {
             checks
-                .check(!given, || format!("--maintenance-impact decides what runs when: leave out {option}"));
+                .check(!given, || format!("--maintenance-impact decides what runs when; leave out {option}"));
         }
     }
 
@@ -208,7 +208,7 @@ impl Profile {
         checks.check((1..=1_000_000).contains(&logs), || format!("--logs {logs} must be from 1 to 1000000"));
         let duration = self.duration.0;
         checks.check(!duration.is_zero(), || {
-            "--duration must be more than 0: write for example 60s or 2h".into()
+            "--duration must be more than 0; write for example 60s or 2h".into()
         });
         checks.check(self.scan_pause.0 <= LONGEST_SCAN_PAUSE, || {
             format!("--scan-pause {} must be from 0 to 60s", self.scan_pause)
@@ -231,7 +231,7 @@ impl Profile {
         }
         if size.0 / page >= u64::from(i32::MAX as u32) {
             return Err(Mistake::new(format!(
-                "--size {size} is more than a database can hold: use more --databases"
+                "--size {size} is more than a database can hold; use more --databases"
             )));
         }
         Ok(())
@@ -258,10 +258,10 @@ mod tests {
             mistakes("size = 0\nthreads = 0\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }");
         assert_eq!(
             text,
-            "no directory is given: add --dir DIR\n\
+            "no directory is given; add --dir DIR\n\
              --size 0 is too small: a database needs at least 32MiB\n\
              --threads 0 must be from 1 to 4096\n\
-             mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent: it must be 100"
+             mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; it must be 100"
         );
         assert!(
             mistakes("dirs=['d']\nmix={insert=20,delete=30,replace=20,read=30}").contains("become empty")

@@ -118,7 +118,7 @@ fn of_replication(replication: &Replication) -> Option<String> {
     let depth = human_bytes(replication.checkpoint_depth);
     (!replication.has_written_pages()).then(|| {
         format!(
-            "less than {depth} of log was written in steady state: copies write pages only so far behind, so their writes              were not measured: raise --duration"
+            "less than {depth} of log was written in steady state: copies write pages only so far behind, so their writes were not measured: raise --duration"
         )
     })
 }

@@ -207,7 +207,7 @@ impl Test<'_> {
         let first =
             damaged.findings.first().map_or(shown.as_str(), |line| line.trim_start_matches("error: "));
         Err(Refusal::new(format!(
-            "{first}; damaged pages in all: {}: restore the database, or replace it with --force",
+            "{first}; damaged pages in all: {}; restore the database, or replace it with --force",
             damaged.bad
         )))
     }

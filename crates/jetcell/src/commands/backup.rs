@@ -109,7 +109,9 @@ impl Backup {
     }
 
     fn back_up(&self) -> Result<Outcome, Failure> {
-        let Some(to) = &self.to else { return Err("name the directory for the backup with --to".into()) };
+        let Some(to) = &self.to else {
+            return Err("a backup needs a place; name its directory with --to".into());
+        };
         let vfs = vfs()?;
         for from in &self.from {
             refuse_inside(from, to)?;

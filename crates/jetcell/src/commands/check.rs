@@ -60,7 +60,7 @@ Examples:
   jetcell check priv1.edb                        every page, about as fast as the disk reads
   jetcell check --structure priv1.edb            also every tree, record and index entry
   jetcell check /backup/mailbox/                 all databases, logs and checkpoints of a directory
-  jetcell check backup/priv1.edb.zst              a compressed file, unpacked to a temporary one
+  jetcell check backup/priv1.edb.zst             a compressed file, unpacked to a temporary one
   jetcell check --throttle 20MB/s priv1.edb      on a disk that other programs use
   jetcell check /backup/sunday                   a backup: all bytes by the checksums of its manifest
   jetcell check --subset 2/7 /backup/sunday      a seventh of it; --new: what was never verified
@@ -85,7 +85,7 @@ impl Check {
         let found = backups::of_files(&paths);
         let part = self.subset.is_some() || self.new;
         if part && (found.is_empty() || self.structure) {
-            return Err("--subset and --new are for backups, and exclude --structure".into());
+            return Err("--subset and --new are for backups; give the directory of a backup, and leave out --structure".into());
         }
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
@@ -109,10 +109,12 @@ impl Check {
             return Ok(worst);
         }
         if self.from > 1 && (paths.len() != 1 || self.structure) {
-            return Err("--from needs the path of one database, and excludes --structure".into());
+            return Err("--from continues the check of one database; give the path of that one only, and leave out --structure".into());
         }
         if paths.is_empty() {
-            return Err("the directories contain no files".into());
+            return Err(
+                "the directories contain no files; give files, or directories with files at any depth".into(),
+            );
         }
         refuse_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
         let vfs =
@@ -160,7 +162,7 @@ impl Check {
             CheckOutcome::Unreadable if report.format != Format::Unknown => Outcome::CouldNotRun,
             CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
                 for finding in &report.findings {
-                    print_error(format!("{}: {}", report.path.display(), finding.what));
+                    print_error(format!("{}: {}; give such a file", report.path.display(), finding.what));
                 }
                 Outcome::CouldNotRun
             }
@@ -214,7 +216,7 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
 
 fn throttle(text: &str) -> Result<Throttle, Failure> {
     let wrong =
-        || Failure::from(format!("`{text}` is neither a pause such as 5ms nor a rate such as 20MB/s"));
+        || Failure::from(format!("`{text}` is neither a pause nor a rate; write for example 5ms or 20MB/s"));
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| wrong())?;

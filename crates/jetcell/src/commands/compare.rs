@@ -136,11 +136,11 @@ impl Compare {
         match (named(OsStr::new(&self.base)).as_slice(), self.base.parse::<usize>()) {
             ([one], _) => Ok(*one),
             ([_, ..], _) => {
-                Err(format!("--base {}: several runs have this name: give a number", self.base).into())
+                Err(format!("--base {}: several runs have this name; give a number", self.base).into())
             }
             ([], Ok(number)) if (1..=directories.len()).contains(&number) => Ok(number - 1),
             ([], _) => Err(format!(
-                "--base {}: no run has this name: give a number from 1 to {}, or the name of a run",
+                "--base {}: no run has this name; give a number from 1 to {}, or the name of a run",
                 self.base,
                 directories.len()
             )
@@ -155,7 +155,7 @@ fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
     let test = |run: &(String, Stored)| run.1.result.test.name();
     match rest.iter().find(|run| test(run) != test(first)) {
         Some(other) => Err(format!(
-            "{} is a {} test and {} a {} test: compare runs of the same test",
+            "{} is a {} test and {} a {} test; compare runs of the same test",
             first.0,
             test(first),
             other.0,
@@ -185,7 +185,7 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             },
             (true, false) => {
                 return Err(format!(
-                    "{}: not a run: name the directory or the result.json of a run",
+                    "{}: not a run; name the directory or the result.json of a run",
                     run.display()
                 )
                 .into());
@@ -195,7 +195,7 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let place = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if let Some(first) = real.iter().position(|other| *other == place) {
             return Err(format!(
-                "{}: given twice, also as run {}: give each run once",
+                "{}: given twice, also as run {}; give each run once",
                 run.display(),
                 first + 1
             )

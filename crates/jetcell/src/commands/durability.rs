@@ -12,7 +12,7 @@ use jetcell_lab::durability::{
     WriteError, verify, write,
 };
 use jetcell_report::durability_text;
-use jetcell_vfs::{Cancel, RealOptions, RealVfs, Vfs, parent_directory};
+use jetcell_vfs::{Cancel, RealOptions, RealVfs, Vfs, parent_directory, read_input};
 use jetcell_workload::machine::Storage;
 use jetcell_workload::units::{TimeSpan, human_bytes};
 
@@ -45,6 +45,8 @@ const SPACE: u64 = 128 << 20;
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Which start of the kernel this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// No real journal has more bytes.
+const LARGEST_JOURNAL: u64 = 4 << 30;
 const SAME_HOST: &str = "127.0.0.1";
 
 /// Finds out whether storage keeps what it acknowledged when the power is cut
@@ -221,7 +223,7 @@ impl DurabilityTest {
             false => format!("{SAME_HOST}:{address}"),
         };
         let listener = WitnessListener::bind(&address)
-            .map_err(|error| format!("{address}: the witness cannot listen there: {error}"))?;
+            .map_err(|error| format!("{address}: the witness cannot listen there ({error}); give a port, or ADDRESS:PORT of this machine"))?;
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
         let mut kept = FileWitness::create(journal)
@@ -236,7 +238,8 @@ impl DurabilityTest {
     }
 
     fn verify(&self, directory: &Path, path: &Path) -> Result<Outcome, Failure> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text =
+            read_input(path, LARGEST_JOURNAL).map_err(|error| format!("{}: {error}", path.display()))?;
         let journal = Journal::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if journal.last.0 == 0 {
             return Err(format!(

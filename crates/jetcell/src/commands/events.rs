@@ -1,11 +1,11 @@
 //! `jetcell events`: shows what happened in a run, a recovery or an instance.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use jetcell_report::printable;
+use jetcell_vfs::open_input;
 use jetcell_workload::EVENT_FILE;
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ impl Events {
             ),
             _ => format!("{}: {error}", path.display()),
         };
-        let mut reader = BufReader::new(File::open(&path).map_err(failed)?);
+        let mut reader = BufReader::new(open_input(&path).map_err(failed)?);
         let (mut number, mut unreadable, mut line) = (0_u64, 0_u64, Vec::new());
         loop {
             line.clear();

@@ -181,7 +181,7 @@ impl Export {
         let vfs = match Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }) {
             Ok(vfs) => vfs,
             Err(error) => {
-                print_error(error);
+                print_error(format!("files cannot be read: {error}"));
                 return Outcome::CouldNotRun;
             }
         };
@@ -222,7 +222,7 @@ fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
     }
     DateTime::parse_from_rfc3339(text)
         .map(|time| time.to_utc())
-        .map_err(|_| "give a day (2026-11-23) or a time (2026-11-23T08:00:00Z)".to_owned())
+        .map_err(|_| format!("'{text}' is no time; give a day (2026-11-23) or a time (2026-11-23T08:00:00Z)"))
 }
 
 /// The condition for rows by time, if there is one.

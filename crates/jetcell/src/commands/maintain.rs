@@ -156,7 +156,7 @@ impl Maintain {
         let wanted: Vec<DefragKind> =
             kinds.into_iter().filter(|(task, _)| self.tasks.contains(task)).map(|(_, kind)| kind).collect();
         if self.partial_merges && wanted.is_empty() {
-            return Err("--partial-merges is for defragmentation: write --tasks defrag".into());
+            return Err("--partial-merges is for defragmentation; write --tasks defrag".into());
         }
         let options = |kind| DefragOptions {
             kind,

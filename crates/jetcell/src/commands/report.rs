@@ -93,7 +93,7 @@ impl Report {
 
     fn show(&self, format: Format) -> Outcome {
         if format == Format::Html && self.directories.len() > 1 {
-            print_error("--format html shows one run: name one directory");
+            print_error("--format html shows one run; name one directory");
             return Outcome::CouldNotRun;
         }
         if let ([directory], Format::Text) = (self.directories.as_slice(), format)

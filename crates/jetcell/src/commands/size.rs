@@ -4,8 +4,6 @@ mod page;
 mod risk;
 mod tables;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,6 +11,7 @@ use jetcell_report::{grouped, table_csv, table_text, wrapped};
 use jetcell_sizing::catalogue::DEFAULT_DISKS;
 use jetcell_sizing::platform::PLATFORMS;
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, Sizing, size};
+use jetcell_vfs::read_input;
 
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
@@ -98,7 +97,7 @@ impl Size {
     }
 
     fn sized(&self) -> Result<String, Failure> {
-        let path = self.config.as_deref().ok_or("no configuration: add --config FILE")?;
+        let path = self.config.as_deref().ok_or("no configuration; add --config FILE")?;
         let config = Config::read(&format!("--config {}", path.display()), &read("--config", path)?);
         let config = config.map_err(|mistake| mistake.to_string())?;
         let mut catalogue = Catalogue::built_in();
@@ -140,16 +139,8 @@ fn as_json(sized: &Sized) -> serde_json::Result<String> {
 }
 
 fn read(option: &str, path: &Path) -> Result<String, Failure> {
-    let wrong = |what: String| Failure::from(format!("{option} {}: {what}", path.display()));
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    file.take(LARGEST_FILE + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(wrong("is larger than 1 MiB, which no configuration is".into()));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is not UTF-8 text".into()))?;
+    let text = read_input(path, LARGEST_FILE)
+        .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }
 

@@ -46,9 +46,10 @@ pub fn until(text: &str) -> Result<Until, String> {
         {
             Ok(Until::Position(LogPosition::new(generation, segment as u16, offset as u16)))
         }
-        _ => {
-            Err("give a generation (5C), a log position (5C:9:268), both hexadecimal, or a time".to_string())
-        }
+        _ => Err(format!(
+            "'{text}' is no place in a log; give a generation (5C) or a log position (5C:9:268), both hexadecimal, or a time \
+                 (2026-11-23T08:00:00Z)"
+        )),
     }
 }
 

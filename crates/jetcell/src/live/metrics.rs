@@ -70,7 +70,7 @@ fn resolve(address: &str) -> Result<SocketAddr, Failure> {
     }
     let wrong = || {
         Failure::from(format!(
-            "--metrics {address}: write PORT or ADDRESS:PORT, for example 9100 or 0.0.0.0:9100"
+            "--metrics {address} is no address; write PORT or ADDRESS:PORT, for example 9100 or 0.0.0.0:9100"
         ))
     };
     address.to_socket_addrs().ok().and_then(|mut found| found.next()).ok_or_else(wrong)

@@ -43,7 +43,7 @@ impl Screen {
     /// Starts to draw. `interrupt` is called for q and Ctrl-C.
     pub fn open(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
         if !stderr().is_terminal() {
-            return Err("--live needs a terminal on stderr: run it in a terminal, or leave out --live".into());
+            return Err("--live needs a terminal on stderr; run it in a terminal, or leave out --live".into());
         }
         let cannot = |error: io::Error| {
             Failure::from(format!("--live: the terminal cannot be used: {error}; leave out --live"))

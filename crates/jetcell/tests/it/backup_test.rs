@@ -60,7 +60,7 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     assert_eq!((checked.status.code(), text.matches("verified: good").count()), (Some(0), 2), "{text}");
     let text = cell.program_refused(&["restore", "kept/monday", "--to", "again"]);
     assert!(
-        text.contains("2 backups are in this directory; name one: kept/monday/Jetstress001001"),
+        text.contains("2 backups are in this directory: name one: kept/monday/Jetstress001001"),
         "{text}"
     );
     let restored = said(&cell, &["restore", "kept/monday/Jetstress002001", "--to", "again"]);
@@ -78,8 +78,8 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     );
 
     for (arguments, text) in [
-        (&["--to", "kept/monday"][..], "is not empty: give a new directory"),
-        (&["--to", "d/backup"], "which the backup is of: give a directory elsewhere"),
+        (&["--to", "kept/monday"][..], "is not empty; give a new directory"),
+        (&["--to", "d/backup"], "which the backup is of; give a directory elsewhere"),
         (&["--to", "wide.toml/x"], "is not a writable directory"),
         (&["--to", "wide.toml"], "is not a directory that can be read"),
     ] {

@@ -10,7 +10,7 @@ fn a_directory_without_its_parent_is_not_created() {
     let text = cell.refused(&["--dir", "nowhere/deep"]);
     assert_eq!(
         text,
-        "nowhere/deep does not exist: create it (mkdir -p nowhere/deep) or give another directory"
+        "nowhere/deep does not exist; create it (mkdir -p nowhere/deep) or give another directory"
     );
     let text = cell.refused(&["--log-dir", "nowhere/deep"]);
     assert!(text.starts_with("nowhere/deep does not exist"), "{text}");
@@ -20,7 +20,7 @@ fn a_directory_without_its_parent_is_not_created() {
 fn a_file_is_not_a_directory() {
     let cell = Cell::new();
     cell.write("file", "x");
-    assert_eq!(cell.refused(&["--dir", "file"]), "file is not a directory: give the directory for the files");
+    assert_eq!(cell.refused(&["--dir", "file"]), "file is not a directory; give the directory for the files");
 }
 
 #[test]
@@ -72,13 +72,13 @@ fn impossible_figures_are_explained() {
     assert_eq!(refused(&["--threads", "0"]), "--threads 0 must be from 1 to 4096");
     assert_eq!(
         refused(&["--page-size", "5KiB"]),
-        "--page-size 5KiB is not possible: use 4KiB, 8KiB, 16KiB or 32KiB"
+        "--page-size 5KiB is not possible; use 4KiB, 8KiB, 16KiB or 32KiB"
     );
     assert_eq!(refused(&["--target-iops", "-1"]), "--target-iops -1 must be more than 0");
-    assert_eq!(refused(&["--duration", "0s"]), "--duration must be more than 0: write for example 60s or 2h");
+    assert_eq!(refused(&["--duration", "0s"]), "--duration must be more than 0; write for example 60s or 2h");
     assert_eq!(
         refused(&["--open", "--force"]),
-        "--open uses existing databases, --resume continues their creation, --force replaces them: give only one"
+        "--open uses existing databases, --resume continues their creation, --force replaces them; give only one"
     );
 }
 
@@ -89,11 +89,11 @@ fn a_wrong_configuration_names_the_place() {
     cell.write("mix.toml", "dirs = ['d']\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }\n");
     assert_eq!(
         cell.refused(&["--config", "mix.toml"]),
-        "mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent: it must be 100"
+        "mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; it must be 100"
     );
     cell.write("typo.toml", "dirs = ['d']\n\nthraeds = 4\n");
     let text = cell.refused(&["--config", "typo.toml"]);
-    assert_eq!(text, "--config typo.toml, line 3: unknown key 'thraeds': the nearest known key is 'threads'");
+    assert_eq!(text, "--config typo.toml, line 3: unknown key 'thraeds'; the nearest known key is 'threads'");
     assert!(cell.refused(&["--config", "absent.toml"]).starts_with("--config absent.toml: cannot be read"));
 }
 
@@ -133,7 +133,7 @@ fn files_that_exist_are_never_overwritten() {
     let text = cell.refused(&["--dir", "d"]);
     assert_eq!(
         text,
-        "d/Jetstress001001.edb exists: add --open to use the databases, or --force to replace them"
+        "d/Jetstress001001.edb exists; add --open to use the databases, or --force to replace them"
     );
     std::fs::remove_file(cell.path("d/Jetstress001001.edb")).unwrap();
     cell.write("d/log001/E00.log", "precious");
@@ -147,7 +147,7 @@ fn results_that_exist_are_never_overwritten() {
     cell.make_dir("out");
     cell.write("out/result.json", "{}");
     let text = cell.refused(&["--dir", "d", "--output", "out"]);
-    assert_eq!(text, "out/result.json exists: give another --output, or --force to replace it");
+    assert_eq!(text, "out/result.json exists; give another --output, or --force to replace it");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn open_refuses_what_is_not_a_database() {
     let cell = Cell::new();
     cell.make_dir("d");
     let text = cell.refused(&["--dir", "d", "--open"]);
-    assert_eq!(text, "d/Jetstress001001.edb does not exist: to create databases, leave out --open");
+    assert_eq!(text, "d/Jetstress001001.edb does not exist; to create databases, leave out --open");
     cell.write("d/Jetstress001001.edb", vec![7; 100_000]);
     let text = cell.refused(&["--dir", "d", "--open"]);
     assert!(text.starts_with("d/Jetstress001001.edb is not an ESE database"), "{text}");
@@ -220,7 +220,7 @@ fn invalid_options_for_views_are_refused_before_the_run() {
     let text = cell.refused(&["--dir", "d", "--metrics", "nine thousand"]);
     assert!(text.contains("write PORT or ADDRESS:PORT"), "{text}");
     let text = cell.refused(&["--dir", "d", "--live"]);
-    assert_eq!(text, "--live needs a terminal on stderr: run it in a terminal, or leave out --live");
+    assert_eq!(text, "--live needs a terminal on stderr; run it in a terminal, or leave out --live");
 }
 
 /// Runs the command under a limit of its address space in KiB.

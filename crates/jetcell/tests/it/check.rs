@@ -371,7 +371,7 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
         (&["short"], "short: this is not an ESE database"),
         (&["missing"], "missing: No such file"),
         (&["--from", "0", "garbage"], "0 is not in"),
-        (&["--throttle", "fast", "garbage"], "neither a pause such as 5ms nor a rate"),
+        (&["--throttle", "fast", "garbage"], "neither a pause nor a rate"),
         (&["--from", "9", "garbage", "empty"], "--from needs the path of one database"),
     ] {
         let output = check(&cell, arguments);

@@ -38,7 +38,7 @@ fn runs_begin_from_the_state_that_was_kept() {
     fs::write(cell.path("d/Jetstress001001.edb"), b"half").unwrap();
     let refused =
         cell.refused(&[&databases[..], &["--config", "wide.toml", "--open", "--output", "out4"]].concat());
-    assert!(refused.contains("which was interrupted: add --reset"), "{refused}");
+    assert!(refused.contains("which was interrupted; add --reset"), "{refused}");
     run("out5", &["--open", "--reset", "copy"]);
     assert!(fs::read_to_string(&state).unwrap().contains("\"putting_back\": false"));
 

@@ -101,11 +101,22 @@ fn special_files_are_refused_without_waiting() {
         &["dump", "pages", "/dev/zero"],
         &["export", "pipe", "--format", "csv", "--output", "out"],
         &["report", "run"],
+        &["report", "--esrp", "pipe", "run"],
+        &["events", "pipe"],
+        &["size", "--config", "pipe"],
+        &["size", "--config", "socket"],
+        &["compare", "--drives", "pipe"],
+        &["raid", "simulate", "--config", "pipe"],
+        &["raid", "reliability", "--config", "pipe"],
+        &["power", "energy", "pipe"],
+        &["test", "performance", "--dir", "d", "--config", "pipe"],
+        &["test", "durability", "d", "--verify", "pipe"],
     ] {
         let output = finished(cell.program(words));
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?} {stderr}");
-        assert!(stderr.contains("not a file") || stderr.contains("not of ESE"), "{words:?} {stderr}");
+        assert!(stderr.contains("not a file"), "{words:?} {stderr}");
+        assert!(stderr.contains("; give "), "{words:?} {stderr}");
     }
 }
 
@@ -129,6 +140,123 @@ fn errors_of_the_command_line_have_the_shape_of_all_errors() {
         );
     }
     assert!(cell.program_refused(&["chek"]).contains("'check'"), "the nearest name is said");
+}
+
+#[test]
+fn every_error_says_what_is_wrong_and_what_to_do() {
+    let cell = Cell::new();
+    cell.write("text", "text");
+    cell.write("bad.toml", "x =");
+    cell.make_dir("empty");
+    cell.make_dir("damaged");
+    cell.write("damaged/result.json", "{}");
+    for words in [
+        "check none",
+        "check empty",
+        "check --throttle x text",
+        "check --from 0 text",
+        "check --subset 9/2 text",
+        "check --new text",
+        "check --structure --from 3 text",
+        "dump header none",
+        "dump header text",
+        "dump header empty",
+        "dump checkpoint text",
+        "export none --format csv --output out",
+        "export text --format csv --output out",
+        "export empty --format csv --output out",
+        "export text --format csv --output out --since soon",
+        "size --config none",
+        "size --config bad.toml",
+        "size --config empty",
+        "recover none",
+        "recover empty",
+        "recover text --until zz",
+        "recover text --map x",
+        "backup --from none --to b",
+        "backup --from empty --to b",
+        "backup --age none",
+        "backup --from empty --to b --snapshot command",
+        "restore none --to r",
+        "restore empty --to r",
+        "restore text --to r",
+        "replicate --from none --to c",
+        "replicate --from empty --to c",
+        "replicate --from empty --to text",
+        "copies none",
+        "copies empty",
+        "copies text",
+        "activate empty",
+        "reseed --from none --to c",
+        "maintain none",
+        "maintain empty",
+        "maintain empty --batch 1",
+        "maintain empty --pause 2h",
+        "report none",
+        "report damaged",
+        "report --esrp none damaged",
+        "report --esrp bad.toml damaged",
+        "events none",
+        "compare damaged damaged",
+        "compare --drives none",
+        "compare --drives bad.toml",
+        "raid create array --level raid5 --size 1KiB --members m1 m2 m3",
+        "raid status none",
+        "raid reliability --config none",
+        "raid reliability --config bad.toml",
+        "raid reliability --drives 1",
+        "raid simulate --config none",
+        "raid simulate --config bad.toml",
+        "disk test none",
+        "disk test /dev/zero",
+        "disk test text",
+        "disk fragmentation none",
+        "disk fragmentation empty",
+        "power energy none",
+        "power energy text",
+        "power record --meter foo --output p -- true",
+        "power record --meter hwmon=none --output p -- true",
+        "doctor none",
+        "doctor text",
+        "completions cmd",
+        "man /proc/none",
+        "test performance --dir none/deep",
+        "test performance --dir text",
+        "test performance --dir empty --config bad.toml",
+        "test performance --dir empty --open",
+        "test performance --dir empty --resume",
+        "test performance --dir empty --mix 1/2",
+        "test performance --dir empty --maintenance foo",
+        "test performance --dir empty --output text",
+        "test performance --dir empty --page-size 5KiB",
+        "test durability empty --verify none",
+        "test durability --listen 127.0.0.1:99999 --journal j",
+        "test filesystems empty empty --output o",
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let text = cell.program_refused(&words);
+        let (what, remedy) = text.split_once("; ").unwrap_or_else(|| panic!("{words:?}: {text}"));
+        assert!(!what.is_empty() && remedy.len() > 5, "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named() {
+    let cell = Cell::new();
+    let Some(database) = basic(&cell, "basic.edb") else { return };
+    for format in ["csv", "jsonl", "parquet", "sqlite"] {
+        let script = format!("ulimit -f 1; exec \"$0\" export \"$1\" --format {format} --output out");
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", &script, env!("CARGO_BIN_EXE_jetcell")])
+            .arg(&database)
+            .current_dir(cell.path("."));
+        let output = finished(command);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{format}: {stderr}");
+        let last = stderr.lines().last().unwrap();
+        assert!(last.starts_with("jetcell: out/") && last.contains(".partial: "), "{format}: {last}");
+    }
 }
 
 #[test]
@@ -229,6 +357,10 @@ fn compressed_files_are_read_as_they_are() {
         assert_eq!(output.status.code(), Some(0), "{words:?} {}", String::from_utf8_lossy(&output.stderr));
         assert!(!output.stdout.is_empty());
     }
+    cell.write("dirty.zst", std::fs::read(corpus.root().join("db/4k/ual-hyperv-Current.mdb.zst")).unwrap());
+    let output = cell.program(&["check", "dirty.zst"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("then: unpack the files with zstd -d, and give them to jetcell recover"), "{text}");
 }
 
 #[test]
@@ -287,28 +419,25 @@ fn a_limit_of_threads_is_an_error_and_no_panic() {
 #[test]
 fn every_level_of_help_has_examples() {
     let cell = Cell::new();
-    for words in [
-        &["--help"][..],
-        &["check", "--help"],
-        &["dump", "--help"],
-        &["dump", "log", "--help"],
-        &["export", "--help"],
-        &["test", "--help"],
-        &["test", "performance", "--help"],
-        &["recover", "--help"],
-        &["report", "--help"],
-        &["compare", "--help"],
-        &["raid", "--help"],
-        &["raid", "reliability", "--help"],
-        &["size", "--help"],
-        &["completions", "--help"],
-        &["man", "--help"],
-    ] {
-        let output = cell.program(words).output().unwrap();
+    let mut left: Vec<Vec<String>> = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(command) = left.pop() {
+        let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        let output = cell.program(&words).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(
             output.status.code() == Some(0) && text.contains("Examples:\n  jetcell "),
             "{words:?} {text}"
         );
+        seen += 1;
+        let below = text.split("\nCommands:\n").nth(1).unwrap_or_default();
+        for line in below.lines().take_while(|line| line.starts_with("  ")) {
+            let name = line.split_whitespace().next().unwrap().to_string();
+            // The text of this one is clap's.
+            if name != "help" {
+                left.push([&command[..], &[name]].concat());
+            }
+        }
     }
+    assert!(seen > 40, "{seen}");
 }

@@ -75,7 +75,7 @@ fn both_modes_replay_all_logs_and_only_one_redoes_the_changes() {
     let refused = cell.program_refused(&["compare", "true", "performance"]);
     assert_eq!(
         refused,
-        "true is a recovery test and performance a performance test: compare runs of the same test"
+        "true is a recovery test and performance a performance test; compare runs of the same test"
     );
 }
 
@@ -107,6 +107,6 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     assert_eq!(refused(&["--logs", "0"]), "--logs 0 must be from 1 to 1000000");
     assert!(refused(&["--mode", "both"]).contains("it is neither compatible nor true"));
     assert!(refused(&["--duration", "1h"]).contains("unexpected argument '--duration'"));
-    assert!(refused(&["--open"]).contains("does not exist: to create databases, leave out --open"));
+    assert!(refused(&["--open"]).contains("does not exist; to create databases, leave out --open"));
     assert!(refused(&["--logs", "1000000", "--databases", "9"]).contains(" is free"));
 }

@@ -63,7 +63,7 @@ fn the_example_is_sized_and_its_test_configuration_is_valid() {
     assert!(!cell.path("test.toml.unfinished").exists());
     // The performance test reads it; only the storage is missing here.
     let text = cell.refused(&["--config", "test.toml"]);
-    assert!(text.contains("does not exist") || text.contains(" is free: choose a smaller --size"), "{text}");
+    assert!(text.contains("does not exist") || text.contains(" is free; choose a smaller --size"), "{text}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn bad_input_gets_one_line() {
     let example = printed(&size(&cell, &["--example"]));
     cell.write("typo.toml", example.replacen("quota =", "quotta =", 1));
     let text = refused(&cell, &["--config", "typo.toml"]);
-    assert!(text.ends_with("unknown key 'quotta': the nearest known key is 'quota'"), "{text}");
+    assert!(text.ends_with("unknown key 'quotta'; the nearest known key is 'quota'"), "{text}");
     assert!(refused(&cell, &["--config", "none.toml"]).contains("cannot be read"));
     assert!(refused(&cell, &["--config", "."]).contains("cannot be read"));
     assert!(refused(&cell, &["--config", "/dev/zero"]).contains("larger than 1 MiB"));

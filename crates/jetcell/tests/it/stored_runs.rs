@@ -89,16 +89,16 @@ fn invalid_comparisons_are_refused() {
     cell.store("b", &RUN.0);
     let refused = |arguments: &[&str]| cell.program_refused(&[&["compare"], arguments].concat());
     assert_eq!(refused(&["a"]), "a comparison needs two or more runs; `jetcell report` shows one");
-    assert_eq!(refused(&["a", "b", "./a"]), "./a: given twice, also as run 1: give each run once");
+    assert_eq!(refused(&["a", "b", "./a"]), "./a: given twice, also as run 1; give each run once");
     assert_eq!(
         refused(&["a", "b/samples.csv"]),
-        "b/samples.csv: not a run: name the directory or the result.json of a run"
+        "b/samples.csv: not a run; name the directory or the result.json of a run"
     );
     assert!(refused(&["a", "b", "--base", "3"]).starts_with("--base 3: no run has this name"));
     assert!(refused(&["a", "b", "--output", "nowhere/x"]).starts_with("nowhere/x: cannot be written: "));
     assert_eq!(
         cell.program_refused(&["report", "a", "b", "--format", "html"]),
-        "--format html shows one run: name one directory"
+        "--format html shows one run; name one directory"
     );
 }
 

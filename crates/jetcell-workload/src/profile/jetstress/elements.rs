@@ -156,7 +156,7 @@ fn test_type(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<
             Some(Ignored(format!("this command runs a {} test", reader.test.name())))
         }
         _ => {
-            reader.mistake(node, format!("Type '{text}' is not known: use Performance or Stress"));
+            reader.mistake(node, format!("Type '{text}' is not known; use Performance or Stress"));
             None
         }
     }
@@ -169,7 +169,7 @@ fn description(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<F
 
 fn duration(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
     let Some(duration) = iso_duration(text) else {
-        reader.mistake(node, format!("Duration '{text}' is not understood: write for example PT2H0M0S"));
+        reader.mistake(node, format!("Duration '{text}' is not understood; write for example PT2H0M0S"));
         return None;
     };
     let span = TimeSpan(duration);
@@ -189,7 +189,7 @@ fn output_path(reader: &mut Reader<'_>, _: Node<'_, '_>, text: &str) -> Option<F
 fn database_source(reader: &mut Reader<'_>, node: Node<'_, '_>, text: &str) -> Option<Fate> {
     let open = text == "Open";
     if !open && text != "New" {
-        reader.mistake(node, format!("DatabaseSource '{text}' is not known: use New or Open"));
+        reader.mistake(node, format!("DatabaseSource '{text}' is not known; use New or Open"));
         return None;
     }
     reader.options.open = Some(open);

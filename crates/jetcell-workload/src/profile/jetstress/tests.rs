@@ -108,7 +108,7 @@ fn windows_paths_are_mistakes_and_linux_paths_are_used() {
     let text = mistakes(FIXTURE, &Options::default());
     assert_eq!(
         text,
-        "line 67: C:\\DB\\DB1 is a Windows path: give directories for the 4 databases with --dir (and --log-dir)"
+        "line 67: C:\\DB\\DB1 is a Windows path; give directories for the 4 databases with --dir (and --log-dir)"
     );
     let linux = FIXTURE.replace("C:\\DB\\", "/db/").replace("<LogPath>/db/", "<LogPath>/logs/");
     let options = parse(&linux, TestKind::Performance, &Options::default()).unwrap().options;
@@ -143,11 +143,11 @@ fn another_test_and_invalid_values_are_refused_with_the_line() {
             "<Type>SoftRecovery",
             "line 6: Type SoftRecovery is not a performance test, which this command runs",
         ),
-        ("<Type>Performance", "<Type>Perf", "line 6: Type 'Perf' is not known: use Performance or Stress"),
-        ("P0Y0M0DT2H0M0S", "2h", "line 9: Duration '2h' is not understood: write for example PT2H0M0S"),
+        ("<Type>Performance", "<Type>Perf", "line 6: Type 'Perf' is not known; use Performance or Stress"),
+        ("P0Y0M0DT2H0M0S", "2h", "line 9: Duration '2h' is not understood; write for example PT2H0M0S"),
         ("<ThreadCount>6", "<ThreadCount>six", "line 53: ThreadCount 'six' is not a number in its range"),
         ("<ThreadCount>6", "<ThreadCount>-6", "line 53: ThreadCount '-6' is not a number in its range"),
-        ("Source>Open", "Source>Restore", "line 56: DatabaseSource 'Restore' is not known: use New or Open"),
+        ("Source>Open", "Source>Restore", "line 56: DatabaseSource 'Restore' is not known; use New or Open"),
         (
             "DeleteOps=\"20\"",
             "DeleteOps=\"70\"",

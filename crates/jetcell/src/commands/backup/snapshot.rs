@@ -33,16 +33,20 @@ enum Method {
 impl SnapshotArgs {
     /// The snapshot to be made, if one is.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, Failure> {
-        let method = match (self.snapshot, &self.snapshot_command) {
-            (None, _) => return Ok(None),
-            (Some(Method::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
-            (Some(Method::Command), None) => {
-                return Err("name the command that makes the snapshot with --snapshot-command".into());
-            }
-            (Some(_), Some(_)) => return Err("--snapshot-command is for --snapshot command".into()),
-            (Some(Method::Reflink), None) => SnapshotMethod::Reflink,
-            (Some(Method::Btrfs), None) => SnapshotMethod::Btrfs,
-        };
+        let method =
+            match (self.snapshot, &self.snapshot_command) {
+                (None, _) => return Ok(None),
+                (Some(Method::Command), Some(command)) => SnapshotMethod::Command(command.clone()),
+                (Some(Method::Command), None) => {
+                    return Err("--snapshot command needs a command; give it with --snapshot-command".into());
+                }
+                (Some(_), Some(_)) => return Err(
+                    "--snapshot-command is for --snapshot command; leave it out, or write --snapshot command"
+                        .into(),
+                ),
+                (Some(Method::Reflink), None) => SnapshotMethod::Reflink,
+                (Some(Method::Btrfs), None) => SnapshotMethod::Btrfs,
+            };
         Ok(Some(Snapshot { method, limit: self.snapshot_limit.0 }))
     }
 }

@@ -147,7 +147,11 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
     for report in reports.iter().filter(|report| report.format == Format::Database) {
         rows.push(database_row(report, name(&report.path)));
         if let Some(needs) = &report.needs_logs {
-            let command = recover_command(&report.path, needs);
+            let command = match report.path.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
+                // A recovery writes, so it does not read compressed files.
+                true => "unpack the files with zstd -d, and give them to jetcell recover".to_string(),
+                false => recover_command(&report.path, needs),
+            };
             let what = match (needs.first, needs.complete) {
                 (0, _) => format!("next: {command}"),
                 (_, true) => format!("needs log {needs}; no log is missing; next: {command}"),

@@ -26,7 +26,7 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
     let figures: Vec<_> = runs.iter().map(|run| run.as_ref().map(figures)).collect();
     let summary = Summary::of(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
-        let what = "nothing was measured on the first drive and another one: give disk_test, run, [[measured]] or [[advantage]]";
+        let what = "nothing was measured on the first drive and another one; give disk_test, run, [[measured]] or [[advantage]]";
         return Err(format!("{}: {what}", path.display()).into());
     }
     Ok(match format {
@@ -47,10 +47,15 @@ fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, Failure> {
     let path = directory.join("result.json");
     let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
     let text = fs::read(&path).map_err(|error| failed(error.to_string()))?;
-    let test: DriveTest = serde_json::from_slice(&text)
-        .map_err(|error| failed(format!("no result of `jetcell disk test`: {error}")))?;
+    let test: DriveTest = serde_json::from_slice(&text).map_err(|error| {
+        failed(format!("not the result of jetcell disk test ({error}); give the directory of one"))
+    })?;
     if test.schema != drive::SCHEMA {
-        return Err(failed(format!("its form is {}; this program reads {}", test.schema, drive::SCHEMA)));
+        return Err(failed(format!(
+            "its layout is {}, and this program reads {}; use the jetcell that wrote it",
+            test.schema,
+            drive::SCHEMA
+        )));
     }
     let names = || test.targets.iter().map(|target| target.name.as_str()).collect::<Vec<_>>();
     let at = match &entry.target {
@@ -58,7 +63,11 @@ fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, Failure> {
         None => Some(0).filter(|_| test.targets.len() == 1),
     };
     let at = at.ok_or_else(|| {
-        failed(format!("{}: write target = NAME; the targets are {}", entry.name, names().join(", ")))
+        failed(format!(
+            "{}: the test has not one target of this name; write target = NAME, one of {}",
+            entry.name,
+            names().join(", ")
+        ))
     })?;
     Ok(Some((test, at)))
 }

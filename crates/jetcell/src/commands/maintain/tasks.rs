@@ -149,7 +149,7 @@ impl Schedule {
     pub fn check_window(&self, places: &Places) -> Result<(), Failure> {
         if self.window.is_some() && self.scan.is_none() && self.defragmentations.is_empty() {
             return Err(
-                "--maintenance-window is for scan, zero, defrag and layout: write for example --tasks scan"
+                "--maintenance-window is for scan, zero, defrag and layout; write for example --tasks scan"
                     .into(),
             );
         }

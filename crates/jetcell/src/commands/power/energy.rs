@@ -37,10 +37,10 @@ pub struct ShowEnergy {
     /// Only the measured time of this run
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Money for a kilowatt-hour
+    /// Price of a kilowatt-hour
     #[arg(long, value_name = "PRICE", value_parser = above_zero)]
     price_per_kwh: Option<f64>,
-    /// Name of the money
+    /// Currency of the price
     #[arg(long, value_name = "NAME", requires = "price_per_kwh")]
     currency: Option<String>,
     /// Kilograms of carbon dioxide for a kilowatt-hour

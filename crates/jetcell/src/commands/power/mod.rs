@@ -23,10 +23,18 @@ Examples:
 
 jetcell power COMMAND --help has more. Exit code: 0 good, 1 no meter found, 2 could not run.";
 
+const METERS_EXAMPLES: &str = "\
+Examples:
+  jetcell power meters
+      the processor counters, sensors and board controller of this machine; counters of processors are read by root
+
+Exit code: 0 a meter gives figures, 1 none does.";
+
 /// The commands of power meters.
 #[derive(Subcommand)]
 pub enum Power {
-    /// Show the meters of this machine, and why one gives no figure
+    /// Show the meters of this machine, and why a meter gives no figure
+    #[command(after_help = METERS_EXAMPLES)]
     Meters,
     /// Read a meter while a command runs, or until Ctrl-C
     Record(Record),

@@ -69,18 +69,18 @@ impl Record {
     fn record(&self) -> Result<Outcome, Failure> {
         let interval = self.interval.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(10)).contains(&interval) {
-            return Err("--interval is from 100ms to 10s".into());
+            return Err("--interval is out of range; write 100ms to 10s".into());
         }
         let scope = self.scope.or_else(|| self.meter.scope());
         let scope = scope.ok_or_else(|| {
             let meter = &self.meter;
             format!(
-                "{meter} does not know what it measures: write --scope drive, enclosure, server or processor"
+                "{meter} does not know what it measures; write --scope drive, enclosure, server or processor"
             )
         })?;
         if self.meter.scope().is_some_and(|own| own != scope) {
             return Err(format!(
-                "{} measures {}: leave out --scope",
+                "{} measures {}; leave out --scope",
                 self.meter,
                 self.meter.scope().unwrap_or(scope)
             )

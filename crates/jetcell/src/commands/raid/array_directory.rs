@@ -11,6 +11,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::read_input;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Failure;
@@ -65,7 +66,7 @@ impl ArrayDirectory {
     pub fn open(path: &Path) -> Result<ArrayDirectory, Failure> {
         let file = path.join(FILE);
         let shown = file.display();
-        let length = std::fs::metadata(&file).map_err(|error| match error.kind() {
+        let text = read_input(&file, LARGEST).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::from(format!(
                 "{}: no array has this directory ({FILE} is not there); jetcell raid create makes one",
                 path.display()
@@ -74,10 +75,6 @@ impl ArrayDirectory {
         })?;
         let damaged =
             |what: &str| Failure::from(format!("{shown} is damaged ({what}); restore it from a copy"));
-        if length.len() > LARGEST {
-            return Err(damaged("too long"));
-        }
-        let text = std::fs::read_to_string(&file).map_err(|error| format!("{shown}: {error}"))?;
         let stored: Stored = toml::from_str(&text).map_err(|error| {
             let what = error.message().lines().next().unwrap_or_default().to_string();
             damaged(&what)

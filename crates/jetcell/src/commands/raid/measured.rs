@@ -1,7 +1,6 @@
 //! What an array of `jetcell raid` has shown of itself: layout, rate of its rebuilds, time between its scrubs, defects that they
 //! found.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::str::FromStr;
@@ -10,6 +9,7 @@ use chrono::DateTime;
 use jetcell_array::{Examination, Level};
 use jetcell_raid_models::RaidType;
 use jetcell_raid_models::units::HOURS_PER_YEAR;
+use jetcell_vfs::open_input;
 use jetcell_workload::EVENT_FILE;
 use jetcell_workload::units::human_bytes;
 use serde_json::Value;
@@ -80,7 +80,7 @@ impl Measured {
 impl Record {
     fn read(directory: &Path) -> Result<Record, Failure> {
         let path = directory.join(EVENT_FILE);
-        let file = match File::open(&path) {
+        let file = match open_input(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Record::default()),
             file => file.map_err(|error| format!("{}: {error}", path.display()))?,
         };

@@ -87,7 +87,7 @@ impl RaidReliability {
         let options = options.or_measured(measured);
         let charts = usize::from(options.compare == Some(true)) + usize::from(options.curve.is_some());
         if self.chart.is_some() && charts != 1 {
-            return Err("--chart draws either --compare or --curve: give one of them".into());
+            return Err("--chart draws either --compare or --curve; give one of them".into());
         }
         let answer = Answer::new(&options)?;
         if let Some(file) = &self.chart {

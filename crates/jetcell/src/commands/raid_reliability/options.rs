@@ -1,6 +1,5 @@
 //! Options that the command line and the TOML file share.
 
-use std::fs;
 use std::path::Path;
 
 use clap::Args;
@@ -10,6 +9,7 @@ use jetcell_raid_models::units::{
     AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte, Fraction, Hours, PerHour,
 };
 use jetcell_raid_models::{AfrReading, Error, Model, Question, RaidType, Scrub};
+use jetcell_vfs::read_input;
 use serde::Deserialize;
 
 use crate::outcome::Failure;
@@ -186,20 +186,15 @@ impl Options {
     /// Options from a file.
     pub fn read(file: &Path) -> Result<Options, Failure> {
         let name = file.display();
-        let about = |error: std::io::Error| format!("cannot read {name}: {error}");
-        let size = fs::metadata(file).map_err(about)?.len();
-        if size > MOST_CONFIG {
-            return Err(format!(
-                "{name} has {size} bytes, which is more than the 1 MiB that a configuration may have"
-            )
-            .into());
-        }
-        let text = fs::read_to_string(file).map_err(about)?;
+        let text = read_input(file, MOST_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;
         toml::from_str(&text).map_err(|error| {
             let line = error
                 .span()
                 .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|&b| b == b'\n').count());
-            Failure::from(format!("{name} line {line}: {}", error.message().replace('\n', " ")))
+            Failure::from(format!(
+                "--config {name}, line {line}: {}; correct this line",
+                error.message().replace('\n', " ")
+            ))
         })
     }
 }

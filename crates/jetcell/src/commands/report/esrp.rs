@@ -25,7 +25,7 @@ pub(super) fn write(
         Format::Markdown => Submission::markdown,
         Format::Text | Format::Csv | Format::Json => {
             return Err(
-                "an ESRP document is HTML or Markdown: give --format html or --format markdown".into()
+                "an ESRP document is HTML or Markdown; give --format html or --format markdown".into()
             );
         }
     };

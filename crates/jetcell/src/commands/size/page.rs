@@ -34,7 +34,7 @@ fn charts(sized: &Sized) -> [Bars; 3] {
     [
         bars(
             "Total cost",
-            format!("{}, price, energy and replacements in {} years", cost.currency, cost.years),
+            format!("price, energy and replacements in {} years", cost.years),
             Scale::Linear,
             &|design, _| {
                 let total = design.economy.total_cost;
@@ -43,7 +43,7 @@ fn charts(sized: &Sized) -> [Bars; 3] {
         ),
         bars(
             "Data loss",
-            format!("percent, that an array loses data in {} years", cost.years),
+            format!("probability that an array loses data in {} years", cost.years),
             Scale::Logarithmic,
             &|_, risk| risk.map(|risk| (risk * 100.0, format!("{} %", tables::loss(Some(risk)).text))),
         ),

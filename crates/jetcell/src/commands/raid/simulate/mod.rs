@@ -10,6 +10,7 @@ use clap::Args;
 use jetcell_disk_simulation::config::EXAMPLE;
 use jetcell_disk_simulation::{Config, Experiment, run};
 use jetcell_report::{table_text, wrapped};
+use jetcell_vfs::read_input;
 
 use crate::console;
 use crate::outcome::{Failure, Outcome};
@@ -58,12 +59,8 @@ impl Simulate {
         let config = match &self.config {
             None => Config::exchange_2007(),
             Some(path) => {
-                let named = |what: String| Failure::from(format!("{}: {what}", path.display()));
-                let length = std::fs::metadata(path).map_err(|error| named(error.to_string()))?.len();
-                if length > LARGEST {
-                    return Err(named("too long for a configuration".into()));
-                }
-                let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+                let named = |what: String| Failure::from(format!("--config {}: {what}", path.display()));
+                let text = read_input(path, LARGEST).map_err(|error| named(error.to_string()))?;
                 Config::read(&text).map_err(|error| named(error.to_string()))?
             }
         };

@@ -1,0 +1,97 @@
+//! Files that users give to be read from their begin to their end: configurations, lists, journals.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::descriptor::no_file;
+
+/// `PIPEFS_MAGIC` of Linux: pipes without a name, such as those of `<(command)`.
+const PIPEFS: u32 = 0x5049_5045;
+
+/// Opens a file for reading, and never waits for another process to open it. A pipe without a name is a file here.
+///
+/// # Errors
+/// Besides those of the system: a directory, a pipe with a name, a socket or a device.
+pub fn open_input(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
+        other => other?,
+    };
+    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(Errno::ISDIR.into()),
+        FileType::Fifo if rustix::fs::fstatfs(&file)?.f_type as u32 == PIPEFS => {
+            // The process at its other end may still be working.
+            let flags = rustix::fs::fcntl_getfl(&file)?;
+            rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+        }
+        FileType::Fifo => return Err(no_file("a pipe")),
+        _ => return Err(no_file("a device")),
+    }
+    Ok(file.into())
+}
+
+/// Reads a text of at most `largest` bytes with [`open_input`].
+///
+/// # Errors
+/// Those of [`open_input`] and of reading; the text is longer, or not UTF-8.
+pub fn read_input(path: &Path, largest: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    open_input(path)?.take(largest.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > largest {
+        let what = format!("the file has more than {} KiB; give the right file", largest >> 10);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file is not UTF-8 text; save it as UTF-8, or give another file",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn files_and_pipes_without_a_name_are_read_and_everything_else_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        assert_eq!(read_input(&file, 4).unwrap(), "text");
+        assert!(read_input(&file, 3).unwrap_err().to_string().contains("more than"));
+        std::fs::write(&file, [0xff]).unwrap();
+        assert!(read_input(&file, 4).unwrap_err().to_string().contains("UTF-8"));
+
+        let (reader, mut writer) = io::pipe().unwrap();
+        let of_shell = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let read = std::thread::spawn(move || read_input(Path::new(&of_shell), 100));
+        writer.write_all(b"from a command").unwrap();
+        drop(writer);
+        assert_eq!(read.join().unwrap().unwrap(), "from a command");
+
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let socket = dir.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for (path, what) in [
+            (pipe.as_path(), "this is a pipe, not a file; give a regular file"),
+            (socket.as_path(), "this is a socket"),
+            (Path::new("/dev/zero"), "this is a device"),
+            (dir.path(), "Is a directory"),
+            (dir.path().join("none").as_path(), "No such file"),
+        ] {
+            let error = open_input(path).unwrap_err().to_string();
+            assert!(error.starts_with(what), "{error}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What to do about errors whose authors cannot say it: those of the operating system, and those of parsers.
+
+/// The message, with what to do if it ends in an error of the operating system, `… (os error 28)`, or names a line of a file. A
+/// message that goes on after that says it already.
+pub fn with_remedy(message: &str) -> String {
+    let of_line = || (names_a_line(message) && !message.contains("; ")).then_some("correct this line");
+    match error_number(message).and_then(remedy).or_else(of_line) {
+        Some(remedy) => format!("{message}; {remedy}"),
+        None => message.to_string(),
+    }
+}
+
+fn names_a_line(message: &str) -> bool {
+    message.split("line ").skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// The number in the words that the standard library ends such an error with. ESE's name of the error may follow.
+fn error_number(message: &str) -> Option<u32> {
+    let (_, rest) = message.rsplit_once("(os error ")?;
+    let (number, name) = rest.split_once(')')?;
+    let is_end = name.is_empty() || (name.starts_with(" (JET_err") && name.find(')') == Some(name.len() - 1));
+    number.parse().ok().filter(|_| is_end)
+}
+
+/// Numbers are those of Linux.
+fn remedy(number: u32) -> Option<&'static str> {
+    Some(match number {
+        2 => "give a path that exists",
+        1 | 13 => "give a path that this user may use, or change its permissions",
+        4 | 11 | 110 => "try again",
+        5 => "the device failed: look at the log of the kernel (dmesg) before using it again",
+        6 | 19 => "the device is not there: look at the log of the kernel (dmesg)",
+        12 => "raise the memory limit of the process, or give it less to do at once",
+        16 | 26 => "end the process that uses it",
+        17 => "give another name",
+        18 => "use directories of one file system",
+        20 => "a part of the path is a file; give another path",
+        21 => "give a file",
+        22 | 95 => "the file system or device does not support this; use another one",
+        23 | 24 => "raise the limit of open files (ulimit -n)",
+        27 => "raise the limit of the file size (ulimit -f), or use another file system",
+        28 => "free space, or use another volume",
+        30 => "make the volume writable, or use another one",
+        36 => "give a shorter path",
+        39 => "give an empty directory",
+        40 => "the symbolic links lead in a circle; give another path",
+        98 | 99 => "give another address or port",
+        101 | 111 | 113 => "start the other side first, or give another address",
+        116 => "mount the file system again",
+        122 => "free space, or raise the quota",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_at_the_end_gets_what_to_do() {
+        for (number, expected) in
+            [(2, "exists"), (13, "permissions"), (28, "free space"), (30, "writable"), (5, "dmesg")]
+        {
+            let error = io::Error::from_raw_os_error(number);
+            for end in ["", " (JET_errDiskIO -1022)"] {
+                let message = format!("a.edb: {error}{end}");
+                let text = with_remedy(&message);
+                assert!(text.starts_with(&format!("{message}; ")) && text.contains(expected), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_a_line_is_corrected_there() {
+        assert_eq!(with_remedy("a.toml, line 3: no value"), "a.toml, line 3: no value; correct this line");
+        for text in ["a.toml, line 3: no key 'a'; the nearest is 'b'", "a line of text"] {
+            assert_eq!(with_remedy(text), text);
+        }
+    }
+
+    #[test]
+    fn other_messages_stay_as_they_are() {
+        let error = io::Error::from_raw_os_error(28);
+        for text in [
+            format!("a.edb: {error}; use --into"),
+            format!("cannot be written ({error}); use another place"),
+            format!("a.edb: {error} (JET_errDiskIO -1022); use --into"),
+            "no error of the system".to_string(),
+            "a file (os error x)".to_string(),
+            "(os error 99999999999)".to_string(),
+            "unknown (os error 4000)".to_string(),
+            String::new(),
+        ] {
+            assert_eq!(with_remedy(&text), text);
+        }
+    }
+}
