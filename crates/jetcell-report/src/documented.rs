@@ -76,7 +76,7 @@ fn everything() -> RunResult {
         Phase::Shutdown,
         Phase::Verify,
     ];
-    result.phases = phases.map(|phase| PhaseTime { phase, seconds: 1.0 }).into();
+    result.phases = phases.map(|phase| PhaseTime { phase, seconds: 1.0, processor_seconds: 0.0 }).into();
     result.configuration.description = Some("what it is".into());
     let quota = jetcell_workload::units::ByteSize::mib(1000);
     result.configuration.mailboxes =

@@ -1,4 +1,7 @@
 //! Memory that the kernel can transfer into directly.
+//!
+//! Large buffers are mappings of their own and not a part of the allocator's memory: the process has them from the first use of
+//! each page of memory until they are dropped, and no longer.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -33,8 +36,10 @@ impl IoBuffer {
     /// or one. The kernel takes discarded parts of a huge page back only when it needs memory.
     pub const HUGE: usize = 2 << 20;
 
-    /// A zeroed buffer. Memory that the allocator has just obtained from the kernel is not touched, so it is taken only
-    /// when it is written.
+    /// Buffers from this size on, the largest page, are mappings. An allocator keeps such memory for the thread that had it.
+    const MAPPED: usize = 32 << 10;
+
+    /// A zeroed buffer. The memory of a large one is taken only when it is written.
     pub fn zeroed(len: usize) -> IoBuffer {
         IoBuffer::try_zeroed(len).unwrap_or_else(|| handle_alloc_error(Self::layout(len)))
     }
@@ -44,10 +49,12 @@ impl IoBuffer {
         if len == 0 {
             return Some(IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None });
         }
-        let layout = Self::layout(len);
-        // SAFETY: the layout has a non-zero size.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        if layout.align() == Self::HUGE {
+        let start = match len >= Self::MAPPED {
+            true => map(len, Self::layout(len).align())?,
+            // SAFETY: the layout has a non-zero size.
+            false => NonNull::new(unsafe { alloc_zeroed(Self::layout(len)) })?,
+        };
+        if len.is_multiple_of(Self::HUGE) {
             // Advice only: an error changes nothing.
             // SAFETY: the range was just allocated with this alignment and length, and the advice changes no byte.
             let _ =
@@ -116,6 +123,41 @@ impl IoBuffer {
     }
 }
 
+/// A private mapping of `len` zeros whose start is a multiple of `align`, a power of two; `None` if the system has no memory
+/// for it.
+fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let whole = len.checked_next_multiple_of(IoBuffer::ALIGNMENT)?;
+    // The system aligns mappings to pages of memory only.
+    let spare = align - IoBuffer::ALIGNMENT;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping at an address that the kernel chooses changes no existing memory.
+    let mapped = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), whole.checked_add(spare)?, protection, MapFlags::PRIVATE)
+    };
+    let mapped: *mut u8 = mapped.ok()?.cast();
+    let before = mapped.align_offset(align);
+    // SAFETY: the parts before and behind the aligned range are within the new mapping, and nothing refers to them.
+    unsafe {
+        let start = mapped.add(before);
+        unmap(mapped, before);
+        unmap(start.add(whole), spare - before);
+        NonNull::new(start)
+    }
+}
+
+/// Removes a mapping or a part of it.
+///
+/// # Safety
+/// The range is a part of a mapping of this module, and nothing refers to it.
+unsafe fn unmap(start: *mut u8, len: usize) {
+    if len > 0 {
+        // It fails only if the kernel cannot split a mapping. Then the memory stays.
+        // SAFETY: as the caller promises.
+        let _ = unsafe { rustix::mm::munmap(start.cast(), len.next_multiple_of(IoBuffer::ALIGNMENT)) };
+    }
+}
+
 impl Deref for IoBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
@@ -133,9 +175,13 @@ impl DerefMut for IoBuffer {
 
 impl Drop for IoBuffer {
     fn drop(&mut self) {
-        if self.capacity != 0 && self.slab.is_none() {
-            // SAFETY: allocated in `zeroed` with this very layout.
-            unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
+        match self.capacity {
+            _ if self.slab.is_some() => {}
+            0 => {}
+            // SAFETY: mapped in `try_zeroed` with this very length, and nothing else refers to the mapping.
+            capacity if capacity >= Self::MAPPED => unsafe { unmap(self.start.as_ptr(), capacity) },
+            // SAFETY: allocated in `try_zeroed` with this very layout.
+            capacity => unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(capacity)) },
         }
     }
 }
@@ -157,6 +203,44 @@ mod tests {
             assert!(buffers[0].as_ptr().addr().is_multiple_of(IoBuffer::HUGE));
             assert!(buffers.iter().all(|buffer| buffer.iter().all(|byte| *byte == 0)));
             buffers.iter_mut().for_each(|buffer| buffer.fill(7));
+        }
+    }
+
+    /// Of the process, in pages of memory.
+    #[cfg(target_os = "linux")]
+    fn resident() -> u64 {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_large_buffer_takes_memory_only_while_it_exists() {
+        const PAGES: u64 = 16 << 10;
+        let before = resident();
+        let mut buffer = IoBuffer::zeroed((PAGES * 4096) as usize + 4096);
+        let untouched = resident();
+        buffer.fill(1);
+        let filled = resident();
+        drop(buffer);
+        // Other tests of the process take some memory meanwhile.
+        assert!(untouched < before + PAGES / 2, "{before} {untouched}");
+        assert!(filled >= untouched + PAGES * 3 / 4, "{untouched} {filled}");
+        assert!(resident() < filled - PAGES / 2, "{filled} {}", resident());
+    }
+
+    #[test]
+    fn mappings_of_any_length_are_aligned() {
+        for len in
+            [64 << 10, (64 << 10) + 1, 1 << 20, IoBuffer::HUGE, IoBuffer::HUGE + 4096, 3 * IoBuffer::HUGE]
+        {
+            let mut buffer = IoBuffer::zeroed(len);
+            let align = if len.is_multiple_of(IoBuffer::HUGE) { IoBuffer::HUGE } else { IoBuffer::ALIGNMENT };
+            assert!(buffer.as_ptr().addr().is_multiple_of(align) && buffer.len() == len);
+            assert!(buffer.iter().all(|byte| *byte == 0));
+            buffer.fill(9);
+            buffer.discard();
+            assert!(buffer[..len / 4096 * 4096].iter().all(|byte| *byte == 0));
         }
     }
 

@@ -65,7 +65,7 @@ pub enum Depth {
 /// How databases are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Databases that are missing are created, without tables.
+    /// Databases that are missing are created, without tables. Half of the memory for pages is left to loads.
     Create,
     /// All databases exist.
     Attach,
@@ -141,16 +141,18 @@ pub trait Engine: Send + Sync {
 pub trait Store: Send + Sync {
     /// A session on database number `database` of the plan.
     fn session(&self, database: usize) -> Result<Box<dyn Session>>;
+    /// The volume of each database, in the order of the plan.
+    fn volumes(&self) -> Vec<usize>;
     /// Whether a table exists. One that was loaded is complete.
     fn has_table(&self, database: usize, table: u32) -> Result<bool>;
-    /// Loads a new table with what `next` gives; `next` gets the bytes that the table takes so far. Sorts indexes in
-    /// `sort_bytes` of memory. While indexes are built, `stopped` ends the load. Until the load is complete, nothing of the
+    /// Loads a new table with what `next` gives; `next` gets the bytes that the table takes so far. Takes `memory` bytes
+    /// for transfers and for the sort of the index. While indexes are built, `stopped` ends the load. Until the load is complete, nothing of the
     /// table is there.
     fn load_table(
         &self,
         database: usize,
         table: u32,
-        sort_bytes: usize,
+        memory: usize,
         next: &mut dyn FnMut(u64) -> LoadStep,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()>;

@@ -25,8 +25,8 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    BulkLoadOptions, ColumnDefinition, CreateOptions, Error, EventSink, IndexDefinition, Instance,
-    InstanceOptions, TableDefinition, TornPageProtection, WorkerGroup,
+    ColumnDefinition, CreateOptions, Error, EventSink, IndexDefinition, Instance, InstanceOptions,
+    TableDefinition, TornPageProtection, WorkerGroup,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -59,12 +59,6 @@ const START_CLEANING_PERMILLE: u32 = 30;
 
 /// With more instances than these, distributions of latencies have two significant digits instead of three.
 const PRECISE_INSTANCES: usize = 8;
-
-/// Memory for old versions: of one instance, of all instances together, and the least of each. The transactions of the
-/// load are small, and those of a creation have a few dozen records.
-const VERSION_STORE_BYTES: usize = 64 << 20;
-const VERSION_STORES_BYTES: usize = 128 << 20;
-const LEAST_VERSION_STORE_BYTES: usize = 1 << 20;
 
 /// The production engine on the machine's file system.
 pub struct EseEngine {
@@ -137,12 +131,16 @@ impl Engine for EseEngine {
     fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>> {
         let page_size = PageSize::new(plan.page_bytes)
             .ok_or_else(|| Error::Usage(format!("there are no pages of {} bytes", plan.page_bytes)))?;
+        let pages = match opening {
+            Opening::Create => plan.memory().pages().min(plan.cache_bytes / 2),
+            Opening::Attach => plan.memory().pages(),
+        };
         let cache = Cache::new(CacheOptions {
             start_cleaning_permille: START_CLEANING_PERMILLE,
             stop_cleaning_permille: 2 * START_CLEANING_PERMILLE,
             // The storage must receive the writes that ESE would make.
             eviction: EvictionPolicy::WriteBack,
-            ..CacheOptions::new(plan.cache_bytes as usize, page_size, self.files.clock())
+            ..CacheOptions::new(pages as usize, page_size, self.files.clock())
         });
         cache.start_threads()?;
         let volumes = volumes::volumes(plan, &self.arrays);
@@ -154,6 +152,7 @@ impl Engine for EseEngine {
             files,
             cache,
             units: Vec::new(),
+            volumes,
             zero_at_creation: plan.zero_at_creation,
             of_disk,
             worked,
@@ -215,8 +214,7 @@ impl Unit {
             events: events.clone(),
             workers,
             event_profile: plan.event_profile.0,
-            version_store_bytes: VERSION_STORE_BYTES
-                .min((VERSION_STORES_BYTES / plan.instances.len().max(1)).max(LEAST_VERSION_STORE_BYTES)),
+            version_store_bytes: plan.memory().versions() as usize,
             torn_page_protection: match plan.page_protection {
                 true => TornPageProtection::DoubleWrite,
                 false => TornPageProtection::Off,
@@ -274,6 +272,8 @@ struct EseStore {
     files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
     units: Vec<Unit>,
+    /// The volume of each unit.
+    volumes: Vec<usize>,
     zero_at_creation: bool,
     /// The place of each database among those of its disk, and their number.
     of_disk: Vec<(u32, u32)>,
@@ -285,6 +285,10 @@ struct EseStore {
 }
 
 impl Store for EseStore {
+    fn volumes(&self) -> Vec<usize> {
+        self.volumes.clone()
+    }
+
     fn has_table(&self, database: usize, table: u32) -> Result<bool> {
         let unit = &self.units[database];
         let name = table_name(table);
@@ -295,14 +299,12 @@ impl Store for EseStore {
         &self,
         database: usize,
         table: u32,
-        sort_bytes: usize,
+        memory: usize,
         next: &mut dyn FnMut(u64) -> LoadStep,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let unit = &self.units[database];
-        let options =
-            BulkLoadOptions { sort_bytes, zero: self.zero_at_creation, ..BulkLoadOptions::default() };
-        load::table(unit, table, options, next, stopped)
+        load::table(unit, table, load::options(memory, self.zero_at_creation), next, stopped)
     }
 
     fn session(&self, database: usize) -> Result<Box<dyn Session>> {

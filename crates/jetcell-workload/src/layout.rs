@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::engine_settings::EventNumbers;
+use crate::memory_budget::MemoryBudget;
 
 /// Directory for databases if none is given. A run creates no other directory for databases.
 pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
@@ -75,6 +76,9 @@ pub struct Plan {
     pub page_bytes: u32,
     /// Cache limit in bytes, shared by all instances.
     pub cache_bytes: u64,
+    /// Threads of the load.
+    #[serde(default)]
+    pub threads: usize,
     /// Tables in each database.
     pub tables: u32,
     /// Whether logs that are no longer needed are removed during the run.
@@ -114,6 +118,11 @@ impl Plan {
         };
         let places = self.instances.iter().enumerate();
         places.map(|(index, one)| (same(one, &self.instances[..index]), same(one, &self.instances))).collect()
+    }
+
+    /// How the memory of the run is shared out.
+    pub(crate) fn memory(&self) -> MemoryBudget {
+        MemoryBudget { cache: self.cache_bytes, databases: self.instances.len(), threads: self.threads }
     }
 
     /// Sum of the initial sizes of the databases.

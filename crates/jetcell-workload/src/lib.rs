@@ -35,6 +35,7 @@ mod layout;
 mod load;
 pub mod machine;
 pub mod measurement;
+mod memory_budget;
 #[cfg(test)]
 mod model_engine;
 mod observer;

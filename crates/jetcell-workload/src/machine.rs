@@ -111,6 +111,19 @@ pub fn peak_resident_bytes() -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
+/// Processor time of all threads of this process so far, in seconds. Its resolution is a tick of the kernel, usually 10 ms.
+pub(crate) fn processor_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    ticks_of(&stat) as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// Processor time in a `/proc/PID/stat`, in ticks.
+pub(crate) fn ticks_of(stat: &str) -> u64 {
+    // The name in parentheses may contain spaces; utime and stime are the 12th and 13th words behind it.
+    let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    behind.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
 impl Storage {
     /// Examines the storage under a directory, a file or a block device.
     pub fn under(directory: &Path) -> Storage {
@@ -213,6 +226,6 @@ mod tests {
         assert!(!machine.kernel.is_empty() && machine.memory_bytes > 0 && machine.processors > 0);
         assert_eq!(machine.storage.len(), 1);
         assert_eq!(Mount::of(Path::new("/proc/self")).unwrap().file_system, "proc");
-        assert!(peak_resident_bytes().unwrap() > 0);
+        assert!(peak_resident_bytes().unwrap() > 0 && processor_seconds().is_finite());
     }
 }

@@ -170,6 +170,9 @@ impl ModelDatabase {
 }
 
 impl Store for ModelStore {
+    fn volumes(&self) -> Vec<usize> {
+        vec![0; self.0.len()]
+    }
     fn session(&self, database: usize) -> Result<Box<dyn Session>> {
         Ok(Box::new(ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None }))
     }
@@ -180,7 +183,7 @@ impl Store for ModelStore {
         &self,
         database: usize,
         table: u32,
-        _sort_bytes: usize,
+        _memory: usize,
         next: &mut dyn FnMut(u64) -> LoadStep,
         _stopped: &dyn Fn() -> bool,
     ) -> Result<()> {

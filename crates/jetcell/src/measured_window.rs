@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_the_phases_before_it() {
-        let phase = |phase, seconds| PhaseTime { phase, seconds };
+        let phase = |phase, seconds| PhaseTime { phase, seconds, processor_seconds: 0.0 };
         let phases = [
             phase(Phase::Create, 10.0),
             phase(Phase::Warm, 2.5),

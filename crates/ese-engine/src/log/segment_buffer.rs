@@ -24,8 +24,13 @@ const FRAGMENT: u8 = 77;
 const FRAGMENT_BYTES: usize = 3;
 /// How far ahead of the records their memory is prefetched: a record or two.
 const AHEAD: usize = 2048;
-/// Segments of a block: 256 KiB, so that a long write has few pieces.
-pub(super) const BLOCK: usize = 64;
+/// Segments of a block at most, and the part of a file that a block has: a long write should have few pieces, and the
+/// buffer of a stream that writes little should be small.
+const MOST_OF_BLOCK: usize = 64;
+const LEAST_OF_BLOCK: usize = 4;
+const BLOCKS_OF_FILE: usize = 16;
+/// Blocks that are kept for later, whatever the last write had.
+const SPARE_BLOCKS: usize = 2;
 
 /// Consecutive full segments, whose headers are still to be written.
 pub(super) struct Run {
@@ -68,20 +73,24 @@ pub(super) struct SegmentBuffer {
     waiting: usize,
     /// Blocks for new segments.
     spare: Vec<IoBuffer>,
+    /// Segments of a block.
+    of_block: usize,
     file_segments: usize,
 }
 
 impl SegmentBuffer {
     /// A buffer that starts with the segment of `position`. Files have `file_segments`, header and shadow included.
     pub fn new(position: LogPosition, file_segments: usize) -> SegmentBuffer {
+        let of_block = (file_segments / BLOCKS_OF_FILE).clamp(LEAST_OF_BLOCK, MOST_OF_BLOCK);
         SegmentBuffer {
             open: LogPosition { offset: 0, ..position },
             used: RECORDS_AT,
-            block: new_block(),
+            block: new_block(of_block),
             in_block: 0,
             full: VecDeque::new(),
             waiting: 0,
             spare: Vec::new(),
+            of_block,
             file_segments,
         }
     }
@@ -192,9 +201,11 @@ impl SegmentBuffer {
         taken
     }
 
-    /// Takes back the memory of written segments.
+    /// Takes back the memory of written segments, and gives up what a smaller write than those before does not need.
     pub fn recycle(&mut self, runs: Vec<Run>) {
+        let kept = runs.len().max(SPARE_BLOCKS);
         self.spare.extend(runs.into_iter().map(|run| run.block));
+        self.spare.truncate(kept);
     }
 
     fn copy(&mut self, parts: &[&[u8]]) {
@@ -219,7 +230,7 @@ impl SegmentBuffer {
         let at = self.open;
         let ends = usize::from(at.segment) + 2 >= self.file_segments;
         self.open.segment += 1;
-        if ends || self.in_block == BLOCK {
+        if ends || self.in_block == self.of_block {
             self.end_block();
         }
         if ends {
@@ -237,7 +248,7 @@ impl SegmentBuffer {
             return;
         }
         let position = self.first_of_block();
-        let next = self.spare.pop().unwrap_or_else(new_block);
+        let next = self.spare.pop().unwrap_or_else(|| new_block(self.of_block));
         next.about_to_write(0..AHEAD);
         let block = std::mem::replace(&mut self.block, next);
         let segments = std::mem::take(&mut self.in_block);
@@ -249,13 +260,15 @@ impl SegmentBuffer {
     }
 }
 
-fn new_block() -> IoBuffer {
-    IoBuffer::zeroed(BLOCK * SEGMENT_BYTES)
+fn new_block(segments: usize) -> IoBuffer {
+    IoBuffer::zeroed(segments * SEGMENT_BYTES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BLOCK: usize = MOST_OF_BLOCK;
 
     fn buffer() -> SegmentBuffer {
         SegmentBuffer::new(LogPosition::new(1, 1, 0), 5)
@@ -271,7 +284,7 @@ mod tests {
 
     #[test]
     fn taken_segments_do_not_change_and_the_open_segment_moves_to_another_block() {
-        let mut log = SegmentBuffer::new(LogPosition::new(1, 1, 0), 1000);
+        let mut log = SegmentBuffer::new(LogPosition::new(1, 1, 0), 1024);
         log.append(&[1; 4056]);
         log.append(&[2; 100]);
         let taken = log.take(BLOCK);

@@ -1,4 +1,4 @@
-//! Bulk loads of new tables.
+//! Bulk loads of new tables, and the transaction of every bulk load.
 
 use ese_format::catalog::TableSchema;
 use ese_format::record::{ColumnId, Value};
@@ -99,11 +99,16 @@ pub struct BulkLoadProgress {
 /// # }
 /// ```
 pub struct BulkLoad<'s> {
-    session: &'s mut Session,
-    file: Arc<DatabaseFile>,
     schema: TableSchema,
     /// Dropped before the transaction is rolled back: until then, its writes can be in flight.
-    load: Option<TableLoad>,
+    load: TableLoad,
+    transaction: LoadTransaction<'s>,
+}
+
+/// The transaction of a bulk load. It is rolled back when it is dropped, unless it was committed.
+pub(super) struct LoadTransaction<'s> {
+    pub session: &'s mut Session,
+    file: Arc<DatabaseFile>,
     _running: RunningLoad,
 }
 
@@ -131,6 +136,53 @@ impl Drop for RunningLoad {
     }
 }
 
+impl<'s> LoadTransaction<'s> {
+    pub fn begin(
+        session: &'s mut Session,
+        db: &Arc<Database>,
+        options: &BulkLoadOptions,
+    ) -> Result<LoadTransaction<'s>> {
+        session.check_same_instance(db)?;
+        if session.level() > 0 {
+            return Err(Error::Usage(
+                "a bulk load is a transaction of its own; end this one first".to_string(),
+            ));
+        }
+        if options.density.is_some_and(|percent| !(20..=100).contains(&percent)) {
+            return Err(Error::Usage("the density of a bulk load is 20 to 100 %".to_string()));
+        }
+        let running = RunningLoad::begin(session.active.services().clone())?;
+        // A scan that overwrites deleted data would change pages before they are durable.
+        db.scan.wait_for_step();
+        session.begin()?;
+        Ok(LoadTransaction { session, file: db.file.clone(), _running: running })
+    }
+
+    pub fn commit(self) -> Result<()> {
+        self.session.commit(CommitMode::Durable).map(|_| ())
+    }
+}
+
+impl Drop for LoadTransaction<'_> {
+    /// Undoes a load that was not committed. No write of the load may be in flight, because the pages get another owner.
+    fn drop(&mut self) {
+        if self.session.level() > 0 {
+            // A power failure behind the rollback must not tear them: no code would look at them again. If this fails, the
+            // cache refuses further changes, and so the rollback is left to recovery.
+            let _ = self.file.cache.sync_file(self.file.file_id);
+            // If it fails, the session repeats it when it is dropped, and then recovery does.
+            let _ = self.session.rollback();
+        }
+    }
+}
+
+impl BulkLoadOptions {
+    pub(super) fn settings(&self) -> LoadSettings {
+        let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero } = *self;
+        LoadSettings { density, sort_bytes, transfer_bytes, zero }
+    }
+}
+
 impl Session {
     /// Begins the bulk load of a new table. The session must not be in a transaction, and can do nothing else until the load
     /// ends. Loads of several sessions, of the same or of other databases, run in parallel.
@@ -142,36 +194,12 @@ impl Session {
         definition: &TableDefinition,
         options: BulkLoadOptions,
     ) -> Result<BulkLoad<'_>> {
-        self.check_same_instance(db)?;
-        if self.level() > 0 {
-            return Err(Error::Usage(
-                "a bulk load is a transaction of its own; end this one first".to_string(),
-            ));
-        }
-        if options.density.is_some_and(|percent| !(20..=100).contains(&percent)) {
-            return Err(Error::Usage("the density of a bulk load is 20 to 100 %".to_string()));
-        }
-        let running = RunningLoad::begin(self.active.services().clone())?;
-        // A scan that overwrites deleted data would change pages before they are durable.
-        db.scan.wait_for_step();
-        self.begin()?;
-        let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero } = options;
-        let begun = self.create_table(db, definition).and_then(|()| {
-            let state = db.tables.open(self.active.services(), &self.active.view(), &definition.name)?;
-            let schema = state.schema.clone();
-            Ok((schema, TableLoad::new(state, density, LoadSettings { sort_bytes, transfer_bytes, zero })))
-        });
-        match begun {
-            Ok((schema, load)) => {
-                let file = db.file.clone();
-                Ok(BulkLoad { session: self, file, schema, load: Some(load), _running: running })
-            }
-            Err(error) => {
-                // The first error says more.
-                let _ = self.rollback();
-                Err(error)
-            }
-        }
+        let transaction = LoadTransaction::begin(self, db, &options)?;
+        transaction.session.create_table(db, definition)?;
+        let active = &transaction.session.active;
+        let state = db.tables.open(active.services(), &active.view(), &definition.name)?;
+        let schema = state.schema.clone();
+        Ok(BulkLoad { schema, load: TableLoad::new(state, options.settings()), transaction })
     }
 }
 
@@ -192,20 +220,13 @@ impl BulkLoad<'_> {
     /// [`Table::insert`](crate::Table::insert) after the load. So does [`Error::Usage`]. After any other error the load
     /// cannot be finished.
     pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
-        match &mut self.load {
-            Some(load) => load.push(row),
-            None => Err(Error::Usage("the load has ended".to_string())),
-        }
+        self.load.push(row)
     }
 
     /// How far the load is.
     pub fn progress(&self) -> BulkLoadProgress {
-        let load = self.load.as_ref();
-        load.map_or_else(BulkLoadProgress::default, |load| BulkLoadProgress {
-            rows: load.rows,
-            pages: load.pages(),
-            entry_bytes: load.entry_bytes(),
-        })
+        let load = &self.load;
+        BulkLoadProgress { rows: load.rows, pages: load.pages(), entry_bytes: load.entry_bytes() }
     }
 
     /// Ends the load. When this returns, the table is durable, and all sessions see it.
@@ -218,34 +239,15 @@ impl BulkLoad<'_> {
 
     /// Like [`BulkLoad::finish`]. `goes_on` gets the progress while indexes are built; if it returns `false`, the result is
     /// [`Error::Cancelled`], and nothing of the load is left.
-    pub fn finish_with(
-        mut self,
-        mut goes_on: impl FnMut(&BulkLoadProgress) -> bool,
-    ) -> Result<BulkLoadProgress> {
-        let Some(load) = self.load.take() else {
-            return Err(Error::Usage("the load has ended".to_string()));
-        };
+    pub fn finish_with(self, mut goes_on: impl FnMut(&BulkLoadProgress) -> bool) -> Result<BulkLoadProgress> {
+        // If the load fails, the transaction is dropped behind it.
+        let BulkLoad { load, transaction, .. } = self;
         let mut progress = BulkLoadProgress::default();
         load.complete(&mut |rows, pages| {
             progress = BulkLoadProgress { rows, pages, entry_bytes: 0 };
             goes_on(&progress)
         })?;
-        self.session.commit(CommitMode::Durable)?;
+        transaction.commit()?;
         Ok(progress)
-    }
-}
-
-impl Drop for BulkLoad<'_> {
-    /// Undoes a load that was not finished.
-    fn drop(&mut self) {
-        // No write may be in flight when the pages get another owner.
-        self.load = None;
-        if self.session.level() > 0 {
-            // A power failure behind the rollback must not tear them: no code would look at them again. If this fails, the
-            // cache refuses further changes, and so the rollback is left to recovery.
-            let _ = self.file.cache.sync_file(self.file.file_id);
-            // If it fails, the session repeats it when it is dropped, and then recovery does.
-            let _ = self.session.rollback();
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Sessions: the transactions of one thread of a program, and the tables that it has open.
 
+mod bulk_index;
 mod bulk_load;
 mod number;
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]

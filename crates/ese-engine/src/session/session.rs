@@ -6,7 +6,7 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 
 use super::number::SessionNumber;
 use crate::database::Database;
-use crate::table::{self, IndexDefinition, TableDefinition};
+use crate::table::{self, IndexDefinition, TableDefinition, rows};
 use crate::transaction::{ActiveTransaction, TransactionHost, View};
 use crate::{Error, Result};
 
@@ -132,14 +132,14 @@ impl Session {
     }
 
     /// Creates an index of a table that no session has open, and fills it. Until the transaction ends, only this
-    /// session can open the table.
+    /// session can open the table. Each entry is logged; [`Session::bulk_create_index`] is faster for many records.
     pub fn create_index(&mut self, db: &Arc<Database>, table: &str, index: &IndexDefinition) -> Result<()> {
-        let table = table::create_index(&mut self.active, &db.tables, table, index)?;
+        let table = table::create_index(&mut self.active, &db.tables, table, index, rows::fill_index)?;
         self.defined(db, table, false);
         Ok(())
     }
 
-    fn defined(&mut self, db: &Arc<Database>, table: TreeId, created: bool) {
+    pub(super) fn defined(&mut self, db: &Arc<Database>, table: TreeId, created: bool) {
         self.definitions.push(Definition { level: self.level(), db: db.clone(), table, created });
     }
 

@@ -137,6 +137,12 @@ impl Table {
         Ok(())
     }
 
+    /// Gives up the current record, so that its page can leave the cache: a table with a current record keeps it there.
+    pub fn reset(&mut self) {
+        self.cursor.reset();
+        (self.current, self.end) = (None, None);
+    }
+
     /// Moves to the first record.
     pub fn first(&mut self, s: &mut Session) -> Result<bool> {
         self.end = None;

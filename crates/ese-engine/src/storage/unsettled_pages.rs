@@ -10,7 +10,11 @@ use ese_format::PageNumber;
 use ese_format::space::Extent;
 use jetcell_sync::Mutex;
 
-/// The available pages of one database that are not settled.
+/// Extents that are remembered: a few MiB, in a file of any size.
+const MOST_EXTENTS: usize = 1 << 16;
+
+/// The available pages of one database that are not settled. With too many extents, all pages up to one in the middle of them
+/// count as not settled.
 #[derive(Default)]
 pub(crate) struct UnsettledPages(Mutex<Unsettled>);
 
@@ -25,7 +29,11 @@ struct Unsettled {
 impl UnsettledPages {
     /// The pages of this extent were in use.
     pub fn add(&self, extent: Extent) {
-        let extents = &mut self.0.lock().extents;
+        let mut state = self.0.lock();
+        if extent.last.get() <= state.until {
+            return;
+        }
+        let extents = &mut state.extents;
         let (mut first, mut last) = (extent.first().get(), extent.last.get());
         // An extent that overlaps or touches it begins at most one page behind it.
         while let Some((&other, &end)) = extents.range(..=last.saturating_add(1)).next_back()
@@ -35,13 +43,15 @@ impl UnsettledPages {
             (first, last) = (first.min(other), last.max(end));
         }
         extents.insert(first, last);
+        if extents.len() > MOST_EXTENTS {
+            let middle = extents.values().nth(MOST_EXTENTS / 2).copied().unwrap_or(last);
+            state.add_all_until(middle);
+        }
     }
 
     /// Any page up to this one may have been in use.
     pub fn add_all_until(&self, last: u32) {
-        let mut state = self.0.lock();
-        state.until = state.until.max(last);
-        state.extents = state.extents.split_off(&last.saturating_add(1));
+        self.0.lock().add_all_until(last);
     }
 
     /// The last page of which it is unknown whether it was in use.
@@ -67,6 +77,13 @@ impl UnsettledPages {
             first = next.map_or(last, |(_, &end)| end).saturating_add(1);
         }
         None
+    }
+}
+
+impl Unsettled {
+    fn add_all_until(&mut self, last: u32) {
+        self.until = self.until.max(last);
+        self.extents = self.extents.split_off(&last.saturating_add(1));
     }
 }
 
@@ -107,5 +124,18 @@ mod tests {
                 prop_assert!(found.count == most || !free(found.last.get() + 1));
             }
         }
+    }
+
+    /// As after the removal of every second page of a huge file.
+    #[test]
+    fn too_many_extents_become_one_part_of_the_file() {
+        let pages = UnsettledPages::default();
+        let last = 8 * MOST_EXTENTS as u32;
+        (1..=last).step_by(2).for_each(|page| pages.add(extent(page, 1)));
+        assert!(pages.0.lock().extents.len() <= MOST_EXTENTS);
+        assert_eq!(pages.settled_run(&extent(1, last + 10), 2, 10), Some(extent(last, 10)), "no page in use");
+        let until = pages.until();
+        assert!(until > last / 4 && until < last, "{until}");
+        assert_eq!(pages.settled_run(&extent(1, last), 1, 1), Some(extent(until + 1, 1)));
     }
 }

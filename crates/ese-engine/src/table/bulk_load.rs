@@ -12,11 +12,14 @@ use super::TableState;
 use super::rows::{new_record, usage};
 use crate::btree::Tree;
 use crate::bulk::{BuiltTree, NodeSorter, SortedNode, TreeBuilder, link};
+use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// Memory and writes of a load.
+/// Memory, writes and density of a load.
 #[derive(Clone, Copy)]
 pub(crate) struct LoadSettings {
+    /// How full pages become, in percent. `None`: as the table or the index says.
+    pub density: Option<u32>,
     /// Bytes of the sorts of all indexes together.
     pub sort_bytes: usize,
     /// Bytes of one write.
@@ -29,7 +32,6 @@ pub(crate) struct LoadSettings {
 pub(crate) struct TableLoad {
     state: Arc<TableState>,
     settings: LoadSettings,
-    density: Option<u32>,
     records: TreeBuilder,
     long_values: Option<TreeBuilder>,
     of_row: LongValues,
@@ -88,30 +90,23 @@ impl LongValues {
 }
 
 impl TableLoad {
-    pub fn new(state: Arc<TableState>, density: Option<u32>, settings: LoadSettings) -> TableLoad {
+    pub fn new(state: Arc<TableState>, settings: LoadSettings) -> TableLoad {
         let records = TreeBuilder::new(
             &state.tree,
-            density.unwrap_or(state.schema.density),
+            settings.density.unwrap_or(state.schema.density),
             settings.transfer_bytes,
             settings.zero,
         );
         let of_tree = |tree: &Arc<Tree>| TreeBuilder::new(tree, 100, settings.transfer_bytes, settings.zero);
-        let file = &state.tree.file;
         let share = settings.sort_bytes / state.indexes.len().max(1);
-        let sorter = |tree: &Tree| {
-            let mut name = file.path.clone().into_os_string();
-            name.push(format!(".{}.sort", tree.id.0));
-            NodeSorter::new(file.vfs.clone(), name.into(), share)
-        };
         TableLoad {
             records,
             long_values: state.long_values.get().map(of_tree),
             of_row: LongValues::default(),
-            entries: state.indexes.iter().map(|entry| sorter(&entry.tree)).collect(),
+            entries: state.indexes.iter().map(|entry| sorter(&entry.tree, share)).collect(),
             row: Vec::new(),
             rows: 0,
             failed: None,
-            density,
             settings,
             state,
         }
@@ -176,25 +171,13 @@ impl TableLoad {
     /// with the number of pages, until the load can no longer be stopped.
     pub fn complete(mut self, goes_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
-        let file = self.state.tree.file.clone();
         let mut built: Vec<BuiltTree> = Vec::new();
         let (rows, mut pages) = (self.rows, self.pages());
         let entries = std::mem::take(&mut self.entries);
         for (entry, sorter) in self.state.indexes.iter().zip(entries) {
-            let density = self.density.unwrap_or(entry.index.density);
-            let mut builder =
-                TreeBuilder::new(&entry.tree, density, self.settings.transfer_bytes, self.settings.zero);
-            let (mut sorted, mut node, mut reported) = (sorter.finish()?, SortedNode::default(), 0);
-            while sorted.next(&mut node)? {
-                builder.append(node.key(), node.data())?;
-                if builder.pages() != reported {
-                    reported = builder.pages();
-                    if !goes_on(rows, pages + reported) {
-                        return Err(Error::Cancelled);
-                    }
-                }
-            }
-            built.push(builder.complete()?);
+            let density = self.settings.density.unwrap_or(entry.index.density);
+            let mut goes_on = |of_index| goes_on(rows, pages + of_index);
+            built.push(build_index(&entry.tree, density, self.settings, sorter, &mut goes_on)?);
             pages += built.last().map_or(0, |tree| tree.pages);
         }
         if let Some(builder) = self.long_values.take() {
@@ -204,10 +187,44 @@ impl TableLoad {
         if !goes_on(rows, pages) {
             return Err(Error::Cancelled);
         }
-        if built.iter().any(|tree| tree.written.is_some()) {
-            file.cache.sync_file(file.file_id)?;
-            file.forget_backups()?;
-        }
-        built.iter().try_for_each(link)
+        make_visible(&self.state.tree.file, &built)
     }
+}
+
+/// Builds an index of these entries. Asks `goes_on` whenever a page is full.
+pub(super) fn build_index(
+    tree: &Arc<Tree>,
+    density: u32,
+    settings: LoadSettings,
+    entries: NodeSorter,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<BuiltTree> {
+    let mut builder = TreeBuilder::new(tree, density, settings.transfer_bytes, settings.zero);
+    let (mut sorted, mut node, mut reported) = (entries.finish()?, SortedNode::default(), 0);
+    while sorted.next(&mut node)? {
+        builder.append(node.key(), node.data())?;
+        if builder.pages() != reported {
+            reported = builder.pages();
+            if !goes_on(reported) {
+                return Err(Error::Cancelled);
+            }
+        }
+    }
+    builder.complete()
+}
+
+/// Makes the pages that were built durable, and then a part of their trees.
+pub(super) fn make_visible(file: &DatabaseFile, built: &[BuiltTree]) -> Result<()> {
+    if built.iter().any(|tree| tree.written.is_some()) {
+        file.cache.sync_file(file.file_id)?;
+        file.forget_backups()?;
+    }
+    built.iter().try_for_each(link)
+}
+
+/// Sorts the entries of an index in `memory` bytes, and in a temporary file beside the database.
+pub(super) fn sorter(tree: &Tree, memory: usize) -> NodeSorter {
+    let mut name = tree.file.path.clone().into_os_string();
+    name.push(format!(".{}.sort", tree.id.0));
+    NodeSorter::new(tree.file.vfs.clone(), name.into(), memory)
 }

@@ -6,7 +6,6 @@ use ese_format::TreeId;
 use ese_format::catalog::{Index, RowKind, TableSchema};
 use ese_format::page::PageFlags;
 
-use super::rows::fill_index;
 use super::{IndexDefinition, OpenTables, SMALL_TREE, TableDefinition, TableState};
 use crate::btree::{OpenTrees, Tree};
 use crate::catalog::SYSTEM_ROOT;
@@ -55,12 +54,14 @@ pub(crate) fn create_table(
     })
 }
 
-/// Creates a secondary index of a table that no session has open, and fills it. Returns the table's tree.
+/// Creates a secondary index of a table that no session has open. `fill` enters the records into the new tree. Returns the
+/// table's tree.
 pub(crate) fn create_index(
     session: &mut ActiveTransaction,
     tables: &OpenTables,
     table: &str,
     definition: &IndexDefinition,
+    fill: impl FnOnce(&mut ActiveTransaction, &TableState, &Index, &Arc<Tree>) -> Result<()>,
 ) -> Result<TreeId> {
     let (system, trees) = (&tables.system, &tables.system.trees);
     let _changing = system.changing.lock();
@@ -79,7 +80,7 @@ pub(crate) fn create_index(
         (index.tree, index.root) = (tree.id, tree.root);
         system.insert_row(session, &state.schema.index_row(&index))?;
         system.insert_owner(session, tree.id, state.schema.tree, RowKind::Index)?;
-        fill_index(session, &state, &index, &tree)?;
+        fill(session, &state, &index, &tree)?;
         let mut schema = state.schema.clone();
         schema.long_values = state.long_values.get().map(|tree| (tree.id, tree.root));
         schema.indexes.push(index);

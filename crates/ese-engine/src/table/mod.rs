@@ -10,6 +10,7 @@
 //! to its begin. A long value belongs to one record. Not implemented: several values in one column (they are kept, and
 //! the first one is read), tuple indexes, escrow columns, version columns.
 
+mod bulk_index;
 mod bulk_load;
 mod create;
 mod definition;
@@ -18,6 +19,7 @@ mod open_tables;
 pub(crate) mod rows;
 mod state;
 
+pub(crate) use bulk_index::{IndexProgress, create_index_in_bulk};
 pub(crate) use bulk_load::{LoadSettings, TableLoad};
 pub(crate) use create::{create_index, create_table};
 pub use definition::{ColumnDefinition, IndexDefinition, TableDefinition};

@@ -218,6 +218,19 @@ pub(crate) fn fill_index(
     index: &Index,
     tree: &Arc<Tree>,
 ) -> Result<()> {
+    for_each_record(session, state, index, &mut |session, keys, row| {
+        keys.iter().try_for_each(|key| tree.insert(session.changes()?, &key.bytes, row))
+    })
+}
+
+/// Passes the keys that each record of a table has in an index, and the record's own key, to `enter`. No other session can
+/// change the table meanwhile.
+pub(super) fn for_each_record(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    index: &Index,
+    enter: &mut dyn FnMut(&mut ActiveTransaction, &[Key], &[u8]) -> Result<()>,
+) -> Result<()> {
     let view = session.view();
     check_settled(&state.tree, &view)?;
     let mut cursor = TreeCursor::new(state.tree.clone());
@@ -225,9 +238,7 @@ pub(crate) fn fill_index(
     while found {
         let record = Record::new(cursor.data(), state.tree.file.page_size);
         let row = cursor.bookmark().map_or(&[][..], Bookmark::key);
-        for key in keys(state, index, &record, &view)? {
-            tree.insert(session.changes()?, &key.bytes, row)?;
-        }
+        enter(session, &keys(state, index, &record, &view)?, row)?;
         found = cursor.next(&view)?;
     }
     Ok(())

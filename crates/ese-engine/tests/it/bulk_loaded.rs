@@ -15,10 +15,11 @@ use ese_format::record::{ColumnId, ColumnType, Value};
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, IoReason, SimVfs, Vfs};
 
-const DB: &str = "/db/loaded.edb";
-const SIZES: [PageSize; 4] = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
+pub(crate) const DB: &str = "/db/loaded.edb";
+pub(crate) const SIZES: [PageSize; 4] =
+    [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
 
-fn open(disk: &SimVfs, size: PageSize) -> Result<Arc<Instance>> {
+pub(crate) fn open(disk: &SimVfs, size: PageSize) -> Result<Arc<Instance>> {
     open_on(Arc::new(disk.clone()), size)
 }
 
@@ -31,14 +32,14 @@ fn open_on(vfs: Arc<dyn Vfs>, size: PageSize) -> Result<Arc<Instance>> {
     Instance::open(InstanceOptions { threads: false, seed: Some(1), ..options })
 }
 
-fn create(disk: &SimVfs, size: PageSize) -> (Arc<Instance>, Arc<Database>) {
+pub(crate) fn create(disk: &SimVfs, size: PageSize) -> (Arc<Instance>, Arc<Database>) {
     let instance = open(disk, size).unwrap();
     let options = CreateOptions { initial_pages: 256, extension_pages: 64 };
     let db = instance.create_database(Path::new(DB), &options).unwrap();
     (instance, db)
 }
 
-fn definition(name: &str) -> TableDefinition {
+pub(crate) fn definition(name: &str) -> TableDefinition {
     TableDefinition {
         name: name.to_string(),
         columns: vec![
@@ -57,11 +58,11 @@ fn definition(name: &str) -> TableDefinition {
 }
 
 /// Small writes, so that a small table has many of them.
-fn options() -> BulkLoadOptions {
+pub(crate) fn options() -> BulkLoadOptions {
     BulkLoadOptions { transfer_bytes: 32 << 10, ..BulkLoadOptions::default() }
 }
 
-fn columns(column: impl Fn(&str) -> Option<ColumnId>) -> [ColumnId; 4] {
+pub(crate) fn columns(column: impl Fn(&str) -> Option<ColumnId>) -> [ColumnId; 4] {
     ["Id", "Code", "Group", "Body"].map(|name| column(name).unwrap())
 }
 
@@ -75,7 +76,7 @@ fn noise(seed: u32, len: usize) -> Vec<u8> {
 }
 
 /// Row `id`: every third one is long, and one in fifty has several chunks.
-fn values(columns: [ColumnId; 4], id: i32) -> Vec<(ColumnId, Value)> {
+pub(crate) fn values(columns: [ColumnId; 4], id: i32) -> Vec<(ColumnId, Value)> {
     let seed = id as u32;
     let len = if id % 50 == 0 {
         70_000
@@ -96,7 +97,7 @@ fn push_all(load: &mut BulkLoad<'_>, ids: impl Iterator<Item = i32>) -> Result<(
     ids.into_iter().try_for_each(|id| load.push(&values(columns, id)))
 }
 
-fn load(session: &mut Session, db: &Arc<Database>, name: &str, rows: i32) -> Result<()> {
+pub(crate) fn load(session: &mut Session, db: &Arc<Database>, name: &str, rows: i32) -> Result<()> {
     let mut load = session.bulk_load(db, &definition(name), options())?;
     push_all(&mut load, (0..rows).map(|number| number * 2))?;
     load.finish().map(|_| ())
@@ -182,7 +183,7 @@ fn expected(
     (0..count).map(|number| (number * 2, values(columns, number * 2))).collect()
 }
 
-fn check(disk: &SimVfs) {
+pub(crate) fn check(disk: &SimVfs) {
     let report = check_database(disk, Path::new(DB), &CheckOptions::default()).unwrap();
     let errors: Vec<_> = report.errors().collect();
     assert!(report.is_sound(), "{errors:#?}");

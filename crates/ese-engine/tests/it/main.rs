@@ -1,6 +1,7 @@
 //! Tests of the engine through its public API, on a simulated disk. Models and `ese-check` verify the results.
 
 mod attached;
+mod bulk_indexed;
 mod bulk_loaded;
 mod definitions;
 mod defragmented;

@@ -9,6 +9,18 @@ use crate::engine::{LoadStep, Result};
 /// Part of a page that new index pages use, in percent.
 const INDEX_DENSITY: u64 = 80;
 
+/// Transfers of a load: each of its trees has six buffers, and two trees are built at a time.
+const TRANSFERS: usize = 12;
+/// Limits of the length of a transfer.
+const TRANSFER_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=1 << 20;
+
+/// The options of a load that takes `memory` bytes.
+pub(super) fn options(memory: usize, zero: bool) -> BulkLoadOptions {
+    let transfer_bytes = (memory / 2 / TRANSFERS).clamp(*TRANSFER_BYTES.start(), *TRANSFER_BYTES.end());
+    let sort_bytes = memory.saturating_sub(TRANSFERS * transfer_bytes);
+    BulkLoadOptions { sort_bytes, transfer_bytes, zero, ..BulkLoadOptions::default() }
+}
+
 /// Loads a table with what `next` gives.
 pub(super) fn table(
     unit: &Unit,

@@ -36,6 +36,11 @@ impl EseSession {
         EseSession { session, database, tables: Vec::new() }
     }
 
+    /// Keeps no pages in the cache between transactions: sessions of many threads on many databases would keep all of it.
+    fn leave_pages(&mut self) {
+        self.tables.iter_mut().flatten().for_each(|open| open.table.reset());
+    }
+
     /// The session, a table and its columns. The table is opened at its first use.
     fn table(&mut self, number: u32) -> Result<(&mut ese_engine::Session, &mut Table, Columns)> {
         let at = number as usize;
@@ -121,10 +126,12 @@ impl Session for EseSession {
             Commit::Durable => CommitMode::Durable,
             Commit::Lazy => CommitMode::Lazy,
         };
+        self.leave_pages();
         self.session.commit(mode).map(|_| ())
     }
 
     fn rollback(&mut self) -> Result<()> {
+        self.leave_pages();
         self.session.rollback()
     }
 

@@ -21,8 +21,8 @@ use crate::profile::Profile;
 const RECORDS_PER_TRANSACTION: usize = 32;
 /// What a database without tables takes.
 const EMPTY_DATABASE_BYTES: u64 = 1 << 20;
-/// Limits of the memory that one load sorts its index in.
-const SORT_BYTES: std::ops::RangeInclusive<u64> = 2 << 20..=64 << 20;
+/// Limits of the memory of one load.
+const LOAD_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=96 << 20;
 
 /// Fills the databases. A stop request ends it early; tables that are complete, and records that were inserted, stay.
 pub(crate) fn fill(
@@ -35,13 +35,13 @@ pub(crate) fn fill(
     let total = plan.initial_bytes();
     observer.begin(Phase::Create, total);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    // The cache is hardly used by loads, and its memory is.
+    // Loads hardly use the cache, which leaves them the other half of its memory.
     let share = plan.cache_bytes / 2 / workers as u64;
     let filling = Filling {
         store,
         plan,
         profile,
-        sort_bytes: share.clamp(*SORT_BYTES.start(), *SORT_BYTES.end()) as usize,
+        load_bytes: share.clamp(*LOAD_BYTES.start(), *LOAD_BYTES.end()) as usize,
         next: AtomicUsize::new(0),
         missing: plan.instances.iter().map(|_| AtomicU32::new(plan.tables)).collect(),
         filled: AtomicU64::new(0),
@@ -71,7 +71,8 @@ struct Filling<'a> {
     store: &'a dyn Store,
     plan: &'a Plan,
     profile: &'a Profile,
-    sort_bytes: usize,
+    /// Memory of each load.
+    load_bytes: usize,
     /// The next table, in the order of [`Filling::work`].
     next: AtomicUsize,
     /// Tables of each database that are not loaded yet.
@@ -132,7 +133,7 @@ impl Filling<'_> {
             id += 1;
             LoadStep::Row(row(&self.profile.records, place, id, &filling(self.profile, place, id)))
         };
-        self.store.load_table(database, place.table, self.sort_bytes, &mut next, done)
+        self.store.load_table(database, place.table, self.load_bytes, &mut next, done)
     }
 
     /// Inserts records until the database has its size.

@@ -6,6 +6,7 @@ mod pace;
 mod record;
 mod stream;
 mod threads;
+mod turns;
 
 pub(crate) use fill::fill;
 pub(crate) use generator::OperationKind;

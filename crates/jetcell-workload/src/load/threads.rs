@@ -1,4 +1,4 @@
-//! The threads of the load. They dispatch batches to the databases in turn. A batch is 16 updates and the matching share
+//! The threads of the load. They dispatch batches to the databases in turn ([`Turns`]). A batch is 16 updates and the matching share
 //! of reads. Each update is a transaction of its own, so that the share of lazy commits applies to each.
 //!
 //! The load does not remember live keys, so its memory does not grow with the database. It finds a record with a seek to
@@ -7,7 +7,7 @@
 //!
 //! Each table has one counter for the keys of inserts, so no two threads insert the same key.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use ese_engine::Error;
@@ -17,11 +17,15 @@ use crate::engine::{Commit, Result, Session, Store};
 use crate::load::generator::{Generator, Operation, OperationKind};
 use crate::load::pace::{Pace, Turn};
 use crate::load::record::{Place, row, verify};
+use crate::load::turns::Turns;
 use crate::measurement::{OpenLoop, Tally};
 use crate::profile::Profile;
 
 /// Longest batch as a multiple of its updates, for a mix with few updates. A usual batch has about 25 operations.
 const LONGEST_BATCH: u32 = 8;
+
+/// Tallies of all threads at most. A tally has a few hundred KiB of distributions, and more threads than these share some.
+const MOST_TALLIES: usize = 16;
 
 /// Load on open databases.
 pub(crate) struct Load<'a> {
@@ -30,7 +34,7 @@ pub(crate) struct Load<'a> {
     databases: usize,
     next_ids: Vec<Vec<AtomicI64>>,
     tallies: Vec<Mutex<Tally>>,
-    turn: AtomicUsize,
+    turns: Turns,
     pace: Pace,
     quit: AtomicBool,
     failure: Mutex<Option<Error>>,
@@ -54,8 +58,8 @@ impl<'a> Load<'a> {
             profile,
             databases,
             next_ids,
-            tallies: (0..profile.threads).map(|_| tally()).collect(),
-            turn: AtomicUsize::new(0),
+            tallies: (0..profile.threads.clamp(1, MOST_TALLIES)).map(|_| tally()).collect(),
+            turns: Turns::new(store.volumes(), profile.threads),
             pace: Pace::default(),
             quit: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -123,11 +127,11 @@ impl<'a> Load<'a> {
             load: self,
             sessions: sessions?,
             generator: Generator::new(self.profile, thread),
-            tally: &self.tallies[thread],
+            tally: &self.tallies[thread % self.tallies.len()],
         };
         while !self.quit.load(Relaxed) {
-            let database = self.turn.fetch_add(1, Relaxed) % self.databases;
-            worker.batch(database)?;
+            let turn = self.turns.take();
+            worker.batch(turn.database)?;
         }
         Ok(())
     }

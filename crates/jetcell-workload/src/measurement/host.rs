@@ -6,6 +6,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::ticks_of;
+
 /// Bytes of a sector in `/proc/diskstats`, which is independent of the sector size of the device.
 const SECTOR: u64 = 512;
 
@@ -82,10 +84,6 @@ impl HostCounters {
             .collect();
         let cpu_all = cpu.iter().sum::<u64>();
         let idle = cpu.iter().skip(3).take(2).sum::<u64>();
-        // The name in parentheses may contain spaces; utime and stime are the 12th and 13th words behind it.
-        let own = own.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let process_ticks =
-            own.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
         let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
         let available = available.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
         let mut found = BTreeMap::new();
@@ -100,7 +98,7 @@ impl HostCounters {
         HostCounters {
             cpu_busy: cpu_all.saturating_sub(idle),
             cpu_all,
-            process_ticks,
+            process_ticks: ticks_of(own),
             memory_available: available.unwrap_or(0).saturating_mul(1024),
             disks: found,
         }

@@ -2,7 +2,8 @@
 
 use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve, try_threads};
 
-use crate::profile::Profile;
+use crate::memory_budget::MemoryBudget;
+use crate::profile::{Profile, default_cache};
 use crate::refusal::{Refusal, refuse};
 use crate::units::{ByteSize, human_bytes};
 
@@ -10,6 +11,20 @@ use crate::units::{ByteSize, human_bytes};
 const BASE_BYTES: u64 = 256 << 20;
 /// Address space of a thread: its stack and its part of the allocator.
 const THREAD_BYTES: u64 = 16 << 20;
+
+/// The cache of a run on so many databases of `total` bytes. Refuses one that is too small for them and for the threads.
+pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u64, Refusal> {
+    let threads = profile.threads;
+    let least = MemoryBudget { cache: 0, databases, threads }.least_cache();
+    let Some(cache) = profile.cache else { return Ok(default_cache(databases, total).0.max(least)) };
+    if cache.0 >= least {
+        return Ok(cache.0);
+    }
+    refuse(format!(
+        "--cache {cache} is too small for {databases} databases and {threads} threads: use at least {}, or fewer of them",
+        ByteSize::mib(least.div_ceil(1 << 20))
+    ))
+}
 
 /// Refuses a cache that the machine, a control group or a limit of the process does not allow.
 pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Refusal> {

@@ -21,7 +21,7 @@ use self::creation::Creation;
 use crate::engine::Engine;
 use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan, Reset};
 use crate::prepared;
-use crate::profile::{CopyMode, Profile, Source, TestKind, default_cache};
+use crate::profile::{CopyMode, Profile, Source, TestKind};
 use crate::refusal::{Refusal, refuse};
 use crate::units::ByteSize;
 
@@ -106,7 +106,7 @@ impl Plan {
         }
         volume::check_space(profile, engine, &instances, &remove, put_back.is_some())?;
         let total = instances.iter().map(|instance| instance.initial_bytes).sum();
-        let cache_bytes = profile.cache.unwrap_or(default_cache(instances.len(), total)).0;
+        let cache_bytes = memory::cache(profile, instances.len(), total)?;
         let copies = copies(profile, instances.len(), cache_bytes);
         create.extend(copy_places(profile).into_iter().filter(|place| !place.is_dir()));
         memory::check_memory(profile, copies.iter().fold(cache_bytes, |sum, copy| sum + copy.cache_bytes))?;
@@ -114,6 +114,7 @@ impl Plan {
         let plan = Plan {
             page_bytes: page_bytes.unwrap_or(32768),
             cache_bytes,
+            threads: profile.threads,
             tables: profile.records.tables,
             circular_log: profile.circular_log,
             waypoint_latency: profile.waypoint_latency,

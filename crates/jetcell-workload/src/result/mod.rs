@@ -91,6 +91,9 @@ pub struct PhaseTime {
     pub phase: Phase,
     /// Seconds.
     pub seconds: f64,
+    /// Processor time of the process in seconds; 0 in results of earlier versions.
+    #[serde(default)]
+    pub processor_seconds: f64,
 }
 
 /// A part of a stress test, up to an interruption or its end.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::endurance::{Endurance, StateFiles};
 use crate::event_file::{EventFile, rfc3339};
 use crate::layout::Plan;
+use crate::machine::processor_seconds;
 use crate::measurement::{Measurement, Sample, Snapshot};
 use crate::observer::{Observer, Phase};
 use crate::profile::Profile;
@@ -34,7 +35,8 @@ const STRESS_STATE: Interval = Interval { every: Duration::from_secs(1), idle: 1
 pub(crate) struct Recorder<'a> {
     observer: &'a mut dyn Observer,
     pub(crate) history: History,
-    began: Instant,
+    /// When the phase began, and the processor time of the process until then, in seconds.
+    began: (Instant, f64),
     /// The writer of interim results, once the output directory exists, and its inputs.
     interim: Option<(BackgroundWriter, PathBuf)>,
     pub(crate) subject: Option<Subject>,
@@ -60,8 +62,8 @@ pub(crate) struct Subject {
 impl Observer for Recorder<'_> {
     fn begin(&mut self, phase: Phase, total: u64) {
         self.close_phase();
-        self.began = Instant::now();
-        self.history.phases.push(PhaseTime { phase, seconds: 0.0 });
+        self.began = (Instant::now(), processor_seconds());
+        self.history.phases.push(PhaseTime { phase, seconds: 0.0, processor_seconds: 0.0 });
         self.event(&Event::PhaseStarted { phase });
         self.log(phase.title());
         self.observer.begin(phase, total);
@@ -109,7 +111,7 @@ impl Recorder<'_> {
         Recorder {
             observer,
             history,
-            began: Instant::now(),
+            began: (Instant::now(), 0.0),
             interim: None,
             subject: None,
             endurance: None,
@@ -122,7 +124,8 @@ impl Recorder<'_> {
     /// Sets the end of the current phase to now.
     pub(crate) fn close_phase(&mut self) {
         if let Some(last) = self.history.phases.last_mut() {
-            last.seconds = self.began.elapsed().as_secs_f64();
+            last.seconds = self.began.0.elapsed().as_secs_f64();
+            last.processor_seconds = processor_seconds() - self.began.1;
         }
     }
 

@@ -1,0 +1,226 @@
+"""Measures how a run grows with size, databases, threads and processors. bench/scale.sh calls it."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import scale_chart
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+# What is the same in all points of a series, unless the series varies it.
+BASE = {"gib": 1.0, "databases": 1, "threads": 4, "processors": 2}
+# Bytes of the file that fio and the raw read use, at most.
+RAW_BYTES = 4 * GIB
+# Seconds of load before the process is killed.
+BEFORE_KILL = 5
+
+
+class Failed(Exception):
+    pass
+
+
+def run(command, processors, **options):
+    pinned = ["taskset", "-c", f"0-{processors - 1}", *command]
+    return subprocess.run(pinned, capture_output=True, text=True, **options)
+
+
+def fio(directory, kind, name, size, processors):
+    """Sequential rate in MiB/s."""
+    command = [
+        "fio", "--name=scale", f"--filename={directory}/{name}", f"--size={size}", f"--rw={kind}", "--bs=1M",
+        "--iodepth=4", "--ioengine=libaio", "--direct=1", "--output-format=json",
+    ]
+    if kind == "write":
+        command.append("--end_fsync=1")
+    done = run(command, processors)
+    if done.returncode != 0:
+        raise Failed(f"fio: {done.stderr.strip()}")
+    # Older versions print warnings in front of the JSON.
+    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    return job[kind]["bw_bytes"] / MIB
+
+
+def jetcell(point, directory, *options):
+    return [
+        os.environ["JETCELL"], "test", "performance", "--dir", str(directory / "databases"),
+        "--databases", str(point["databases"]), "--threads", str(point["threads"]), "--quiet", "--force",
+        "--growth-percent", "5", "--output", str(directory / "out"), *options,
+    ]
+
+
+def result(directory):
+    return json.loads((directory / "out" / "result.json").read_text())
+
+
+def completed(command, processors, directory):
+    done = run(command, processors)
+    # 1: a limit was exceeded, which does not matter here.
+    if done.returncode not in (0, 1):
+        raise Failed(done.stderr.strip() or f"exit code {done.returncode}")
+    return result(directory)
+
+
+def phase(found, name):
+    return next((one for one in found["phases"] if one["phase"] == name), {"seconds": 0, "processor_seconds": 0})
+
+
+def killed(command, processors, directory):
+    """Ends a load without warning, a few seconds after its first sample."""
+    shutil.rmtree(directory / "out", ignore_errors=True)
+    process = subprocess.Popen(
+        ["taskset", "-c", f"0-{processors - 1}", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    samples = directory / "out" / "samples.csv"
+    try:
+        while process.poll() is None:
+            if samples.exists() and samples.read_text().count("\n") > 1:
+                time.sleep(BEFORE_KILL)
+                break
+            time.sleep(0.1)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        elif process.returncode not in (0, 1):
+            raise Failed(process.stderr.read().decode().strip())
+        process.wait()
+
+
+def opened(point, directory, duration):
+    """Options for existing databases; --force replaces the results only."""
+    command = jetcell(point, directory, "--open", "--duration", f"{duration}s")
+    return [option for option in command if option not in ("--force", "--growth-percent", "5")]
+
+
+def measure(point, directory, duration):
+    """All figures of one point."""
+    processors, bytes_of_all = point["processors"], int(point["gib"] * GIB)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    try:
+        raw = min(RAW_BYTES, bytes_of_all)
+        write = fio(directory, "write", "raw", raw, processors)
+        (directory / "raw").unlink()
+        each = max(bytes_of_all // point["databases"], 32 * MIB)
+        create = jetcell(point, directory, "--size", f"{each // MIB}MiB", "--duration", f"{duration}s")
+        first = completed(create, processors, directory)
+        gib = first["initial_database_bytes"] / GIB
+        creation, verification = phase(first, "create"), phase(first, "verify")
+        files = sorted((directory / "databases").glob("*.edb"))
+        lengths = [file.stat().st_size for file in files]
+        # Rates of single files, weighted by their lengths.
+        names = [f"databases/{file.name}" for file in files]
+        rates = [fio(directory, "read", *one, processors) for one in zip(names, lengths)]
+        read = sum(lengths) / sum(length / rate for length, rate in zip(lengths, rates))
+        killed(opened(point, directory, 60), processors, directory)
+        shutil.rmtree(directory / "out", ignore_errors=True)
+        again = completed(opened(point, directory, 1), processors, directory)
+        final = first["final_database_bytes"] / MIB
+        examined = again["initial_database_bytes"] / MIB
+        return {
+            "fio_write": write,
+            "creation": gib * 1024 / creation["seconds"],
+            "creation_of_fio": gib * 1024 / creation["seconds"] / write,
+            "creation_processor": creation["processor_seconds"] / gib,
+            "warm_up": phase(first, "warm")["seconds"],
+            "mix": first["achieved_transactional_iops"],
+            "mix_processor": phase(first, "measure")["processor_seconds"] / max(first["measured_seconds"], 0.001),
+            "raw_read": read,
+            "verification": final / verification["seconds"],
+            "verification_of_raw": final / verification["seconds"] / read,
+            "open_of_raw": examined / phase(again, "examine")["seconds"] / read,
+            "recovery": phase(again, "attach")["seconds"],
+            "memory": first["peak_resident_bytes"] / MIB,
+            "cache": first["plan"]["cache_bytes"] / MIB,
+        }
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def points(arguments, room):
+    """Each series varies one thing, with every number of processors."""
+    numbers = lambda text, kind: [kind(part) for part in text.split(",")]
+    varied = {
+        "gib": numbers(arguments.sizes, float),
+        "databases": numbers(arguments.databases, int),
+        "threads": numbers(arguments.threads, int),
+    }
+    base = {**BASE, "gib": arguments.base}
+    for processors in numbers(arguments.processors, int):
+        for series, values in varied.items():
+            for value in values:
+                point = {**base, "processors": processors, series: value}
+                # A database has at least 32 MiB.
+                point["gib"] = max(point["gib"], point["databases"] / 32)
+                # The databases, their growth, and the file of fio.
+                if point["gib"] * GIB * 1.25 + RAW_BYTES / 4 > room:
+                    print(f"left out, no room: {series} {value}", file=sys.stderr)
+                    continue
+                yield series, point
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench/scale.sh", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
+    parser.add_argument("--dir", default="target/scale/data", help="directory for databases")
+    parser.add_argument("--output", default="target/scale", help="directory for scale.json and scale.svg")
+    parser.add_argument("--sizes", help="GiB of one database [1,4,16,64]")
+    parser.add_argument("--databases", help="numbers of databases [1,4,16,64]")
+    parser.add_argument("--threads", help="threads of the load [1,4,16,64]")
+    parser.add_argument("--processors", help="numbers of processors [1 and all, at most 2]")
+    parser.add_argument("--base", type=float, help="GiB of all databases, where the size is not varied [4]")
+    parser.add_argument("--rounds", type=int, help="[3]")
+    parser.add_argument("--duration", type=int, help="seconds of the mix [30]")
+    parser.add_argument("--render", metavar="FILE", help="prints and draws an earlier scale.json")
+    arguments = parser.parse_args()
+    output = Path(arguments.output)
+    if arguments.render:
+        return scale_chart.write(json.loads(Path(arguments.render).read_text()), output)
+    most = min(2, os.cpu_count() or 1)
+    small = {"sizes": "0.25,0.5", "databases": "1,4", "threads": "1,4", "base": 0.25, "rounds": 1, "duration": 3}
+    large = {
+        "sizes": "1,4,16,64", "databases": "1,4,16,64", "threads": "1,4,16,64", "base": 4, "rounds": 3,
+        "duration": 30,
+    }
+    for name, default in (small if arguments.quick else large).items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, default)
+    arguments.processors = arguments.processors or ",".join(map(str, range(1, most + 1)))
+    directory = Path(arguments.dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    output.mkdir(parents=True, exist_ok=True)
+    wanted = list(points(arguments, shutil.disk_usage(directory).free))
+    rounds = [[] for _ in wanted]
+    version = subprocess.run([os.environ["JETCELL"], "--version"], capture_output=True, text=True).stdout
+    version = version.splitlines()[0]
+    # Rounds are the outer loop, so that a disturbance does not hit all figures of one point.
+    for number in range(arguments.rounds):
+        for place, (series, point) in enumerate(wanted):
+            load = os.getloadavg()[0]
+            print(f"round {number + 1}, {series}: {point}, load of the machine {load:.1f}", file=sys.stderr)
+            figures = measure(point, directory / "point", arguments.duration)
+            rounds[place].append({**figures, "load": load})
+            medians = [
+                {"series": series, "point": point, "rounds": len(found),
+                 "median": {name: statistics.median(one[name] for one in found) for name in found[0]}}
+                for (series, point), found in zip(wanted, rounds) if found
+            ]
+            found = {"version": version, "processors": os.cpu_count(), "medians": medians}
+            (output / "scale.json").write_text(json.dumps(found, indent=1) + "\n")
+    return scale_chart.write(found, output)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Failed, OSError, ValueError, KeyError) as error:
+        print(f"bench/scale.sh: {error}", file=sys.stderr)
+        sys.exit(2)

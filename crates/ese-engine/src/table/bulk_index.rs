@@ -1,0 +1,76 @@
+//! The bulk load of a new index of a table that has records.
+
+use ese_format::TreeId;
+use ese_format::catalog::Index;
+use jetcell_sync::Arc;
+
+use super::bulk_load::{LoadSettings, build_index, make_visible, sorter};
+use super::rows::for_each_record;
+use super::{IndexDefinition, OpenTables, TableState, create_index};
+use crate::btree::Tree;
+use crate::transaction::ActiveTransaction;
+use crate::{Error, Result};
+
+/// How far the load is: records that were read, bytes of their entries, and pages of the index.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct IndexProgress {
+    pub records: u64,
+    pub entry_bytes: u64,
+    pub pages: u64,
+}
+
+/// Records between two questions whether to go on.
+const RECORDS_PER_QUESTION: u64 = 1000;
+
+/// Creates a secondary index of a table that no session has open: its entries are sorted, and become full pages that are
+/// not logged. Returns the table's tree, and how many records and pages there were.
+pub(crate) fn create_index_in_bulk(
+    session: &mut ActiveTransaction,
+    tables: &OpenTables,
+    table: &str,
+    definition: &IndexDefinition,
+    settings: LoadSettings,
+    goes_on: &mut dyn FnMut(IndexProgress) -> bool,
+) -> Result<(TreeId, IndexProgress)> {
+    let mut progress = IndexProgress::default();
+    let tree = create_index(session, tables, table, definition, |session, state, index, tree| {
+        let filled = fill(session, state, index, tree, settings, &mut |now| {
+            progress = now;
+            goes_on(now)
+        });
+        if filled.is_err() {
+            // A power failure behind the rollback must not tear the pages: no code would look at them again.
+            let _ = tree.file.cache.sync_file(tree.file.file_id);
+        }
+        filled
+    })?;
+    Ok((tree, progress))
+}
+
+fn fill(
+    session: &mut ActiveTransaction,
+    state: &TableState,
+    index: &Index,
+    tree: &Arc<Tree>,
+    settings: LoadSettings,
+    goes_on: &mut dyn FnMut(IndexProgress) -> bool,
+) -> Result<()> {
+    let mut entries = sorter(tree, settings.sort_bytes);
+    let mut progress = IndexProgress::default();
+    for_each_record(session, state, index, &mut |_, keys, row| {
+        keys.iter().try_for_each(|key| entries.add(&key.bytes, row))?;
+        progress.records += 1;
+        progress.entry_bytes = entries.bytes;
+        match progress.records % RECORDS_PER_QUESTION != 0 || goes_on(progress) {
+            true => Ok(()),
+            false => Err(Error::Cancelled),
+        }
+    })?;
+    let density = settings.density.unwrap_or(index.density);
+    let of_pages = |pages| IndexProgress { pages, ..progress };
+    let built = build_index(tree, density, settings, entries, &mut |pages| goes_on(of_pages(pages)))?;
+    if !goes_on(of_pages(built.pages)) {
+        return Err(Error::Cancelled);
+    }
+    make_visible(&tree.file, &[built])
+}
