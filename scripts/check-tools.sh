@@ -3,7 +3,7 @@
 #
 #   scripts/check-tools.sh SCRIPT TOOL...
 #
-# Tools: cc (with the C library), static (a static C library), cargo, clippy, git, python, venv, gzip, deb (cargo-deb), image (a builder of
+# Tools: cc (with the C library), static (a static C library), cargo, clippy, fio, git, python, venv, gzip, deb (cargo-deb), image (a builder of
 # container images), chromium.
 set -eu
 script=$1
@@ -32,6 +32,7 @@ for tool; do
         static) ! has cc || ! compiles || compiles -static || lacks 'the static C library' 'package libc6-dev' ;;
         cargo) has cargo && has rustc || lacks cargo 'package rustup, or https://rustup.rs' ;;
         clippy) cargo clippy --version > /dev/null 2>&1 || lacks clippy 'rustup component add clippy rustfmt' ;;
+        fio) has fio || lacks fio 'package fio' ;;
         git) has git || lacks git 'package git' ;;
         python) has python3 || lacks python3 'package python3' ;;
         venv)

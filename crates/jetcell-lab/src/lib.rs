@@ -1,5 +1,5 @@
 //! Examines and tests storage: [`drive`] measures drives and file systems, [`durability`] finds out whether they keep what they
-//! acknowledged, [`drives`] sums up what a buyer of drives wants to know, [`filesystems`] compares directories under the mail load, and [`fragmentation`] says where the parts of a file are on the device.
+//! acknowledged, [`drives`] sums up what a buyer of drives wants to know, [`filesystems`] makes file systems and compares them under the mail load, and [`fragmentation`] says where the parts of a file are on the device.
 //!
 //! This crate measures and counts. It renders nothing.
 
@@ -10,7 +10,11 @@ mod difference;
 pub mod drive;
 pub mod drives;
 pub mod durability;
+mod erasable;
 pub mod filesystems;
 pub mod fragmentation;
+mod system;
 
 pub use difference::Difference;
+pub use erasable::{ErasableDevice, EraseRefusal};
+pub use system::{LocalSystem, System, SystemError};

@@ -1,6 +1,7 @@
 //! `docs/report.md` and `docs/tests.md` define every name that a report shows: rules, tables, rows, columns, charts and their lines.
 
 use jetcell_workload::Phase;
+use jetcell_workload::fragmentation::{FileMap, Fragmentation, FragmentationChange};
 use jetcell_workload::measurement::{
     DefragSummary, DiskUse, FileVerification, HostUse, Latencies, LatencySummary, Limit, Limiter, OpenLoop,
     Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
@@ -106,6 +107,10 @@ fn everything() -> RunResult {
     let disks = vec![DiskUse::default()];
     let host = HostUse { seconds: 1.0, disks, ..HostUse::default() };
     maintained(&mut result);
+    result.energy = Some(tables::energy_of("server"));
+    let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
+    let found = Fragmentation::of(&map, &[32 << 10, 256 << 10]);
+    result.fragmentation = vec![FragmentationChange { before: found.clone(), after: found }];
     let analysis = &mut result.analysis;
     analysis.limit = Some(Limit {
         limiter: Limiter::Device,

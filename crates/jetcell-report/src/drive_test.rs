@@ -1,11 +1,12 @@
 //! The test of drives, for a terminal and as Markdown.
 
+use jetcell_lab::Difference;
 use jetcell_lab::drive::{DriveTest, Figure, Measurement, StepResult, TargetKind, TestedTarget};
 use jetcell_workload::measurement::LatencySummary;
 use jetcell_workload::units::human_bytes;
 
 use crate::markdown as md;
-use crate::number::{of_unit, significant, span};
+use crate::number::{decimal, of_unit, significant, span};
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
@@ -34,7 +35,9 @@ pub fn drive_test_markdown(test: &DriveTest) -> String {
 }
 
 pub(crate) fn tables(test: &DriveTest) -> Vec<Table> {
-    let mut all = vec![targets(test), figures(test)];
+    let mut all = vec![targets(test)];
+    all.extend(costs(test));
+    all.push(figures(test));
     if test.targets.len() > 1 {
         all.push(differences(test));
     }
@@ -91,10 +94,11 @@ fn targets(test: &DriveTest) -> Table {
             TargetKind::File => "file, only read",
             TargetKind::NewFile => "own file",
             TargetKind::Device => "device, only read",
+            TargetKind::ErasedDevice => "device, overwritten",
         };
         let storage = test.machine.storage.iter().find(|storage| storage.directory == target.path);
         let mount = storage.and_then(|storage| storage.mount.as_ref());
-        let mount = mount.filter(|_| target.kind != TargetKind::Device);
+        let mount = mount.filter(|_| !matches!(target.kind, TargetKind::Device | TargetKind::ErasedDevice));
         let mount = mount.map_or("", |mount| mount.file_system.as_str());
         let device = storage.and_then(|storage| storage.device.as_ref());
         let device = device.map_or("", |device| device.name.as_str());
@@ -104,6 +108,34 @@ fn targets(test: &DriveTest) -> Table {
     };
     Table::words("Targets", &["Target", "Kind", "Size", "File system", "Device"])
         .rows(test.targets.iter().map(row))
+}
+
+/// What the user said that the targets cost, if anything.
+fn costs(test: &DriveTest) -> Option<Table> {
+    let costs = &test.options.costs;
+    let money = costs.currency.as_deref().unwrap_or("money");
+    let columns = [format!("Price ({money})"), "Power (W)".into(), format!("Energy of a year ({money})")];
+    let row = |(at, target): (usize, &TestedTarget)| {
+        let cell = |value: Option<f64>, decimals| {
+            Cell::from(value.map_or_else(|| "-".to_string(), |value| decimal(value, decimals)))
+        };
+        vec![
+            Cell::from(target.name.as_str()),
+            cell(costs.prices.get(at).copied(), 2),
+            cell(costs.watts.get(at).copied(), 1),
+            cell(costs.of_year(at), 2),
+        ]
+    };
+    let table = Table::numbers("Costs, as given", "Target", columns.iter().map(String::as_str))
+        .rows(test.targets.iter().enumerate().map(row));
+    (!costs.prices.is_empty() || !costs.watts.is_empty()).then_some(table)
+}
+
+/// A difference to the first target: `+17.9 %`, and its interval.
+pub(crate) fn difference(found: &Difference) -> (String, String) {
+    let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
+    let sign = if found.percent > 0.0 { "+" } else { "" };
+    (format!("{sign}{} %", of_unit("%", found.percent)), interval.unwrap_or_default())
 }
 
 fn with_unit(step: &StepResult) -> String {
@@ -135,12 +167,8 @@ fn differences(test: &DriveTest) -> Table {
         let cell = |figure: &Option<Figure>| match figure.as_ref().and_then(|figure| figure.difference) {
             None => Cell::from("-"),
             Some(found) => {
-                let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
-                let sign = if found.percent > 0.0 { "+" } else { "" };
-                Cell::with_remark(
-                    format!("{sign}{} %", of_unit("%", found.percent)),
-                    interval.unwrap_or_default(),
-                )
+                let (percent, interval) = difference(&found);
+                Cell::with_remark(percent, interval)
             }
         };
         let winner =
@@ -200,8 +228,7 @@ fn latencies(test: &DriveTest) -> Table {
 pub(crate) mod tests {
     use std::path::PathBuf;
 
-    use jetcell_lab::Difference;
-    use jetcell_lab::drive::{Group, Options, Point, SCHEMA, Step, Unit, Zone};
+    use jetcell_lab::drive::{Costs, Group, Options, Point, SCHEMA, Step, Unit, Zone};
     use jetcell_workload::machine::Machine;
     use jetcell_workload::measurement::{Interval, Latencies};
 
@@ -260,7 +287,20 @@ pub(crate) mod tests {
             machine: Machine::default(),
             backend: "io_uring".into(),
             smallest_transfer: 4096,
-            options: Options { seconds: 3.0, repetitions: 4, zones: 4, precondition: false, seed: 1 },
+            options: Options {
+                seconds: 3.0,
+                repetitions: 4,
+                zones: 4,
+                precondition: false,
+                seed: 1,
+                only: Vec::new(),
+                costs: Costs {
+                    prices: vec![139.0, 249.0],
+                    watts: vec![5.0],
+                    price_per_kwh: Some(0.2),
+                    currency: Some("EUR".into()),
+                },
+            },
             targets: vec![target("green"), target("black|\x1b")],
             steps: vec![
                 result(
@@ -291,6 +331,7 @@ pub(crate) mod tests {
         assert!(has("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
         assert!(has("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
+        assert!(has("green 139.00 5.0 8.76") && has("black|\\u{1b} 249.00 - -"), "{text}");
     }
 
     #[test]

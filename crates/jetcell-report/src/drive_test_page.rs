@@ -1,18 +1,19 @@
 //! The test of drives as a page with charts; several targets are drawn over each other.
 
-use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Step, StepResult};
+use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Seek, Step, StepResult};
 use jetcell_workload::measurement::Latencies;
 use jetcell_workload::units::human_bytes;
 
 use crate::bars::{Bar, Bars};
 use crate::chart::{Along, Chart, Scale, Series};
-use crate::drive_test::{notes, tables};
+use crate::drive_test::{difference, notes, tables};
 use crate::number::of_unit;
 use crate::page::Page;
 use crate::printable::printable_lines;
 use crate::series::{PER_DECADE, commonest};
 
 const GIB: f64 = (1 << 30) as f64;
+const MIB: f64 = (1 << 20) as f64;
 
 /// Charts, tables and remarks of a test, as one file.
 pub fn drive_test_html(test: &DriveTest) -> String {
@@ -20,7 +21,7 @@ pub fn drive_test_html(test: &DriveTest) -> String {
     for line in notes(test) {
         page = page.text(&line);
     }
-    page = page.heading("Over the surface").charts(&surface(test));
+    page = page.heading("Over the surface").charts(&surface(test)).charts(seeks(test).as_slice());
     let bars: Vec<Bars> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
     page = page.heading("Random transfers").bars(&bars).charts(&by_depth(test));
     page = page.heading("Latency").charts(&histograms(test));
@@ -73,6 +74,28 @@ fn surface(test: &DriveTest) -> Vec<Chart> {
     vec![curve, cloud]
 }
 
+/// The time of a read over its distance from the read before.
+fn seeks(test: &DriveTest) -> Option<Chart> {
+    let points = |figure: &Figure| {
+        let distances = figure.repetitions.first().map(|one| one.seeks.as_slice()).unwrap_or_default();
+        let mean = |(at, seek): (usize, &Seek)| {
+            let all: Vec<f64> =
+                figure.repetitions.iter().filter_map(|one| Some(one.seeks.get(at)?.ms)).collect();
+            ((seek.distance as f64 / MIB).log10(), all.iter().sum::<f64>() / all.len() as f64)
+        };
+        distances.iter().enumerate().map(mean).collect::<Vec<_>>()
+    };
+    let steps: Vec<&StepResult> = of_group(test, Group::Seek)
+        .filter(|step| {
+            done(test, step).any(|(_, figure)| figure.repetitions.iter().any(|one| !one.seeks.is_empty()))
+        })
+        .collect();
+    let along = Along::Logarithm("MiB from the read before".into());
+    let chart =
+        Chart::new("Seek time by distance", "ms, mean of reads of 4 KiB", along, lines(test, &steps, points));
+    (!steps.is_empty()).then_some(chart)
+}
+
 /// The mean rate of each zone over the repetitions.
 fn mean_curve(repetitions: &[Measurement]) -> Vec<(f64, f64)> {
     let zones = repetitions.first().map(|one| one.zones.as_slice()).unwrap_or_default();
@@ -92,10 +115,12 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
         for (at, (name, figure)) in done(test, step).enumerate() {
             let size = human_bytes(step.step.size);
             let better = if step.winner == Some(at) { ", better" } else { "" };
+            let apart = figure.difference.as_ref().map(difference);
+            let apart = apart.map_or(String::new(), |(percent, interval)| format!(" ({percent} {interval})"));
             bars.push(Bar {
                 name: if test.targets.len() > 1 { format!("{size}, {name}") } else { size },
                 value: figure.mean,
-                label: format!("{}{better}", of_unit("IOPS", figure.mean)),
+                label: format!("{}{apart}{better}", of_unit("IOPS", figure.mean)),
                 own: false,
             });
         }

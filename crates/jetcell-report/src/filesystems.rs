@@ -1,6 +1,6 @@
 //! The comparison of file systems: for a terminal, as Markdown, and as a page with charts.
 
-use jetcell_lab::filesystems::{FilesystemTest, RowResult, TestedDirectory};
+use jetcell_lab::filesystems::{FilesystemTest, RowResult, Signs, Specification, TestedDirectory};
 use jetcell_workload::measurement::Better;
 use jetcell_workload::units::human_bytes;
 
@@ -78,12 +78,8 @@ fn tables(test: &FilesystemTest) -> Vec<Table> {
         let cell = |difference: &Option<jetcell_lab::Difference>| match difference {
             None => Cell::from("-"),
             Some(found) => {
-                let half = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
-                let sign = if found.percent > 0.0 { "+" } else { "" };
-                Cell::with_remark(
-                    format!("{sign}{} %", of_unit("%", found.percent)),
-                    half.unwrap_or_default(),
-                )
+                let (percent, interval) = crate::drive_test::difference(found);
+                Cell::with_remark(percent, interval)
             }
         };
         let winner = row.winner.and_then(|at| names(test).nth(at)).unwrap_or("-").to_string();
@@ -116,23 +112,60 @@ fn notes(test: &FilesystemTest) -> Vec<String> {
     let turns = test.rows.first().and_then(|row| row.turns.first()).map_or(0, Vec::len);
     let precision = significant(test.limits.precision_percent);
     let state = if test.precise { "are" } else { "are not" };
+    let signs = match test.signs {
+        Signs::Change => ", with the sign of the change; less is better where the row says so (↓)",
+        Signs::Better => {
+            "; positive is better: where less is better (↓) the sign is reversed; where neither is better (·) it is that of the change"
+        }
+    };
     let mut lines = vec![
         format!(
             "{turns} turns. The 95 % confidence intervals of the differences of transactional I/O {state} within {precision} % to both \
              sides."
         ),
-        "Differences are in percent of the first directory; positive is better: where less is better (↓) the sign is reversed; where \
-         neither is better (·) it is that of the change. A directory is named as better only where its intervals against all others \
-         exclude zero; of twenty rows that do not differ, one may still be marked by chance."
+        format!(
+            "Differences are in percent of the first one{signs}. One is named as better only where its intervals against all others \
+             exclude zero; of twenty rows that do not differ, one may still be marked by chance."
+        ),
+        "Processor is the busy share of the whole machine, because file systems also work in the kernel."
             .to_string(),
-        "Processor is the busy share of the whole machine, because file systems also work in the kernel.".to_string(),
     ];
-    let device = |one: &TestedDirectory| Some(one.storage.mount.as_ref()?.source.clone());
+    for one in &test.directories {
+        lines.extend(one.made.iter().map(|how| made(&one.name, how)));
+        lines.extend(one.remarks.iter().map(|remark| format!("{}: {remark}.", one.name)));
+    }
+    lines.extend(test.skipped.iter().map(|one| format!("{} is skipped: {}.", one.name, one.reason)));
+    lines.push("Encryption inside of a drive cannot be seen from here.".into());
+    let device = |one: &TestedDirectory| match one.made {
+        Some(_) => None,
+        None => Some(one.storage.mount.as_ref()?.source.clone()),
+    };
     let Some((first, rest)) = test.directories.split_first() else { return lines };
     for other in rest.iter().filter(|other| device(other).is_some() && device(other) == device(first)) {
         lines.push(format!("{} and {} are on the same file system.", first.name, other.name));
     }
     lines
+}
+
+/// How a file system was made, in a line.
+fn made(name: &str, how: &Specification) -> String {
+    let options = |options: &[String]| match options {
+        [] => "no more options".to_string(),
+        some => some.join(" "),
+    };
+    let mut line = format!(
+        "{name}: {} made for this test; mkfs: {}; mount: {}",
+        how.kind,
+        options(&how.mkfs_options),
+        options(&how.mount_options)
+    );
+    if how.fill_percent > 0 {
+        line += &format!("; {} % in use by other files", how.fill_percent);
+    }
+    if how.aging_rounds > 0 {
+        line += &format!("; files written and removed in {} rounds before", how.aging_rounds);
+    }
+    line + "."
 }
 
 fn bars(test: &FilesystemTest, row: &RowResult) -> Bars {
@@ -191,6 +224,8 @@ mod tests {
             storage: Storage { directory: name.into(), mount: None, device: None },
             file_bytes: 186 << 30,
             allocated_bytes: 186 << 30,
+            made: None,
+            remarks: vec!["checksums: none of data".into()],
         };
         let directories = printed.columns.iter().map(directory).collect();
         let limits = Limits { fewest: 1, most: 1, precision_percent: 2.0, longest: Duration::ZERO };

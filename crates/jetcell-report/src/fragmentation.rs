@@ -1,9 +1,12 @@
 //! The places of files on their device, for a terminal.
 
+use std::path::PathBuf;
+
+use jetcell_lab::drive::ExpectedCost;
 use jetcell_lab::fragmentation::Fragmentation;
 use jetcell_workload::units::human_bytes;
 
-use crate::number::significant;
+use crate::number::{decimal, significant};
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
@@ -22,6 +25,31 @@ pub fn fragmentation_text(files: &[Fragmentation], width: usize) -> String {
     }
     remarks.iter().for_each(|line| out += &wrapped("  ", line, width));
     out
+}
+
+/// What the pieces should cost on a drive, a line for each file.
+pub fn expected_cost_text(costs: &[(PathBuf, ExpectedCost)], width: usize) -> String {
+    let line = |(path, cost): &(PathBuf, ExpectedCost)| {
+        let slower = match cost.contiguous_scan_seconds {
+            0.0 => 0.0,
+            seconds => (cost.scan_seconds / seconds - 1.0) * 100.0,
+        };
+        let text = format!(
+            "{} on {}: a scan from the begin to the end takes {} s instead of {} s ({} % more); a read of {} takes {} ms longer on average",
+            path.display(),
+            cost.drive,
+            decimal(cost.scan_seconds, 1),
+            decimal(cost.contiguous_scan_seconds, 1),
+            decimal(slower, 1),
+            human_bytes(cost.read_bytes),
+            decimal(cost.read_ms, 3)
+        );
+        wrapped("  ", &text, width)
+    };
+    costs
+        .iter()
+        .map(line)
+        .fold("Expected from the measured seeks of the drive\n".to_string(), |all, line| all + &line)
 }
 
 fn name(file: &Fragmentation) -> Cell {

@@ -47,7 +47,7 @@ pub use drive_test_page::drive_test_html;
 pub use drives::{drives_csv, drives_html, drives_markdown, drives_text};
 pub use durability::durability_text;
 pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
-pub use fragmentation::fragmentation_text;
+pub use fragmentation::{expected_cost_text, fragmentation_text};
 pub use html::html;
 pub use markdown::markdown;
 pub use number::{decimal, four_digits, grouped, significant};

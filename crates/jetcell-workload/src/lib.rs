@@ -30,6 +30,7 @@ pub mod engine;
 pub mod engine_ese;
 mod engine_settings;
 mod event_file;
+pub mod fragmentation;
 mod kept_file;
 mod layout;
 mod load;

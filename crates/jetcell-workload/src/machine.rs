@@ -142,8 +142,13 @@ impl Mount {
         let path = path.canonicalize().ok()?;
         let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
         // Later mounts hide earlier ones at the same point.
-        let mounts = table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(&mount.point));
+        let mounts = Mount::table(&table).into_iter().filter(|mount| path.starts_with(&mount.point));
         mounts.max_by_key(|mount| mount.point.components().count())
+    }
+
+    /// The mounts in a table like `/proc/self/mountinfo`, in its order.
+    pub fn table(text: &str) -> Vec<Mount> {
+        text.lines().filter_map(Mount::parse).collect()
     }
 
     /// `36 35 98:0 /root /point options shared:1 - ext4 /dev/sda1 own-options`

@@ -30,7 +30,15 @@ const ARROWS: [(&str, &[&str], &[&str]); 21] = [
     ),
     (
         "jetcell-workload",
-        &["ese-format", "jetcell-vfs", "ese-engine", "ese-check", "jetcell-backup", "jetcell-copies"],
+        &[
+            "ese-format",
+            "jetcell-vfs",
+            "ese-engine",
+            "ese-check",
+            "jetcell-backup",
+            "jetcell-copies",
+            "jetcell-power",
+        ],
         &[],
     ),
     ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"], &[]),

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::load::{self, Load, Measured, microseconds};
-use super::step::{Group, Step, Unit};
+use super::step::{Group, SEEK_CURVE, Step, Unit};
 
 /// What a step measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,8 +38,22 @@ pub struct Measurement {
     pub zones: Vec<Zone>,
     /// The first transfers, in the step of the access time.
     pub points: Vec<Point>,
+    /// Seeks by distance, in the step of that name.
+    #[serde(default)]
+    pub seeks: Vec<Seek>,
     /// Reads that did not find what was written.
     pub mismatches: u64,
+}
+
+/// Reads at a known distance from the read before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seek {
+    /// Distance in bytes, forward or backward.
+    pub distance: u64,
+    /// Number of reads.
+    pub reads: u64,
+    /// Their mean latency.
+    pub ms: f64,
 }
 
 /// A part of the target.
@@ -92,6 +106,7 @@ impl Measurement {
         let mut one = match step.group {
             Group::Transfer => curve(step, bench)?,
             Group::ReadAfterWrite | Group::Sync => write_and_follow(step, bench)?,
+            Group::Seek if step.name == SEEK_CURVE => seek_curve(step, bench)?,
             _ => closed_loop(step, bench)?,
         };
         one.reads = one.read_latencies.summary();
@@ -170,6 +185,43 @@ fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
         });
         one.add(&measured);
     }
+    Ok(one)
+}
+
+/// The shortest distance of a seek, and the factor from one to the next.
+const SHORTEST_SEEK: u64 = 64 << 10;
+const SEEK_FACTOR: u64 = 4;
+
+/// Reads at a random place, and after each read at a place in a known distance of it. Only the second read counts.
+fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
+    let (clock, mut rng) = (bench.clock, ChaCha8Rng::seed_from_u64(bench.seed));
+    let size = usize::try_from(step.size).unwrap_or(usize::MAX);
+    let mut buffer = IoBuffer::try_zeroed(size).ok_or(io::ErrorKind::OutOfMemory)?;
+    let last = bench.bytes.saturating_sub(step.size);
+    let distances: Vec<u64> =
+        std::iter::successors(Some(SHORTEST_SEEK), |distance| distance.checked_mul(SEEK_FACTOR))
+            .take_while(|distance| *distance <= last)
+            .collect();
+    let share = bench.time / u32::try_from(distances.len().max(1)).unwrap_or(u32::MAX);
+    let (mut one, began) = (Measurement::default(), clock.monotonic());
+    for distance in distances {
+        let (begun, mut reads, mut total) = (clock.monotonic(), 0_u64, Duration::ZERO);
+        while !bench.cancel.is_cancelled() && (reads == 0 || clock.monotonic() - begun < share) {
+            let near = rng.random_range(0..=(last - distance) / step.size) * step.size;
+            let (from, to) = if rng.random() { (near, near + distance) } else { (near + distance, near) };
+            bench.file.read_at(from, &mut buffer, IoReason::Other)?;
+            let between = clock.monotonic();
+            bench.file.read_at(to, &mut buffer, IoReason::Other)?;
+            let latency = clock.monotonic() - between;
+            one.read_latencies.record(microseconds(latency));
+            (reads, total) = (reads + 1, total + latency);
+        }
+        let ms = total.as_secs_f64() * 1e3 / reads.max(1) as f64;
+        one.seeks.push(Seek { distance, reads, ms });
+        one.operations += reads;
+        one.bytes += reads * step.size;
+    }
+    one.seconds = (clock.monotonic() - began).as_secs_f64();
     Ok(one)
 }
 
@@ -278,6 +330,23 @@ mod tests {
         assert!((figure("read_after_write", drive()) - 0.2).abs() < 0.001);
         // 64 KiB in 200 µs.
         assert!((figure("burst_read", drive()) / 312.5 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn seeks_take_the_time_of_their_distance() {
+        // From 64 KiB to 16 MiB: 1 ms and half of one for each MiB.
+        let moving = drive().with_seeks(Duration::from_millis(1), Duration::from_micros(500));
+        let (step, one) = measured("seek_curve", moving);
+        let distances: Vec<u64> = one.seeks.iter().map(|seek| seek.distance >> 10).collect();
+        assert_eq!(distances, [64, 256, 1024, 4096, 16384]);
+        for seek in &one.seeks {
+            // The head is behind the read before.
+            let moved = seek.distance as f64 / MIB;
+            let expected = 0.2 + 1.0 + 0.5 * moved;
+            assert!((seek.ms - expected).abs() < 0.01, "{seek:?} beside {expected}");
+            assert!(seek.reads > 5);
+        }
+        assert!(one.figure(&step).unwrap() > 1.2);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jetcell_power::{Energy, Scope, Tariff};
 use jetcell_workload::machine::Machine;
 use jetcell_workload::measurement::Interval;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,33 @@ pub struct Options {
     pub precondition: bool,
     /// Decides about the random places.
     pub seed: u64,
+    /// Names of the steps that are done; empty for all.
+    #[serde(default)]
+    pub only: Vec<String>,
+    /// What the targets cost, and what they draw.
+    #[serde(default)]
+    pub costs: Costs,
+}
+
+/// What a buyer of the targets pays, as far as it was given. Nothing of it is measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    /// Price of each target; empty if unknown.
+    pub prices: Vec<f64>,
+    /// Mean power of each target in watts; empty if unknown.
+    pub watts: Vec<f64>,
+    /// Money for a kilowatt-hour.
+    pub price_per_kwh: Option<f64>,
+    /// Name of the money.
+    pub currency: Option<String>,
+}
+
+impl Costs {
+    /// Money for the energy of a year of 365 days, for the target with this number.
+    pub fn of_year(&self, target: usize) -> Option<f64> {
+        let tariff = Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: None };
+        Energy::of(*self.watts.get(target)?, Scope::Drive, &tariff).cost_per_year
+    }
 }
 
 /// A test of one target or of several.

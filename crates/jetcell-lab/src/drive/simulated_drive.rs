@@ -15,6 +15,8 @@ pub(crate) struct SimulatedDrive {
     channels: usize,
     /// Bytes per second at the begin and at the end of the drive; `None`: a transfer takes no time besides the latency.
     rates: Option<(f64, f64)>,
+    /// Time of a seek, and of each MiB of its distance.
+    seeks: Option<(Duration, Duration)>,
     sync: Duration,
     fails_after: u64,
     forgets: bool,
@@ -29,6 +31,7 @@ impl SimulatedDrive {
             latency,
             channels,
             rates: None,
+            seeks: None,
             sync,
             fails_after: u64::MAX,
             forgets: false,
@@ -39,6 +42,11 @@ impl SimulatedDrive {
     /// As the tracks of a spinning disk: fast at the begin, slow at the end.
     pub(crate) fn with_rates(self, begin: f64, end: f64) -> SimulatedDrive {
         SimulatedDrive { rates: Some((begin, end)), ..self }
+    }
+
+    /// As a head that moves.
+    pub(crate) fn with_seeks(self, settle: Duration, of_mib: Duration) -> SimulatedDrive {
+        SimulatedDrive { seeks: Some((settle, of_mib)), ..self }
     }
 
     pub(crate) fn with_sync(self, sync: Duration) -> SimulatedDrive {
@@ -63,8 +71,8 @@ impl SimulatedDrive {
     /// The drive as a file, with its clock.
     pub(crate) fn start(self) -> (Arc<dyn File>, Arc<dyn Clock>) {
         let clock = Arc::new(SimClock::new());
-        let content = Mutex::new(vec![0; self.len as usize]);
-        let drive = Arc::new(Drive { settings: self, clock: clock.clone(), content });
+        let (content, head) = (Mutex::new(vec![0; self.len as usize]), Mutex::new(0));
+        let drive = Arc::new(Drive { settings: self, clock: clock.clone(), content, head });
         let (sender, receiver) = mpsc::channel();
         let service = drive.clone();
         std::thread::spawn(move || service.serve(&receiver));
@@ -76,6 +84,8 @@ struct Drive {
     settings: SimulatedDrive,
     clock: Arc<SimClock>,
     content: Mutex<Vec<u8>>,
+    /// Where the last transfer began.
+    head: Mutex<u64>,
 }
 
 struct DriveFile {
@@ -117,9 +127,13 @@ impl Drive {
     }
 
     fn time_of(&self, offset: u64, len: usize) -> Duration {
-        let Some((begin, end)) = self.settings.rates else { return self.settings.latency };
+        let moved = offset.abs_diff(std::mem::replace(&mut *self.head.lock().unwrap(), offset));
+        let seek =
+            |(settle, of_mib): (Duration, Duration)| settle + of_mib.mul_f64(moved as f64 / (1 << 20) as f64);
+        let latency = self.settings.latency + self.settings.seeks.map_or(Duration::ZERO, seek);
+        let Some((begin, end)) = self.settings.rates else { return latency };
         let rate = begin + (end - begin) * offset as f64 / self.settings.len as f64;
-        self.settings.latency + Duration::from_secs_f64(len as f64 / rate)
+        latency + Duration::from_secs_f64(len as f64 / rate)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {

@@ -24,6 +24,8 @@ pub enum Group {
     Transfer,
     /// The time to reach a random place.
     AccessTime,
+    /// The time to reach a place at a known distance.
+    Seek,
     /// Transfers of 4 KiB.
     FourKib,
     /// Random transfers by size.
@@ -114,6 +116,23 @@ impl Step {
     }
 }
 
+/// The step that measures seeks by their distance.
+pub(super) const SEEK_CURVE: &str = "seek_curve";
+
+/// A size for people.
+fn shown(size: u64) -> String {
+    match size {
+        LARGE => "1 MiB".into(),
+        size if size < 1024 => format!("{size} B"),
+        size => format!("{} KiB", size >> 10),
+    }
+}
+
+/// Whether a step has this name on some target.
+pub fn is_step(name: &str) -> bool {
+    steps(512).iter().any(|step| step.name == name)
+}
+
 /// All steps, with random transfers from `smallest` bytes on.
 pub(super) fn steps(smallest: u64) -> Vec<Step> {
     let kinds = [("read", 100), ("write", 0)];
@@ -127,6 +146,16 @@ pub(super) fn steps(smallest: u64) -> Vec<Step> {
         ));
     }
     all.push(Step::new("access_time", "Access time, 4 KiB", Group::AccessTime, Unit::Milliseconds));
+    all.push(
+        Step::new(
+            "random_seek",
+            format!("Random seek, {}", shown(smallest)),
+            Group::Seek,
+            Unit::Milliseconds,
+        )
+        .of(smallest, 1, 100),
+    );
+    all.push(Step::new(SEEK_CURVE, "Seek by distance, 4 KiB", Group::Seek, Unit::Milliseconds));
     for order in ["sequential", "random"] {
         for (kind, percent) in kinds {
             let title = format!("4 KiB {order} {kind}");
@@ -136,12 +165,8 @@ pub(super) fn steps(smallest: u64) -> Vec<Step> {
     }
     for (kind, percent) in kinds {
         for size in (9..=20).map(|power| 1_u64 << power).filter(|size| *size >= smallest) {
-            let (text, name) = match size {
-                LARGE => ("1 MiB".to_string(), "1024k".to_string()),
-                size if size < 1024 => (format!("{size} B"), format!("{size}")),
-                size => (format!("{} KiB", size >> 10), format!("{}k", size >> 10)),
-            };
-            let title = format!("Random {kind}, {text}");
+            let name = if size < 1024 { format!("{size}") } else { format!("{}k", size >> 10) };
+            let title = format!("Random {kind}, {}", shown(size));
             let step = Step::new(format!("size_{kind}_{name}"), title, Group::BySize, Unit::Iops);
             all.push(step.of(size, 1, percent));
         }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jetcell_vfs::{Clock, File, IoBuffer, OpenMode, Vfs, direct_io_available};
+use jetcell_workload::fragmentation::{FileMap, Fragmentation};
 use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::fragmentation::{FileMap, Fragmentation};
+use crate::erasable::ErasableDevice;
 
 /// Files that a test makes in a directory begin with this. They have no name while the test runs, so a file with such a name is a
 /// leftover.
@@ -31,6 +32,8 @@ pub enum TargetKind {
     NewFile,
     /// A block device. It is only read.
     Device,
+    /// A block device whose content is overwritten.
+    ErasedDevice,
 }
 
 /// A target that is open.
@@ -47,6 +50,8 @@ pub struct Target {
     pub notes: Vec<String>,
     pub(super) file: Arc<dyn File>,
     pub(super) clock: Arc<dyn Clock>,
+    /// Keeps others from an erased device.
+    pub(super) _claim: Option<ErasableDevice>,
 }
 
 /// Why something cannot be tested.
@@ -130,8 +135,22 @@ impl Target {
             kind if kind.is_block_device() => TargetKind::Device,
             _ => return Err(TargetError::NoTarget(path.into())),
         };
-        let file = vfs.open(path, OpenMode::Read).map_err(|error| {
-            if kind == TargetKind::Device && error.kind() == io::ErrorKind::PermissionDenied {
+        Target::existing(vfs, path, kind, OpenMode::Read)
+    }
+
+    /// Opens a device whose content is overwritten.
+    ///
+    /// # Errors
+    /// The device cannot be tested. Nothing was written.
+    pub fn erase(vfs: &dyn Vfs, device: ErasableDevice) -> Result<Target, TargetError> {
+        let target = Target::existing(vfs, &device.path, TargetKind::ErasedDevice, OpenMode::Write)?;
+        Ok(Target { _claim: Some(device), ..target })
+    }
+
+    fn existing(vfs: &dyn Vfs, path: &Path, kind: TargetKind, mode: OpenMode) -> Result<Target, TargetError> {
+        let unusable = |error| TargetError::Unusable { path: path.into(), error };
+        let file = vfs.open(path, mode).map_err(|error| {
+            if kind != TargetKind::File && error.kind() == io::ErrorKind::PermissionDenied {
                 return TargetError::NotRoot { path: path.into(), error };
             }
             unusable(error)
@@ -153,6 +172,7 @@ impl Target {
             notes,
             file,
             clock: vfs.clock(),
+            _claim: None,
         })
     }
 
@@ -186,13 +206,21 @@ impl Target {
             io::ErrorKind::StorageFull => TargetError::NoSpace { path: path.into(), wanted: bytes, free },
             _ => unusable(error),
         })?;
-        let name = path.display().to_string();
-        Ok(Target { name, path: path.into(), kind, bytes, notes: Vec::new(), file, clock: vfs.clock() })
+        Ok(Target {
+            name: path.display().to_string(),
+            path: path.into(),
+            kind,
+            bytes,
+            notes: Vec::new(),
+            file,
+            clock: vfs.clock(),
+            _claim: None,
+        })
     }
 
-    /// Whether the test may write: the content is its own.
+    /// Whether the test may write: the content is its own, or given up.
     pub fn is_written(&self) -> bool {
-        matches!(self.kind, TargetKind::Directory | TargetKind::NewFile)
+        matches!(self.kind, TargetKind::Directory | TargetKind::NewFile | TargetKind::ErasedDevice)
     }
 }
 

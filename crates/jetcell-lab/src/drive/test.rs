@@ -12,8 +12,11 @@ use super::measurement::{Bench, Measurement};
 use super::preconditioning::{MOST_ROUNDS, PASSES, Preconditioning};
 use super::result::{DriveTest, Options, SCHEMA, StepResult, TestedTarget};
 use super::step::{Step, steps};
-use super::target::Target;
+use super::target::{Target, TargetKind};
 
+/// Said of devices that are not written as a whole before the test.
+const UNFILLED: &str = "not written before the test; flash answers reads of what was never written without reading it, unless it is \
+     preconditioned";
 /// The smallest transfer that is tried.
 const SECTOR: u64 = 512;
 
@@ -68,11 +71,12 @@ pub fn test(
     let smallest = vec![SECTOR; targets.len()];
     let mut run = Run { targets, smallest, options, cancel, tell, done: 0, total: 0 };
     // What a device can do is known when its file is filled.
-    run.count(&steps(SECTOR));
+    let chosen = |step: &Step| options.only.is_empty() || options.only.contains(&step.name);
+    run.count(&steps(SECTOR).into_iter().filter(chosen).collect::<Vec<_>>());
     let tested = run.prepare()?;
     run.smallest = tested.iter().map(|one| one.smallest_transfer).collect();
     let smallest_transfer = run.smallest.iter().copied().min().unwrap_or(SECTOR);
-    let steps: Vec<Step> = steps(smallest_transfer);
+    let steps: Vec<Step> = steps(smallest_transfer).into_iter().filter(chosen).collect();
     run.count(&steps);
     let steps = steps.into_iter().map(|step| run.step(step)).collect::<Result<Vec<_>, _>>()?;
     Ok(DriveTest {
@@ -140,30 +144,35 @@ impl Run<'_> {
         let mut tested = Vec::new();
         for (number, target) in self.targets.iter().enumerate() {
             let mut one = TestedTarget::of(target);
-            if target.is_written() {
-                self.tell(format!("{}: fill", target.name));
-                let load = Load {
-                    region: 0..target.bytes,
-                    access: Access::OnePass,
-                    size: 1 << 20,
-                    depth: 4,
-                    reads_percent: 0,
-                    time: Duration::MAX,
-                    seed: self.options.seed.wrapping_add(number as u64),
-                };
-                let filled = load::run(&target.file, &target.clock, &load, self.cancel);
-                filled
-                    .and_then(|_| target.file.sync(jetcell_vfs::IoReason::Other))
-                    .map_err(failed(target, "fill"))?;
-                if self.options.precondition {
-                    one.preconditioning = Some(self.precondition(target)?);
-                }
+            match target.kind {
+                TargetKind::Directory | TargetKind::NewFile => self.fill(number, target)?,
+                // A large disk takes a day, and none of its parts is a hole.
+                TargetKind::ErasedDevice if !self.options.precondition => one.notes.push(UNFILLED.into()),
+                _ => {}
+            }
+            if target.is_written() && self.options.precondition {
+                one.preconditioning = Some(self.precondition(target)?);
             }
             self.check()?;
             one.smallest_transfer = target.file.smallest_transfer() as u64;
             tested.push(one);
         }
         Ok(tested)
+    }
+
+    fn fill(&mut self, number: usize, target: &Target) -> Result<(), TestError> {
+        self.tell(format!("{}: fill", target.name));
+        let load = Load {
+            region: 0..target.bytes,
+            access: Access::OnePass,
+            size: 1 << 20,
+            depth: 4,
+            reads_percent: 0,
+            time: Duration::MAX,
+            seed: self.options.seed.wrapping_add(number as u64),
+        };
+        let filled = load::run(&target.file, &target.clock, &load, self.cancel);
+        filled.and_then(|_| target.file.sync(jetcell_vfs::IoReason::Other)).map_err(failed(target, "fill"))
     }
 
     fn precondition(&mut self, target: &Target) -> Result<Preconditioning, TestError> {
@@ -228,19 +237,27 @@ fn failed(target: &Target, step: &str) -> impl FnOnce(io::Error) -> TestError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drive::result::Costs;
     use crate::drive::simulated_drive::SimulatedDrive;
-    use crate::drive::target::TargetKind;
 
     const SIZE: u64 = 16 << 20;
 
     fn target(name: &str, kind: TargetKind, us: u64) -> Target {
         let (file, clock) = SimulatedDrive::new(SIZE, Duration::from_micros(us), 1).start();
         let (name, path) = (name.into(), name.into());
-        Target { name, path, kind, bytes: SIZE, notes: Vec::new(), file, clock }
+        Target { name, path, kind, bytes: SIZE, notes: Vec::new(), file, clock, _claim: None }
     }
 
     fn options() -> Options {
-        Options { seconds: 0.01, repetitions: 4, zones: 4, precondition: false, seed: 3 }
+        Options {
+            seconds: 0.01,
+            repetitions: 4,
+            zones: 4,
+            precondition: false,
+            seed: 3,
+            only: Vec::new(),
+            costs: Costs::default(),
+        }
     }
 
     #[test]
@@ -279,12 +296,34 @@ mod tests {
         let written = drive.written();
         let (file, clock) = drive.start();
         let (name, path, notes) = ("disk".to_string(), "disk".into(), Vec::new());
-        let mut targets = [Target { name, path, kind: TargetKind::Device, bytes: SIZE, notes, file, clock }];
+        let _claim = None;
+        let kind = TargetKind::Device;
+        let mut targets = [Target { name, path, kind, bytes: SIZE, notes, file, clock, _claim }];
         let once = Options { repetitions: 1, precondition: true, ..options() };
         let found = test(&mut targets, "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
         assert!(written.lock().unwrap().is_empty());
         assert!(found.steps.iter().all(|step| !step.step.writes()) && found.steps.len() > 10);
         assert!(!found.targets[0].written && found.targets[0].preconditioning.is_none());
+    }
+
+    #[test]
+    fn an_erased_device_is_written_and_filled_only_to_precondition_it() {
+        let drive = SimulatedDrive::new(SIZE, Duration::from_micros(100), 1);
+        let written = drive.written();
+        let (file, clock) = drive.start();
+        let mut targets = [Target { file, clock, ..target("disk", TargetKind::ErasedDevice, 1) }];
+        let only = vec!["random_write_4k".to_string()];
+        let once = Options { repetitions: 1, only, ..options() };
+        let found = test(&mut targets, "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
+        assert_eq!((found.steps.len(), found.steps[0].step.name.as_str()), (1, "random_write_4k"));
+        assert!(found.targets[0].written && found.targets[0].notes[0].contains("flash"));
+        assert_eq!(
+            written.lock().unwrap().len() as u64,
+            found.steps[0].figures[0].as_ref().unwrap().repetitions[0].operations
+        );
+        let steady = Options { precondition: true, ..once };
+        let found = test(&mut targets, "simulated", &steady, &Cancel::default(), &mut |_| ()).unwrap();
+        assert!(found.targets[0].notes.is_empty() && found.targets[0].preconditioning.is_some());
     }
 
     #[test]

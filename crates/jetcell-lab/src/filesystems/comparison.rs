@@ -8,10 +8,31 @@ use jetcell_workload::measurement::Interval;
 use serde::Serialize;
 
 use super::rows::Row;
+use super::specification::Specification;
 use crate::difference::{Difference, winner};
 
 /// Version of the stored form; raised when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 1;
+
+/// The sign of a difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signs {
+    /// Positive is better; where neither direction is better, it is more.
+    #[default]
+    Better,
+    /// Positive is more.
+    Change,
+}
+
+/// A file system that could not be made here.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SkippedFilesystem {
+    /// Its name.
+    pub name: String,
+    /// What this machine lacks.
+    pub reason: String,
+}
 
 /// When there are enough turns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -40,6 +61,10 @@ pub struct TestedDirectory {
     pub file_bytes: u64,
     /// Bytes that the file system uses for them.
     pub allocated_bytes: u64,
+    /// How it was made, if the test made it.
+    pub made: Option<Specification>,
+    /// Checksums and encryption, as far as they are known.
+    pub remarks: Vec<String>,
 }
 
 /// A row in all directories.
@@ -54,7 +79,7 @@ pub struct RowResult {
     pub means: Vec<f64>,
     /// 95 % confidence intervals of the means; `None` for one turn.
     pub intervals: Vec<Option<Interval>>,
-    /// Differences to the first directory. A positive one is better; if neither direction is better, it is more.
+    /// Differences to the first directory, with the sign of [`FilesystemTest::signs`].
     pub differences: Vec<Option<Difference>>,
     /// Index of the directory that is significantly better than every other one.
     pub winner: Option<usize>,
@@ -69,12 +94,16 @@ pub struct FilesystemTest {
     pub program: String,
     /// What the directories differ in, as a heading.
     pub title: &'static str,
+    /// The sign of the differences.
+    pub signs: Signs,
     /// When there were to be enough turns.
     pub limits: Limits,
     /// Whether the intervals were narrow enough at the end.
     pub precise: bool,
     /// The directories. The first is the one that others are compared with.
     pub directories: Vec<TestedDirectory>,
+    /// File systems that were to be made, and could not.
+    pub skipped: Vec<SkippedFilesystem>,
     /// The rows.
     pub rows: Vec<RowResult>,
 }
@@ -111,7 +140,23 @@ pub fn compare<E>(
     let result = |(at, row): (usize, &Row)| RowResult::of(*row, column(&measured, at));
     let rows = rows.iter().enumerate().map(result).collect();
     let program = env!("CARGO_PKG_VERSION").into();
-    Ok(FilesystemTest { schema: SCHEMA, program, title, limits, precise, directories, rows })
+    let (signs, skipped) = (Signs::Better, Vec::new());
+    Ok(FilesystemTest { schema: SCHEMA, program, title, signs, limits, precise, directories, skipped, rows })
+}
+
+impl FilesystemTest {
+    /// The same with the sign of the change everywhere.
+    pub fn with_signs_of_change(mut self) -> FilesystemTest {
+        if self.signs == Signs::Better {
+            for row in &mut self.rows {
+                let better = row.row.better;
+                let differences = row.differences.iter_mut().flatten();
+                // Turned twice, a sign is as it was.
+                differences.for_each(|difference| difference.percent = better.turned(difference.percent));
+            }
+        }
+        FilesystemTest { signs: Signs::Change, ..self }
+    }
 }
 
 /// The figures of a row: for each directory those of its turns.
@@ -168,7 +213,8 @@ mod tests {
     fn directory(name: &str) -> TestedDirectory {
         let storage = Storage { directory: name.into(), mount: None, device: None };
         let (name, directory) = (name.into(), name.into());
-        TestedDirectory { name, directory, storage, file_bytes: 0, allocated_bytes: 0 }
+        let (made, remarks) = (None, Vec::new());
+        TestedDirectory { name, directory, storage, file_bytes: 0, allocated_bytes: 0, made, remarks }
     }
 
     fn limits(fewest: usize, most: usize) -> Limits {
@@ -205,6 +251,9 @@ mod tests {
             found.rows.iter().map(|row| row.differences[1].unwrap().percent.signum()).collect();
         assert_eq!(signs, [1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0]);
         assert_eq!((found.rows[1].winner, found.rows[5].winner), (Some(0), None));
+        let changes = found.with_signs_of_change().with_signs_of_change();
+        assert!(changes.rows.iter().all(|row| row.differences[1].unwrap().percent > 19.0));
+        assert_eq!((changes.rows[1].winner, changes.signs), (Some(0), Signs::Change));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The figures that are compared, and the charts.
 
+use std::collections::BTreeSet;
+
 use jetcell_workload::TestKind;
 use jetcell_workload::measurement::{InstanceSample, Interval, LatencySummary, Repetitions, Sample};
 use jetcell_workload::result::{
@@ -96,6 +98,14 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         metric("Written per operation", "KiB", Lower, &written_per_operation),
         metric("Page-fault stalls", "count", Lower, &|run| once(run.page_fault_stalls as f64)),
     ]);
+    // Energies of different scopes are different figures.
+    let scopes = runs.iter().filter_map(|run| Some(run.energy.as_ref()?.energy.scope.name()));
+    for scope in scopes.collect::<BTreeSet<_>>() {
+        all.push(metric(&format!("Energy per I/O, {scope}"), "J", Lower, &|run| {
+            let energy = run.energy.as_ref().filter(|energy| energy.energy.scope.name() == scope)?;
+            once(energy.joules_per_transactional_io?)
+        }));
+    }
     all.retain(|metric| metric.values.iter().any(Option::is_some));
     all
 }

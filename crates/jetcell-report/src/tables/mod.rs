@@ -1,6 +1,8 @@
 //! The tables of a report, in their order.
 
 mod backup;
+mod energy;
+mod fragmentation;
 mod headline;
 mod jetstress;
 mod machine;
@@ -18,6 +20,8 @@ use jetcell_workload::{Bound, Rule, RuleState, Verdict};
 use crate::number::{figure, figure_text};
 use crate::table::{Cell, Column, Table};
 
+#[cfg(test)]
+pub(crate) use energy::tests::measured as energy_of;
 pub(crate) use headline::{headline, subject};
 pub(crate) use jetstress::INSTANCES;
 pub(crate) use measured::io_latency;
@@ -154,6 +158,10 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
     let behind_scan = scan.map_or(tables.len(), |scan| scan + 1);
     let tasks = [maintenance::defragmentation, maintenance::layout, maintenance::impact];
     tables.splice(behind_scan..behind_scan, tasks.iter().filter_map(|table| table(result)));
+    let devices = tables.iter().position(|table| table.title == "Devices");
+    let behind_devices = devices.map_or(tables.len(), |devices| devices + 1);
+    let storage = [energy::energy, fragmentation::fragmentation];
+    tables.splice(behind_devices..behind_devices, storage.iter().filter_map(|table| table(result)));
     if result.backup.as_ref().is_some_and(|backup| backup.cost.is_none()) {
         // There was no load.
         tables.retain(|table| !OF_THE_LOAD.contains(&table.title.as_str()));

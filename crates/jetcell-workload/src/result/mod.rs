@@ -5,6 +5,7 @@
 mod arithmetic;
 mod backup;
 mod doubts;
+mod energy;
 mod instance_row;
 mod judge;
 mod recovery;
@@ -17,6 +18,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fragmentation::FragmentationChange;
 use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
@@ -30,6 +32,7 @@ use crate::verdict::{Rule, Verdict};
 pub use arithmetic::{Summary, achieved_iops, three_decimals, total, total_log_reads, total_reads, without};
 pub use backup::{Backup, BackupCost, BackupSample, DatabaseBackup, LoadFigures};
 pub(crate) use doubts::{Grounds, doubts};
+pub use energy::RunEnergy;
 pub use instance_row::InstanceRow;
 pub use judge::{Evidence, Judgement, judge};
 pub use recovery::{Recovery, ReplaySample, ReplayedDatabase};
@@ -168,6 +171,12 @@ pub struct RunResult {
     /// The online defragmentation of each database beside the load; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defragmentation: Vec<DefragSummary>,
+    /// Where each database was on its device before and after the load; empty without a load, and where the file system does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fragmentation: Vec<FragmentationChange>,
+    /// Energy of the measured time; `None` without a meter or a log of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<RunEnergy>,
     /// Simulated log reads of further copies of each database; empty without copies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<LogCopies>,

@@ -6,6 +6,7 @@ use chrono::{DateTime, Local};
 use ese_engine::Error;
 
 use crate::event_file::rfc3339;
+use crate::fragmentation::FragmentationChange;
 use crate::layout::{InstancePlan, Plan};
 use crate::load::OperationKind;
 use crate::machine::{Machine, peak_resident_bytes};
@@ -30,6 +31,7 @@ pub(crate) struct Loaded {
     pub(crate) io_errors: u64,
     pub(crate) scan: Vec<ScanSummary>,
     pub(crate) defragmentation: Vec<DefragSummary>,
+    pub(crate) fragmentation: Vec<FragmentationChange>,
     pub(crate) failure: Option<Error>,
     /// The simulated log reads of further copies.
     pub(crate) copies: Vec<LogCopies>,
@@ -142,6 +144,8 @@ pub(crate) fn assemble(
         instances,
         scan: loaded.scan.clone(),
         defragmentation: loaded.defragmentation.clone(),
+        fragmentation: loaded.fragmentation.clone(),
+        energy: None,
         copies: loaded.copies.clone(),
         parts: loaded.parts.clone(),
         trends,

@@ -21,6 +21,7 @@ use crate::drive::{Drive, Goal};
 use crate::endurance::Endurance;
 use crate::engine::{Depth, Engine, Opening, ReplayStart, Store};
 use crate::event_file::{EventFile, rfc3339};
+use crate::fragmentation::{Fragmentation, FragmentationChange, of_databases};
 use crate::layout::{Plan, Reset};
 use crate::load::fill;
 use crate::measurement::{
@@ -282,6 +283,7 @@ impl Test<'_> {
         watch.begin_part().map_err(|error| watch.failed(error))?;
         let measured_before = watch.measured_before();
         let profile = &remaining(profile, measured_before);
+        let before = of_databases(plan);
         watch.begin(Phase::Attach, 1);
         let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
         let initial_bytes = database_bytes(&*store, plan);
@@ -312,6 +314,10 @@ impl Test<'_> {
         let defragmentation = store.end_defragmentation();
         let final_bytes = database_bytes(&*store, plan);
         let closed = store.shutdown();
+        let change = |(before, after): (Option<Fragmentation>, Option<Fragmentation>)| {
+            before.zip(after).map(|(before, after)| FragmentationChange { before, after })
+        };
+        let fragmentation = before.into_iter().zip(of_databases(plan)).filter_map(change).collect();
         let measured = driven.map_err(|error| watch.failed(error))?;
         for (instance, batches) in plan.instances.iter().zip(&measured.tally.batches) {
             watch.log(&format!("{}: {batches} batches", instance.database.display()));
@@ -344,6 +350,7 @@ impl Test<'_> {
             io_errors,
             scan,
             defragmentation,
+            fragmentation,
             copies,
             parts,
             failure,

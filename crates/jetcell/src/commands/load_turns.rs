@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures};
+use jetcell_lab::LocalSystem;
+use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures, remarks};
 use jetcell_report::{filesystems_html, filesystems_markdown};
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::machine::Storage;
@@ -13,6 +14,7 @@ use jetcell_workload::units::{DatabaseSize, TimeSpan};
 use jetcell_workload::{Mistake, Observer, Options, ParseError, Phase, StopSignal, TestKind, run};
 use serde::Serialize;
 
+use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -69,11 +71,13 @@ pub struct LoadTurns {
 }
 
 impl LoadTurns {
-    pub fn new(options: Options) -> Result<LoadTurns, Stopped> {
+    /// The first Ctrl-C ends the test, and the second one the process, unless the test has to clean up behind itself.
+    pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, Stopped> {
         let failed = |what: String| Stopped::Failed(what.into());
         let stop = StopSignal::default();
         let asked = stop.clone();
         ctrlc::set_handler(move || match asked.is_set() {
+            true if cleans_up => console::note("file systems are being unmounted; wait for the end"),
             true => std::process::exit(130),
             false => asked.stop(),
         })
@@ -81,6 +85,11 @@ impl LoadTurns {
         let engine = EseEngine::with_mounts(Backend::Auto, Vec::new())
             .map_err(|error| failed(format!("the I/O backend cannot start: {error}")))?;
         Ok(LoadTurns { options, engine, stop })
+    }
+
+    /// Whether Ctrl-C was pressed.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_set()
     }
 
     /// Runs the load in a directory, with the databases that are there or with new ones, and keeps the result in `output`. Returns
@@ -115,22 +124,25 @@ impl Observer for Silent {
     fn log(&mut self, _: &str) {}
 }
 
-/// A directory before its first turn.
-pub fn tested(path: &Path) -> TestedDirectory {
+/// A directory as it is now: what it is on, and the space that the databases use.
+pub fn look_at(name: &str, path: &Path) -> TestedDirectory {
+    let (file_bytes, allocated_bytes) = space(path);
+    let storage = Storage::under(path);
     TestedDirectory {
-        name: path.display().to_string(),
+        name: name.into(),
         directory: path.into(),
-        storage: Storage::under(path),
-        file_bytes: 0,
-        allocated_bytes: 0,
+        remarks: remarks(&storage, &LocalSystem),
+        storage,
+        file_bytes,
+        allocated_bytes,
+        made: None,
     }
 }
 
-/// Notes what the directories are on, which the first turn may have made, and the space that the databases use.
-pub fn look_at_space(result: &mut FilesystemTest) {
+/// Looks again at directories, which the first turn may have made.
+pub fn look_again(result: &mut FilesystemTest) {
     for one in &mut result.directories {
-        (one.file_bytes, one.allocated_bytes) = space(&one.directory);
-        one.storage = Storage::under(&one.directory);
+        *one = look_at(&one.name, &one.directory);
     }
 }
 

@@ -28,5 +28,6 @@ pub mod restore;
 pub mod run_list;
 pub mod size;
 pub mod storage_test;
+mod stored_drive_test;
 mod transfer_progress;
 mod until;

@@ -2,6 +2,7 @@
 
 mod array_volumes;
 mod kind;
+mod power_options;
 mod workload_options;
 
 use std::io::{IsTerminal, Write};
@@ -18,6 +19,7 @@ pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
 
 use self::array_volumes::ArrayVolumes;
 use self::kind::TestCommand;
+use self::power_options::{MeteredRun, PowerOptions};
 use self::workload_options::WorkloadOptions;
 use crate::colour;
 use crate::console;
@@ -40,6 +42,8 @@ pub struct StorageTest<T: TestCommand> {
     /// Kernel interface for I/O
     #[arg(long, value_enum, default_value_t = Io::Auto)]
     io: Io,
+    #[command(flatten)]
+    power: PowerOptions,
     /// Show charts of the last minutes in the terminal during the run
     #[arg(long)]
     live: bool,
@@ -73,6 +77,7 @@ impl<T: TestCommand> StorageTest<T> {
             return Outcome::Good;
         }
         let (io, live, metrics, quiet) = (self.io, self.live, self.metrics.clone(), self.quiet);
+        let power = self.power.clone();
         let shown = match (self.json, quiet) {
             (true, _) => Shown::Json,
             (false, true) => Shown::Verdict,
@@ -114,15 +119,17 @@ impl<T: TestCommand> StorageTest<T> {
                 return Outcome::CouldNotRun;
             }
         };
-        let finished = match start_observers(&monitor, interrupt, metrics.as_deref(), quiet) {
-            Ok(mut observers) => {
+        let observers = start_observers(&monitor, interrupt, metrics.as_deref(), quiet);
+        let finished = match observers.and_then(|observers| Ok((observers, power.begin(profile.duration.0)?)))
+        {
+            Ok((mut observers, meter)) => {
                 let finished = run(&profile, &engine, &mut observers.watcher, &stop);
                 observers.watcher.finish();
                 if let Err(failure) = volumes.close() {
                     print_error(failure);
                     return Outcome::CouldNotRun;
                 }
-                finished
+                finished.map(|finished| metered(finished, meter))
             }
             Err(refusal) => {
                 print_error(refusal);
@@ -182,6 +189,12 @@ fn start_observers(
     let screen = live.then(|| Screen::open(monitor.clone(), move || interrupt.ask())).transpose()?;
     let watcher = Watcher::new(monitor.clone(), (!live && !quiet).then(Progress::new));
     Ok(Observers { watcher, _screen: screen, _metrics: metrics })
+}
+
+/// Adds the energy of a run to its result.
+fn metered(mut finished: Finished, meter: MeteredRun) -> Finished {
+    meter.end(&mut finished.result);
+    finished
 }
 
 /// The action of Ctrl-C.

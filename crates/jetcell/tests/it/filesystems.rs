@@ -62,7 +62,20 @@ fn what_cannot_be_compared_is_refused() {
         refused(&["a", "b", "--output", "used"]),
         "used is not empty; give another directory for the result"
     );
-    assert!(refused(&["a", "--output", "out"]).contains("2 values required"));
+    assert!(refused(&["a", "--output", "out"]).contains("fewer than two file systems"));
+    let make =
+        |words: &[&str]| refused(&[&["--make", "ext4,ext4-fscrypt", "--output", "out"], words].concat());
+    assert!(make(&[]).contains("give --images DIR, or --device and --erase"));
+    assert!(make(&["--images", "none"]).starts_with("none cannot be used for file systems: "));
+    assert!(make(&["--images", ".", "--image-size", "1MiB"]).contains("an image needs 512.00 MiB or more"));
+    assert!(make(&["--device", "/dev/null"]).contains("--erase"));
+    assert!(
+        refused(&["--make", "fat", "--images", ".", "--output", "out"])
+            .contains("write ext4, ext4-fscrypt, xfs")
+    );
+    cell.write("list.toml", "[[filesystem]]\nkind = \"ext4\"\nsize = 3\n");
+    let list = refused(&["--make-list", "list.toml", "--images", ".", "--output", "out"]);
+    assert!(list.starts_with("list.toml: line 3: unknown field `size`"), "{list}");
     assert!(refused(&["a", "b"]).contains("--output"));
     assert!(refused(&["a", "b", "--output", "out", "--precision", "0"]).contains("is no precision"));
     assert!(refused(&["a", "b", "--output", "out", "--config", "none"]).contains("cannot be read"));

@@ -60,8 +60,28 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
         let test = [env!("CARGO_BIN_EXE_jetcell"), "test", "performance", "--config", "wide.toml", "--quiet"];
         let load = ["--dir", &dir, "--output", &run_dir, "--size", "32MiB", "--duration", "2s"];
         cell.make_dir(&dir);
-        run(&cell, 0, &[&record[..], &["--output", &log, "--"], &test, &load].concat());
+        if name == "green" {
+            run(&cell, 0, &[&record[..], &["--output", &log, "--"], &test, &load].concat());
+        } else {
+            let meter = ["--power-meter", &plug.meter(), "--power-scope", "server", "--price-per-kwh", "0.2"];
+            run(&cell, 0, &[&test[1..], &load, &meter].concat());
+        }
     }
+    let measured: Value =
+        serde_json::from_str(&fs::read_to_string(cell.path("black-run/result.json")).unwrap()).unwrap();
+    let energy = &measured["energy"];
+    assert_eq!(
+        (energy["watts"].as_f64().map(f64::round), energy["scope"].as_str()),
+        (Some(50.0), Some("server"))
+    );
+    assert!(energy["joules_per_transactional_io"].as_f64().unwrap() > 0.0, "{energy}");
+    assert!(
+        fs::read_to_string(cell.path("black-run/report.html"))
+            .unwrap()
+            .contains("Energy per transactional I/O")
+    );
+    let compared = run(&cell, 0, &["compare", "black-run", "black-run", "--format", "json"]);
+    assert!(compared.contains("Energy per I/O, server"), "{compared}");
     let shown = run(
         &cell,
         0,
@@ -78,11 +98,14 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
     assert!(text.contains("70.08 EUR") && text.contains("nothing about a drive alone"), "{text}");
 
     let entry = |name: &str, price: u32| {
-        format!(
-            "[[drive]]\nname = \"{name}\"\nrun = \"{name}-run\"\nprice = {price}\npower = {{ log = \"{name}.csv\" }}\n"
-        )
+        format!("[[drive]]\nname = \"{name}\"\nrun = \"{name}-run\"\nprice = {price}\n")
     };
-    cell.write("drives.toml", format!("currency = \"USD\"\n{}{}", entry("green", 139), entry("black", 249)));
+    // The other run has measured its power itself.
+    let of_log = "power = { log = \"green.csv\" }\n";
+    cell.write(
+        "drives.toml",
+        format!("currency = \"USD\"\n{}{of_log}{}", entry("green", 139), entry("black", 249)),
+    );
     let text = run(&cell, 0, &["compare", "--drives", "drives.toml"]);
     for said in [
         "black costs 79.1 % more than green",
@@ -136,7 +159,7 @@ fn tests_of_drives_are_summed_up_by_group() {
     }
     cell.write("drives.toml", list.replacen(&format!("target = \"{}\"\n", names[0]), "", 1));
     let refused = cell.program_refused(&["compare", "--drives", "drives.toml"]);
-    assert!(refused.contains("write target = NAME"), "{refused}");
+    assert!(refused.contains("name a target"), "{refused}");
 }
 
 #[test]
@@ -152,7 +175,7 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
     for (meter, options, said) in [
         (relay.meter(), &server[..], "0 W"),
         ("tasmota=127.0.0.1:9".into(), &server, "tasmota http://127.0.0.1:9"),
-        (plug.meter(), &["--output", "p.csv"], "write --scope"),
+        (plug.meter(), &["--output", "p.csv"], "give its scope"),
         (plug.meter(), &["--scope", "server", "--output", "old.csv"], "old.csv"),
         (plug.meter(), &["--scope", "server", "--output", "p.csv", "--interval", "1h"], "100ms to 10s"),
         ("rapl".into(), &["--scope", "drive", "--output", "p.csv"], "rapl measures processor and memory"),
@@ -161,6 +184,11 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
         let refused = record(&meter, options);
         assert!(refused.contains(said), "{meter}: {refused}");
     }
+    let test = ["test", "performance", "--dir", "db", "--power-meter"];
+    let refused = |words: &[&str]| cell.program_refused(&[&test[..], words].concat());
+    assert!(refused(&[&relay.meter(), "--power-scope", "server"]).contains("0 W"));
+    assert!(refused(&[&plug.meter()]).contains("give its scope"));
+    assert!(cell.refused(&["--dir", "db", "--power-scope", "server"]).contains("needs --power-meter"));
     assert!(cell.program_refused(&["power", "energy", "old.csv"]).contains("no column unix_ms"));
     assert!(cell.program_refused(&["compare", "--drives", "old.csv"]).starts_with("old.csv: "));
     // The status of the command is that of the recording.

@@ -1,15 +1,15 @@
 //! `jetcell compare --drives`: reads what a list of drives names, and sums it up.
 
-use std::fs;
 use std::path::Path;
 
-use jetcell_lab::drive::{self, DriveTest};
+use jetcell_lab::drive::DriveTest;
 use jetcell_lab::drives::{DriveEntry, DriveList, RunFigures, Summary};
 use jetcell_power::{Energy, PowerLog};
 use jetcell_report::{Stored, drives_csv, drives_html, drives_markdown, drives_text};
 use jetcell_workload::result::RunResult;
 
 use super::Format;
+use crate::commands::stored_drive_test::stored_drive_test;
 use crate::console;
 use crate::measured_window::measured_window;
 use crate::outcome::Failure;
@@ -44,32 +44,8 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
 /// The test of a drive and its target in it.
 fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, Failure> {
     let Some(directory) = &entry.disk_test else { return Ok(None) };
-    let path = directory.join("result.json");
-    let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
-    let text = fs::read(&path).map_err(|error| failed(error.to_string()))?;
-    let test: DriveTest = serde_json::from_slice(&text).map_err(|error| {
-        failed(format!("not the result of jetcell disk test ({error}); give the directory of one"))
-    })?;
-    if test.schema != drive::SCHEMA {
-        return Err(failed(format!(
-            "its layout is {}, and this program reads {}; use the jetcell that wrote it",
-            test.schema,
-            drive::SCHEMA
-        )));
-    }
-    let names = || test.targets.iter().map(|target| target.name.as_str()).collect::<Vec<_>>();
-    let at = match &entry.target {
-        Some(name) => names().iter().position(|target| target == name),
-        None => Some(0).filter(|_| test.targets.len() == 1),
-    };
-    let at = at.ok_or_else(|| {
-        failed(format!(
-            "{}: the test has not one target of this name; write target = NAME, one of {}",
-            entry.name,
-            names().join(", ")
-        ))
-    })?;
-    Ok(Some((test, at)))
+    let found = stored_drive_test(directory, entry.target.as_deref());
+    found.map(Some).map_err(|error| format!("{}: {error}", entry.name).into())
 }
 
 fn run(entry: &DriveEntry) -> Result<Option<RunResult>, Failure> {
@@ -99,9 +75,12 @@ fn figures(run: &RunResult) -> RunFigures {
     }
 }
 
-/// What a drive draws: typed in, or from a log while its run measured.
+/// What a drive draws: typed in, from a log while its run measured, or as its run measured it.
 fn energy(list: &DriveList, entry: &DriveEntry, run: Option<&RunResult>) -> Result<Option<Energy>, Failure> {
-    let Some(power) = &entry.power else { return Ok(None) };
+    let Some(power) = &entry.power else {
+        let measured = run.and_then(|run| run.energy.as_ref());
+        return Ok(measured.map(|found| Energy::of(found.energy.watts, found.energy.scope, &list.tariff())));
+    };
     let Some(path) = &power.log else { return Ok(list.typed_energy(entry)) };
     let log = PowerLog::read(path, power.scope).map_err(|error| error.to_string())?;
     let used = match run {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_lab::filesystems::{FilesystemTest, Limits, TestedDirectory, compare};
+use jetcell_lab::filesystems::{FilesystemTest, Limits, compare};
 use jetcell_lab::fragmentation::{
     EXPERIMENT_ROWS, FileMap, Fragmentation, PIECE, Placement, place, read_rates,
 };
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::commands::disk::fragmentation::databases_below;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::load_turns::{
-    LoadTurns, Stopped, json, load_options, look_at_space, size, span, store, tested,
+    LoadTurns, Stopped, json, load_options, look_again, look_at, size, span, store,
 };
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome};
@@ -116,7 +116,7 @@ impl FragmentationExperiment {
     fn experiment(&self) -> Result<Experiment, Stopped> {
         let directories = NAMES.map(|name| self.directory.join(name));
         let options = self.prepare(&directories).map_err(Stopped::Failed)?;
-        let turns = LoadTurns::new(options)?;
+        let turns = LoadTurns::new(options, false)?;
         fs::create_dir(&self.directory)
             .or_else(|error| if self.directory.is_dir() { Ok(()) } else { Err(error) })
             .map_err(|error| failed(&self.directory, &error.to_string()))?;
@@ -146,8 +146,7 @@ impl FragmentationExperiment {
         let most = self.turns.into();
         let limits = Limits { fewest: most, most, precision_percent: 2.0, longest: Duration::MAX };
         let began = Instant::now();
-        let named =
-            |(directory, name): (&PathBuf, &str)| TestedDirectory { name: name.into(), ..tested(directory) };
+        let named = |(directory, name): (&PathBuf, &str)| look_at(name, directory);
         let tested = directories.iter().zip(NAMES).map(named).collect();
         let measure = &mut |at: usize, turn: usize| {
             let directory = &directories[at];
@@ -160,7 +159,7 @@ impl FragmentationExperiment {
         };
         let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
-        look_at_space(&mut comparison);
+        look_again(&mut comparison);
         let found = Experiment { schema: 1, piece_bytes: self.piece.0, files, comparison };
         store(&found.comparison, &self.output, &json(&found))?;
         Ok(found)

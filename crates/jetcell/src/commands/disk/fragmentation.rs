@@ -5,11 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_lab::drive::{ExpectedCost, SeekCurve};
 use jetcell_lab::fragmentation::{FileMap, Fragmentation};
-use jetcell_report::fragmentation_text;
+use jetcell_report::{expected_cost_text, fragmentation_text};
 use jetcell_workload::units::ByteSize;
 use serde::Serialize;
 
+use crate::commands::stored_drive_test::stored_drive_test;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
 
@@ -19,6 +21,8 @@ Examples:
       extents, pieces and distances, and the share of reads of 32 KiB and 256 KiB that cross a border
   jetcell disk fragmentation --read 8KiB --read 1MiB jetcell-run
       all databases below a directory, with other sizes of reads
+  jetcell disk fragmentation priv1.edb --drive-test result
+      also what the pieces should cost, from the seeks that jetcell disk test --output result measured on the drive
   jetcell disk fragmentation --json jetcell-run | jq '.files[].pieces'
       for a script
 
@@ -39,6 +43,12 @@ pub struct ShowFragmentation {
     /// Size of a read; repeat it for several [default: 32KiB, a page, and 256KiB, a read of the background scan]
     #[arg(long = "read", value_name = "SIZE", value_parser = read_size)]
     reads: Vec<ByteSize>,
+    /// Also show what the pieces should cost on a drive: the result of jetcell disk test on it
+    #[arg(long, value_name = "DIR")]
+    drive_test: Option<PathBuf>,
+    /// With a drive test of several targets, the name of the drive
+    #[arg(long, value_name = "NAME", requires = "drive_test")]
+    target: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,6 +60,9 @@ struct Listing {
     /// Version of this layout.
     schema: u32,
     files: Vec<Fragmentation>,
+    /// For each file, if a test of its drive was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    expected: Vec<ExpectedCost>,
 }
 
 fn read_size(text: &str) -> Result<ByteSize, String> {
@@ -65,12 +78,18 @@ impl ShowFragmentation {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         match self.examine() {
-            Ok(files) => {
+            Ok((files, expected)) => {
                 print(&if self.json {
-                    let text = serde_json::to_string_pretty(&Listing { schema: 1, files });
+                    let text = serde_json::to_string_pretty(&Listing { schema: 1, files, expected });
                     text.expect("text and numbers can be written as JSON") + "\n"
                 } else {
-                    fragmentation_text(&files, console::width())
+                    let text = fragmentation_text(&files, console::width());
+                    let paths = files.into_iter().map(|file| file.path);
+                    let costs: Vec<_> = paths.zip(expected).collect();
+                    match costs.is_empty() {
+                        true => text,
+                        false => format!("{text}\n{}", expected_cost_text(&costs, console::width())),
+                    }
                 });
                 Outcome::Good
             }
@@ -81,7 +100,8 @@ impl ShowFragmentation {
         }
     }
 
-    fn examine(&self) -> Result<Vec<Fragmentation>, Failure> {
+    fn examine(&self) -> Result<(Vec<Fragmentation>, Vec<ExpectedCost>), Failure> {
+        let curve = self.drive_test.as_deref().map(|path| self.seek_curve(path)).transpose()?;
         let mut files = Vec::new();
         for path in &self.paths {
             let before = files.len();
@@ -102,10 +122,21 @@ impl ShowFragmentation {
             [] => vec![32 << 10, 256 << 10],
             given => given.iter().map(|size| size.0).collect(),
         };
-        let examined = files.iter().map(|path| Ok(Fragmentation::of(&FileMap::of(path)?, &sizes)));
-        examined
-            .collect::<Result<_, jetcell_lab::fragmentation::MapError>>()
-            .map_err(|error| error.to_string().into())
+        let maps = files.iter().map(|path| FileMap::of(path)).collect::<Result<Vec<_>, _>>();
+        let maps = maps.map_err(|error| error.to_string())?;
+        let read = sizes.first().copied().unwrap_or(32 << 10);
+        let expected =
+            curve.iter().flat_map(|curve| maps.iter().map(|map| ExpectedCost::of(map, curve, read)));
+        Ok((maps.iter().map(|map| Fragmentation::of(map, &sizes)).collect(), expected.collect()))
+    }
+
+    /// The seeks of the drive in the test in a directory.
+    fn seek_curve(&self, directory: &Path) -> Result<SeekCurve, Failure> {
+        let (test, target) = stored_drive_test(directory, self.target.as_deref())?;
+        let failed = |what: &str| Failure::from(format!("{}: {what}", directory.display()));
+        SeekCurve::of(&test, target).ok_or_else(|| {
+            failed("it lacks the steps transfer_read, sequential_read_4k or seek_curve; test the drive again")
+        })
     }
 }
 

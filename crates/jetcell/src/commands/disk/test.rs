@@ -1,16 +1,19 @@
 //! `jetcell disk test`: measures drives and file systems.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_lab::drive::{DriveTest, Options, Progress, Target, test};
+use jetcell_lab::drive::{Costs, DriveTest, Options, Progress, Target, is_step, test};
+use jetcell_lab::{ErasableDevice, LocalSystem};
 use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
 use jetcell_vfs::{Cancel, RealOptions, RealVfs};
 use jetcell_workload::units::ByteSize;
 
 use crate::commands::empty_directory::require_empty;
+use crate::commands::power::above_zero;
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
@@ -27,8 +30,14 @@ Examples:
       two drives in turns, with differences, their confidence intervals, and what is significant
   jetcell disk test /dev/sdb
       a device, which is only read; needs root
+  jetcell disk test --erase /dev/sdb --precondition --output result
+      the same device, read and written: everything on it is lost
+  jetcell disk test /mnt/data --steps sync,mixed_8k --json
+      some steps only
 
-Files and devices that exist are only read. Exit code: 0 tested, 1 a read did not find what was just written, 2 could not run.";
+Files and devices that exist are only read, unless --erase is given.
+
+Exit code: 0 tested, 1 a read did not find what was just written, 2 could not run.";
 
 /// Time between two lines without a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -50,6 +59,16 @@ pub struct DiskTest {
     /// Make a file at each path that does not exist, write to it, and remove it
     #[arg(long)]
     write: bool,
+    /// Write to the devices, too: everything on them is lost. Mounted devices, the disk of the running system, and parts of
+    /// arrays and volumes are refused
+    #[arg(long, conflicts_with = "write")]
+    erase: bool,
+    /// Also erase devices with file systems, partitions or members of arrays that are not in use
+    #[arg(long, requires = "erase")]
+    force: bool,
+    /// Do only these steps; their names are in result.json and in the documentation
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = step)]
+    steps: Vec<String>,
     /// Longest time of each step in seconds
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
@@ -65,6 +84,18 @@ pub struct DiskTest {
     /// Decides about the random places
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Price of each target, for the report: once for each, in their order
+    #[arg(long, value_name = "PRICE", value_parser = above_zero)]
+    price: Vec<f64>,
+    /// Mean power of each target in watts, for the report: once for each, in their order
+    #[arg(long, value_name = "W", value_parser = above_zero)]
+    watts: Vec<f64>,
+    /// Money for a kilowatt-hour
+    #[arg(long, value_name = "PRICE", requires = "watts", value_parser = above_zero)]
+    price_per_kwh: Option<f64>,
+    /// Name of the money
+    #[arg(long, value_name = "NAME")]
+    currency: Option<String>,
     /// Directory for result.json, report.html with charts, and report.md; it must be empty or new
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -75,6 +106,13 @@ pub struct DiskTest {
 
 fn size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
+}
+
+fn step(text: &str) -> Result<String, String> {
+    match is_step(text) {
+        true => Ok(text.into()),
+        false => Err("no step has this name; write for example transfer_read, random_read_4k or sync".into()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -104,14 +142,21 @@ impl DiskTest {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
+        for (values, name) in [(&self.price, "--price"), (&self.watts, "--watts")] {
+            if !values.is_empty() && values.len() != self.targets.len() {
+                return Err(format!("give {name} once for each target, or not at all").into());
+            }
+        }
+        if self.erase && !self.targets.iter().any(|path| is_device(path)) {
+            return Err("--erase is for devices, and none is given".into());
+        }
         let vfs = RealVfs::new(RealOptions::default())
             .map_err(|error| format!("the threads for transfers cannot start: {error}"))?
             .with_smallest_transfer(SMALLEST_TRANSFER);
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
-        let open = |path: &PathBuf| Target::open(&vfs, path, self.size.0, self.write);
         let mut targets: Vec<Target> =
-            self.targets.iter().map(open).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+            self.targets.iter().map(|path| self.open(&vfs, path)).collect::<Result<_, _>>()?;
         let few = if targets.len() > 1 { TURNS } else { 1 };
         let options = Options {
             seconds: self.seconds,
@@ -119,6 +164,13 @@ impl DiskTest {
             zones: self.zones.into(),
             precondition: self.precondition,
             seed: self.seed,
+            only: self.steps.clone(),
+            costs: Costs {
+                prices: self.price.clone(),
+                watts: self.watts.clone(),
+                price_per_kwh: self.price_per_kwh,
+                currency: self.currency.clone(),
+            },
         };
         let mut shown = Shown { line: ProgressLine::new(), written: Instant::now() };
         let result = test(&mut targets, vfs.backend_name(), &options, &cancel, &mut |at| shown.show(&at));
@@ -130,6 +182,19 @@ impl DiskTest {
         }
         Ok(result)
     }
+
+    fn open(&self, vfs: &RealVfs, path: &Path) -> Result<Target, Failure> {
+        if self.erase && is_device(path) {
+            let device = ErasableDevice::claim(path, self.force, &LocalSystem);
+            let device = device.map_err(|error| error.to_string())?;
+            return Target::erase(vfs, device).map_err(|error| error.to_string().into());
+        }
+        Target::open(vfs, path, self.size.0, self.write).map_err(|error| error.to_string().into())
+    }
+}
+
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
 fn json(result: &DriveTest) -> String {

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_power::{Energy, PowerLog, Scope, Tariff};
+use jetcell_power::{Energy, PowerLog, Scope};
 use jetcell_report::{Cell, Stored, Table, decimal, printable, table_text};
 use serde_json::json;
 
+use super::tariff::TariffOptions;
 use crate::console::{self, print};
 use crate::measured_window::measured_window;
 use crate::outcome::{Failure, Outcome, print_error};
@@ -37,15 +38,8 @@ pub struct ShowEnergy {
     /// Only the measured time of this run
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Price of a kilowatt-hour
-    #[arg(long, value_name = "PRICE", value_parser = above_zero)]
-    price_per_kwh: Option<f64>,
-    /// Currency of the price
-    #[arg(long, value_name = "NAME", requires = "price_per_kwh")]
-    currency: Option<String>,
-    /// Kilograms of carbon dioxide for a kilowatt-hour
-    #[arg(long, value_name = "KG", value_parser = above_zero)]
-    co2_kg_per_kwh: Option<f64>,
+    #[command(flatten)]
+    tariff: TariffOptions,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -75,19 +69,19 @@ impl ShowEnergy {
             }
         };
         let used = used.map_err(failed)?;
-        let tariff = Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh };
-        let energy = Energy::of(used.watts(), log.scope, &tariff);
+        let energy = Energy::of(used.watts(), log.scope, &self.tariff.tariff());
+        let currency = self.tariff.currency.as_deref();
         let iops = run.as_ref().map(|run| run.result.achieved_transactional_iops);
         let joules_per_io = iops.and_then(|iops| energy.joules_per(iops));
         if self.json {
             let shown = json!({
                 "schema": 1, "seconds": used.seconds, "joules": used.joules, "energy": energy,
-                "transactional_iops": iops, "joules_per_io": joules_per_io, "currency": self.currency,
+                "transactional_iops": iops, "joules_per_io": joules_per_io, "currency": currency,
             });
             print(&format!("{shown}\n"));
             return Ok(());
         }
-        let money = self.currency.as_deref().unwrap_or("money");
+        let money = currency.unwrap_or("money");
         let rows = [
             ("Measured".to_string(), Some(energy.scope.to_string())),
             ("Time".into(), Some(format!("{} s", decimal(used.seconds, 1)))),
@@ -118,9 +112,4 @@ impl ShowEnergy {
         }
         Ok(())
     }
-}
-
-fn above_zero(text: &str) -> Result<f64, String> {
-    let value: Option<f64> = text.parse().ok();
-    value.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| "write a number above 0".into())
 }

@@ -2,9 +2,14 @@
 
 mod energy;
 mod record;
+mod recording;
+mod tariff;
 
 use clap::Subcommand;
 use jetcell_power::found_meters;
+
+pub use self::recording::{Recording, RecordingThread};
+pub use self::tariff::{TariffOptions, above_zero};
 
 use self::energy::ShowEnergy;
 use self::record::Record;

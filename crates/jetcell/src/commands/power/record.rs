@@ -6,12 +6,12 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_power::{MeterKind, Recorder, Scope};
+use jetcell_power::{MeterKind, Scope};
 use jetcell_vfs::Cancel;
 use jetcell_workload::units::TimeSpan;
 
+use super::recording::Recording;
 use crate::commands::transfer_progress::stop_on_signals;
-use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -71,47 +71,21 @@ impl Record {
         if !(Duration::from_millis(100)..=Duration::from_secs(10)).contains(&interval) {
             return Err("--interval is out of range; write 100ms to 10s".into());
         }
-        let scope = self.scope.or_else(|| self.meter.scope());
-        let scope = scope.ok_or_else(|| {
-            let meter = &self.meter;
-            format!(
-                "{meter} does not know what it measures; write --scope drive, enclosure, server or processor"
-            )
-        })?;
-        if self.meter.scope().is_some_and(|own| own != scope) {
-            return Err(format!(
-                "{} measures {}; leave out --scope",
-                self.meter,
-                self.meter.scope().unwrap_or(scope)
-            )
-            .into());
-        }
-        let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
-        let mut meter = self.meter.open().map_err(failed)?;
-        let first = meter.read().map_err(failed)?;
-        let mut recorder = Recorder::create(&self.output, scope, now_ms(), first).map_err(failed)?;
+        let mut recording = Recording::begin(&self.meter, self.scope, &self.output)?;
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
         let mut running = Running::start(&self.command)?;
-        let (began, mut failures) = (Instant::now(), 0_u64);
+        let began = Instant::now();
         let mut next = interval;
         loop {
             let end = running.ended()?;
             let stop = end.is_some() || (running.0.is_none() && cancel.is_cancelled());
             if stop || began.elapsed() >= next {
                 next = began.elapsed() + interval;
-                match meter.read() {
-                    Ok(reading) => recorder.add(now_ms(), reading).map_err(failed)?,
-                    Err(error) => {
-                        failures += 1;
-                        if failures == 1 {
-                            console::note(&format!("{error}; trying again"));
-                        }
-                    }
-                }
+                recording.read()?;
             }
             if stop {
-                return Ok(self.outcome(end, failures));
+                return Ok(self.outcome(end, recording.failures));
             }
             std::thread::sleep(LOOK);
         }
@@ -149,8 +123,4 @@ impl Running {
         let Some(child) = &mut self.0 else { return Ok(None) };
         child.try_wait().map_err(|error| format!("the command cannot be waited for: {error}").into())
     }
-}
-
-fn now_ms() -> i64 {
-    chrono::Utc::now().timestamp_millis()
 }

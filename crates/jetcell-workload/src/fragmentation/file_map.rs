@@ -26,7 +26,7 @@ pub struct Extent {
 
 impl Extent {
     /// The offset in the file behind the extent.
-    pub(super) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.logical.saturating_add(self.bytes)
     }
 
@@ -36,7 +36,7 @@ impl Extent {
     }
 
     /// Distance on the device from the end of this extent to the start of the next.
-    pub(super) fn distance_to(&self, next: &Extent) -> Option<u64> {
+    pub fn distance_to(&self, next: &Extent) -> Option<u64> {
         Some(self.physical?.saturating_add(self.bytes).abs_diff(next.physical?))
     }
 
@@ -96,6 +96,12 @@ pub enum MapError {
 }
 
 impl FileMap {
+    /// Extents that do not continue each other, as pairs of neighbours in the file.
+    pub fn breaks(&self) -> impl Iterator<Item = (&Extent, &Extent)> {
+        let pairs = self.extents.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
+        pairs.filter(|(one, next)| !one.is_continued_by(next))
+    }
+
     /// The map of a file. What is still in memory is written first, because it has no place before.
     ///
     /// # Errors

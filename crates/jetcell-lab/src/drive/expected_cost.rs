@@ -1,0 +1,75 @@
+//! What the fragmentation of a file should cost on a drive whose seeks were measured.
+
+use jetcell_workload::fragmentation::{Extent, FileMap};
+use serde::Serialize;
+
+use super::seek_curve::SeekCurve;
+
+/// The expected cost of the pieces of a file. A drive that works in the background, or a cache, may make it less.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExpectedCost {
+    /// Name of the drive in its test.
+    pub drive: String,
+    /// Seconds of a read of the whole file from its begin to its end, if it were contiguous.
+    pub contiguous_scan_seconds: f64,
+    /// The same as it is, with a seek between two pieces.
+    pub scan_seconds: f64,
+    /// Bytes of a single read.
+    pub read_bytes: u64,
+    /// Milliseconds that such a read takes longer in the mean of all reads, because some of them need more than one piece.
+    pub read_ms: f64,
+}
+
+impl ExpectedCost {
+    /// Of a file on a drive, with reads of one size at multiples of this size. Distances that the file system does not tell count
+    /// as none.
+    pub fn of(map: &FileMap, curve: &SeekCurve, read_bytes: u64) -> ExpectedCost {
+        let read_bytes = read_bytes.max(1);
+        let cost = |(one, next): (&Extent, &Extent)| {
+            one.distance_to(next).map_or(0.0, |distance| curve.cost(distance))
+        };
+        let inside = |(one, next): &(&Extent, &Extent)| {
+            next.logical < map.bytes && one.end().saturating_sub(1) / read_bytes == next.logical / read_bytes
+        };
+        let stored: f64 =
+            map.extents.iter().filter(|extent| !extent.unwritten).map(|extent| extent.bytes as f64).sum();
+        let contiguous_scan_seconds = stored / curve.bytes_per_second;
+        let reads = map.bytes.div_ceil(read_bytes).max(1) as f64;
+        ExpectedCost {
+            drive: curve.drive.clone(),
+            contiguous_scan_seconds,
+            scan_seconds: contiguous_scan_seconds + map.breaks().map(cost).sum::<f64>(),
+            read_bytes,
+            read_ms: map.breaks().filter(inside).map(cost).sum::<f64>() / reads * 1e3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::seek_curve::tests::curve;
+
+    #[test]
+    fn each_break_costs_the_seek_of_its_distance() {
+        let extent = |logical: u64, physical: u64, bytes: u64| Extent {
+            logical: logical << 10,
+            physical: Some(physical << 10),
+            bytes: bytes << 10,
+            ..Extent::default()
+        };
+        // Breaks at 48 KiB, inside of a read, and at 128 KiB, between two; the last one continues.
+        let extents =
+            vec![extent(0, 0, 48), extent(48, 100_048, 80), extent(128, 0, 64), extent(192, 64, 64)];
+        let map = FileMap { path: "a".into(), bytes: 256 << 10, extents };
+        let curve = curve(&[(1.0, 0.011), (1e12, 0.011)], 262_144.0);
+        let found = ExpectedCost::of(&map, &curve, 32 << 10);
+        assert_eq!(found.contiguous_scan_seconds, 1.0);
+        assert!((found.scan_seconds - 1.02).abs() < 1e-9, "{found:?}");
+        // One of eight reads takes 10 ms longer.
+        assert!((found.read_ms - 1.25).abs() < 1e-9, "{found:?}");
+        let nothing =
+            ExpectedCost::of(&FileMap { path: "a".into(), bytes: 0, extents: Vec::new() }, &curve, 0);
+        assert_eq!((nothing.scan_seconds, nothing.read_ms), (0.0, 0.0));
+    }
+}

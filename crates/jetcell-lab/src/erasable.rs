@@ -1,0 +1,248 @@
+//! Block devices whose content may be overwritten: no mounted one, none of the running system, none that another layer uses.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use jetcell_workload::machine::Mount;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::system::System;
+
+/// A device that nothing else uses, and that the kernel keeps for this process.
+#[derive(Debug)]
+pub struct ErasableDevice {
+    /// The device itself, without links.
+    pub path: PathBuf,
+    claim: OwnedFd,
+}
+
+/// Why a device is not erased.
+#[derive(Debug, Error)]
+pub enum EraseRefusal {
+    /// Not a block device.
+    #[error("{} is not a block device; --erase is for devices", .0.display())]
+    NoDevice(PathBuf),
+    /// The whole disk on which the running system is.
+    #[error("{} is the disk of the running system; give another device", .0.display())]
+    SystemDisk(PathBuf),
+    /// It, or a part of it, is mounted.
+    #[error("{} is mounted on {}; unmount it first", .path.display(), .point.display())]
+    Mounted {
+        /// The device.
+        path: PathBuf,
+        /// Where.
+        point: PathBuf,
+    },
+    /// Another device is made of it.
+    #[error("{} is a part of {holder}; stop that first", .path.display())]
+    Held {
+        /// The device.
+        path: PathBuf,
+        /// Name of the other device.
+        holder: String,
+    },
+    /// The kernel does not give it to this process alone.
+    #[error("{} is in use: it is mounted, swap space, or part of another device", .0.display())]
+    Busy(PathBuf),
+    /// Something is on it.
+    #[error("{} contains {found}; give --force, too, to erase that", .path.display())]
+    Content {
+        /// The device.
+        path: PathBuf,
+        /// Names of the signatures.
+        found: String,
+    },
+    /// It may not be written by this user, or not at all.
+    #[error("{}: erasing a device needs root, and a device that can be written: {error}", .path.display())]
+    NotAllowed {
+        /// The device.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Anything else.
+    #[error("{} cannot be used: {error}", .path.display())]
+    Unusable {
+        /// The device.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl ErasableDevice {
+    /// Claims a device. Nothing is written. With `force`, file systems, partitions and members of arrays that are not in use are no
+    /// reason to refuse it.
+    ///
+    /// # Errors
+    /// It must not be erased, or cannot be.
+    pub fn claim(path: &Path, force: bool, system: &dyn System) -> Result<ErasableDevice, EraseRefusal> {
+        let unusable = |error| EraseRefusal::Unusable { path: path.into(), error };
+        let device = path.canonicalize().map_err(unusable)?;
+        let metadata = fs::metadata(&device).map_err(unusable)?;
+        if !metadata.file_type().is_block_device() {
+            return Err(EraseRefusal::NoDevice(path.into()));
+        }
+        let node = node(metadata.rdev());
+        refuse_used(path, &device, &node, system)?;
+        let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+        let claim = rustix::fs::openat(CWD, &device, flags, Mode::empty()).map_err(|error| match error {
+            Errno::BUSY => EraseRefusal::Busy(path.into()),
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => {
+                EraseRefusal::NotAllowed { path: path.into(), error: error.into() }
+            }
+            other => unusable(other.into()),
+        })?;
+        if !force && let Some(found) = signatures(&device, system) {
+            return Err(EraseRefusal::Content { path: path.into(), found });
+        }
+        Ok(ErasableDevice { path: device, claim })
+    }
+
+    /// Gives the claim up, so that programs can make and mount a file system on the device. Returns its path.
+    pub fn release(self) -> PathBuf {
+        drop(self.claim);
+        self.path
+    }
+}
+
+/// The directory of a device in sysfs.
+fn node(number: u64) -> PathBuf {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    link.canonicalize().unwrap_or(link)
+}
+
+/// Says for what a device is used, as far as the kernel tells it. The claim refuses what is not known here.
+fn refuse_used(path: &Path, device: &Path, node: &Path, system: &dyn System) -> Result<(), EraseRefusal> {
+    let partitions: Vec<String> = system
+        .names(&node.display().to_string())
+        .into_iter()
+        .filter(|name| node.join(name).join("partition").exists())
+        .collect();
+    let root = fs::metadata("/").map(|root| node_of_mount(root.dev(), "/", system)).unwrap_or_default();
+    let below = root.iter().flat_map(|root| disks_below(root, system, 0)).collect::<Vec<_>>();
+    if below.iter().any(|disk| disk == node) {
+        return Err(EraseRefusal::SystemDisk(path.into()));
+    }
+    let parts = partitions.iter().map(|name| Path::new("/dev").join(name));
+    let parts: Vec<PathBuf> = std::iter::once(device.to_path_buf()).chain(parts).collect();
+    for mount in Mount::table(&system.read("/proc/self/mountinfo")) {
+        if parts.iter().any(|part| *part == Path::new(&mount.source)) {
+            return Err(EraseRefusal::Mounted { path: path.into(), point: mount.point });
+        }
+    }
+    let nodes = std::iter::once(node.to_path_buf()).chain(partitions.iter().map(|name| node.join(name)));
+    for node in nodes {
+        if let Some(holder) = system.names(&node.join("holders").display().to_string()).into_iter().next() {
+            return Err(EraseRefusal::Held { path: path.into(), holder });
+        }
+    }
+    Ok(())
+}
+
+/// The device of a mount. File systems with several devices have a number of their own, so the source counts for these.
+fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Option<PathBuf> {
+    let own = node(number);
+    if own.exists() {
+        return Some(own);
+    }
+    let mounts = Mount::table(&system.read("/proc/self/mountinfo"));
+    let mount = mounts.into_iter().rfind(|mount| mount.point == Path::new(point))?;
+    let device = fs::metadata(mount.source).ok()?;
+    device.file_type().is_block_device().then(|| node(device.rdev()))
+}
+
+/// Most layers of devices that are followed.
+const MOST_LAYERS: usize = 16;
+
+/// The whole disks on which a device is, and itself if it is one.
+fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec<PathBuf> {
+    let disk = match node.join("partition").exists() {
+        true => node.parent().unwrap_or(node).to_path_buf(),
+        false => node.to_path_buf(),
+    };
+    let slaves = node.join("slaves");
+    let below = system.names(&slaves.display().to_string()).into_iter();
+    let below = below.filter(|_| layer < MOST_LAYERS);
+    let below = below.filter_map(|name| slaves.join(name).canonicalize().ok());
+    let mut all: Vec<PathBuf> = below.flat_map(|slave| disks_below(&slave, system, layer + 1)).collect();
+    all.push(disk);
+    all
+}
+
+/// What is on a device, as `wipefs` tells without changing anything; something unknown if that cannot be asked.
+fn signatures(device: &Path, system: &dyn System) -> Option<String> {
+    let mut look = Command::new("wipefs");
+    look.args(["--no-act", "--noheadings", "--output", "TYPE"]).arg(device);
+    match system.run(look, &[]) {
+        Ok(found) => {
+            let mut names: Vec<&str> = found.split_whitespace().collect();
+            names.sort_unstable();
+            names.dedup();
+            (!names.is_empty()).then(|| names.join(", "))
+        }
+        Err(error) => Some(format!("what cannot be examined ({error})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::LocalSystem;
+    use crate::system::fake::FakeSystem;
+
+    #[test]
+    fn other_things_than_devices_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "text").unwrap();
+        let refused = |path: &Path| ErasableDevice::claim(path, true, &LocalSystem).unwrap_err();
+        assert!(matches!(refused(&file), EraseRefusal::NoDevice(_)));
+        assert!(matches!(refused(directory.path()), EraseRefusal::NoDevice(_)));
+        assert!(matches!(refused(Path::new("/dev/null")), EraseRefusal::NoDevice(_)));
+        assert!(matches!(refused(&directory.path().join("none")), EraseRefusal::Unusable { .. }));
+    }
+
+    #[test]
+    fn the_disk_of_the_running_system_is_refused() {
+        let Some(root) = node_of_mount(fs::metadata("/").unwrap().dev(), "/", &LocalSystem) else { return };
+        for disk in disks_below(&root, &LocalSystem, 0) {
+            let device = Path::new("/dev").join(disk.file_name().unwrap());
+            if device.exists() {
+                let refused = ErasableDevice::claim(&device, true, &LocalSystem).unwrap_err();
+                assert!(matches!(refused, EraseRefusal::SystemDisk(_)), "{refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn mounts_and_holders_are_named() {
+        let (device, node) = (Path::new("/dev/sdz"), Path::new("/sys/devices/x/block/sdz"));
+        let refused =
+            |system: &FakeSystem| refuse_used(device, device, node, system).unwrap_err().to_string();
+        let mounted = FakeSystem::default()
+            .with_file("/proc/self/mountinfo", "36 35 8:0 / /mnt/data rw - btrfs /dev/sdz rw\n");
+        assert_eq!(refused(&mounted), "/dev/sdz is mounted on /mnt/data; unmount it first");
+        let held = FakeSystem::default().with_file("/sys/devices/x/block/sdz/holders/md0", "");
+        assert_eq!(refused(&held), "/dev/sdz is a part of md0; stop that first");
+        assert!(refuse_used(device, device, node, &FakeSystem::default()).is_ok());
+    }
+
+    #[test]
+    fn signatures_are_named_once_and_a_failed_look_is_something() {
+        let device = Path::new("/dev/sdz");
+        let look = |system: FakeSystem| signatures(device, &system);
+        assert_eq!(look(FakeSystem::default()), None);
+        assert_eq!(look(FakeSystem::default().printing("wipefs", "gpt\ngpt\next4\n")).unwrap(), "ext4, gpt");
+        assert!(
+            look(FakeSystem::default().failing("wipefs")).unwrap().starts_with("what cannot be examined")
+        );
+    }
+}

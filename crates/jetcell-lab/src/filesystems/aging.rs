@@ -1,0 +1,150 @@
+//! Files that fill a file system, and that divide its free space.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rand::seq::SliceRandom;
+use rand::{Rng, RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Used share up to which a round writes, in percent.
+const FULL: f64 = 90.0;
+/// Sizes of files are 4 KiB times a power of two up to this, and what is between.
+const LARGEST: usize = 4 << 20;
+const SMALLEST: usize = 4 << 10;
+/// Files of a directory.
+const IN_DIRECTORY: usize = 1000;
+/// Removed files between two looks at the free space.
+const LOOK: usize = 32;
+
+/// Writes files of 4 KiB to 4 MiB into `directory`, which is new, until `fill_percent` of the file system are in use. In each
+/// round before that, files are written until 90 % are in use, and removed in random order. Ends early when `stops` says so.
+///
+/// # Errors
+/// A file cannot be written or removed. A full file system is none.
+pub(super) fn age(
+    directory: &Path,
+    fill_percent: u8,
+    rounds: u16,
+    stops: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    if fill_percent == 0 && rounds == 0 {
+        return Ok(());
+    }
+    fs::create_dir(directory)?;
+    // Always the same files, so that two tests are alike.
+    let mut filler = Filler {
+        directory: directory.into(),
+        rng: ChaCha8Rng::seed_from_u64(1),
+        files: Vec::new(),
+        made: 0,
+        bytes: vec![0; LARGEST],
+    };
+    let fill = f64::from(fill_percent);
+    for _ in 0..rounds {
+        filler.write_until(FULL, stops)?;
+        filler.remove_until(fill, stops)?;
+    }
+    filler.write_until(fill, stops)?;
+    synced(directory)
+}
+
+struct Filler {
+    directory: PathBuf,
+    rng: ChaCha8Rng,
+    files: Vec<PathBuf>,
+    /// Files made so far.
+    made: usize,
+    bytes: Vec<u8>,
+}
+
+impl Filler {
+    fn write_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
+        // Delayed allocation: what was written is not counted yet.
+        let mut unsynced = 0;
+        while !stops() && used_percent(&self.directory)? < percent {
+            match self.write_one() {
+                Ok(bytes) => unsynced += bytes,
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
+                Err(error) => return Err(error),
+            }
+            if unsynced >= 16 * LARGEST {
+                synced(&self.directory)?;
+                unsynced = 0;
+            }
+        }
+        synced(&self.directory)
+    }
+
+    fn write_one(&mut self) -> io::Result<usize> {
+        let place = self.directory.join((self.made / IN_DIRECTORY).to_string());
+        if self.made.is_multiple_of(IN_DIRECTORY) {
+            fs::create_dir(&place)?;
+        }
+        let path = place.join(self.made.to_string());
+        self.made += 1;
+        let power = self.rng.random_range((SMALLEST as f64).ln()..=(LARGEST as f64).ln());
+        let size = (power.exp() as usize).clamp(SMALLEST, LARGEST);
+        let content = self.bytes.get_mut(..size).unwrap_or_default();
+        self.rng.fill_bytes(content);
+        let mut file = File::create_new(&path)?;
+        self.files.push(path);
+        file.write_all(content)?;
+        Ok(size)
+    }
+
+    fn remove_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
+        self.files.shuffle(&mut self.rng);
+        while !stops() && used_percent(&self.directory)? > percent && !self.files.is_empty() {
+            for path in self.files.split_off(self.files.len().saturating_sub(LOOK)) {
+                fs::remove_file(path)?;
+            }
+            synced(&self.directory)?;
+        }
+        Ok(())
+    }
+}
+
+fn synced(directory: &Path) -> io::Result<()> {
+    rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
+}
+
+/// Used share of the space of a file system in percent.
+fn used_percent(path: &Path) -> io::Result<f64> {
+    let found = rustix::fs::statvfs(path)?;
+    let used = found.f_blocks.saturating_sub(found.f_bfree) as f64;
+    // What only root may use counts as used, as df counts it.
+    let all = used + found.f_bavail as f64;
+    Ok(if all > 0.0 { used / all * 100.0 } else { 100.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_made_without_settings_and_a_stop_ends_it() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let filler = directory.path().join("filler");
+        age(&filler, 0, 0, &|| false).unwrap();
+        assert!(!filler.exists());
+        age(&filler, 80, 3, &|| true).unwrap();
+        assert_eq!(fs::read_dir(&filler).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn files_have_many_sizes_and_are_removed_in_random_order() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let rng = ChaCha8Rng::seed_from_u64(1);
+        let path = directory.path().to_path_buf();
+        let mut filler =
+            Filler { directory: path.clone(), rng, files: Vec::new(), made: 0, bytes: vec![0; LARGEST] };
+        let sizes: Vec<usize> = (0..12).map(|_| filler.write_one().unwrap()).collect();
+        assert!(sizes.iter().all(|size| (SMALLEST..=LARGEST).contains(size)));
+        assert!(sizes.iter().min() < sizes.iter().max(), "{sizes:?}");
+        // All of them are too few to reach a share of nothing.
+        filler.remove_until(0.0, &|| false).unwrap();
+        assert_eq!((filler.files.len(), fs::read_dir(path.join("0")).unwrap().count()), (0, 0));
+    }
+}

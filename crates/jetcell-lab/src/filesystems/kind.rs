@@ -1,0 +1,207 @@
+//! The kinds of file systems that a test can make, and what each of them needs.
+
+use std::fmt;
+use std::process::Command;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::remarks::has_aes;
+use crate::system::System;
+
+/// A kind of file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilesystemKind {
+    /// ext4.
+    Ext4,
+    /// A directory of ext4 that the kernel encrypts (fscrypt).
+    Ext4Fscrypt,
+    /// XFS.
+    Xfs,
+    /// Btrfs, with copies on write and checksums of data.
+    Btrfs,
+    /// Btrfs that writes data in place, without checksums.
+    BtrfsNodatacow,
+    /// F2FS.
+    F2fs,
+    /// gocryptfs on ext4: encrypted by a process.
+    Gocryptfs,
+    /// ext4 on a device that the kernel encrypts (LUKS 2, dm-crypt).
+    Luks,
+    /// NTFS, by the kernel (ntfs3) or by a process (ntfs-3g).
+    Ntfs,
+    /// ZFS: a pool with one device.
+    Zfs,
+}
+
+use FilesystemKind::{Btrfs, BtrfsNodatacow, Ext4, Ext4Fscrypt, F2fs, Gocryptfs, Luks, Ntfs, Xfs, Zfs};
+
+impl FilesystemKind {
+    /// All kinds, in the order of documentation.
+    pub const ALL: [FilesystemKind; 10] =
+        [Ext4, Ext4Fscrypt, Xfs, Btrfs, BtrfsNodatacow, F2fs, Gocryptfs, Luks, Ntfs, Zfs];
+
+    /// Its name in options and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ext4 => "ext4",
+            Ext4Fscrypt => "ext4-fscrypt",
+            Xfs => "xfs",
+            Btrfs => "btrfs",
+            BtrfsNodatacow => "btrfs-nodatacow",
+            F2fs => "f2fs",
+            Gocryptfs => "gocryptfs",
+            Luks => "luks",
+            Ntfs => "ntfs",
+            Zfs => "zfs",
+        }
+    }
+
+    /// The file system that the kernel mounts on the device; `None` for NTFS, of which there are two.
+    pub(super) fn mounted(self) -> Option<&'static str> {
+        match self {
+            Ext4 | Ext4Fscrypt | Gocryptfs | Luks => Some("ext4"),
+            Xfs => Some("xfs"),
+            Btrfs | BtrfsNodatacow => Some("btrfs"),
+            F2fs => Some("f2fs"),
+            Zfs => Some("zfs"),
+            Ntfs => None,
+        }
+    }
+
+    fn programs(self) -> &'static [&'static str] {
+        match self {
+            Ext4 => &["mkfs.ext4"],
+            // xfs_io adds keys for every file system with fscrypt, and needs no configuration.
+            Ext4Fscrypt => &["mkfs.ext4", "xfs_io"],
+            Xfs => &["mkfs.xfs"],
+            Btrfs | BtrfsNodatacow => &["mkfs.btrfs"],
+            F2fs => &["mkfs.f2fs"],
+            Gocryptfs => &["mkfs.ext4", "gocryptfs"],
+            Luks => &["mkfs.ext4", "cryptsetup"],
+            Ntfs => &["mkntfs"],
+            Zfs => &["zpool"],
+        }
+    }
+
+    /// What this machine lacks for it; `None` if it can be made.
+    pub fn missing(self, system: &dyn System) -> Option<String> {
+        if let Some(program) = self.programs().iter().find(|program| !system.finds(program)) {
+            return Some(format!("{program} is not installed"));
+        }
+        let without = |name: &str| format!("the kernel has no {name}");
+        if let Some(name) = self.mounted()
+            && !has(system, "/proc/filesystems", name, name)
+        {
+            return Some(without(name));
+        }
+        match self {
+            Luks if !has(system, "/proc/devices", "device-mapper", "dm-crypt") => {
+                Some(without("device mapper"))
+            }
+            Gocryptfs if !has(system, "/proc/filesystems", "fuse", "fuse") => Some(without("fuse")),
+            Ext4Fscrypt if system.names("/sys/fs/ext4/features").iter().all(|name| name != "encryption") => {
+                Some(without("encryption in ext4"))
+            }
+            Ntfs if !has_ntfs3(system) && !system.finds("ntfs-3g") => {
+                Some("the kernel has no ntfs3, and ntfs-3g is not installed".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// What a reader of the results should know about it, as far as its kind tells.
+    pub fn remarks(self, system: &dyn System) -> Vec<String> {
+        let aes = if has_aes(system) { "with" } else { "without" };
+        let aes = format!("{aes} the processor's instructions for AES");
+        match self {
+            Ext4Fscrypt => vec![
+                format!("encryption: in software, by the kernel (fscrypt), {aes}"),
+                "encrypted files are read and written through the kernel's cache, unless it is mounted with inlinecrypt".into(),
+            ],
+            Gocryptfs => vec![format!("encryption: in software, by a process (gocryptfs), {aes}; it checks data when it decrypts it")],
+            Luks => vec![format!("encryption: in software, by the kernel (LUKS 2), {aes}")],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether the kernel has ntfs3.
+pub(super) fn has_ntfs3(system: &dyn System) -> bool {
+    has(system, "/proc/filesystems", "ntfs3", "ntfs3")
+}
+
+/// Whether a list of the kernel has a name, after its module was asked for.
+fn has(system: &dyn System, list: &str, name: &str, module: &str) -> bool {
+    let listed = || system.read(list).split_whitespace().any(|word| word == name);
+    if listed() {
+        return true;
+    }
+    let mut load = Command::new("modprobe");
+    load.args(["-q", module]);
+    system.run(load, &[]).is_ok() && listed()
+}
+
+impl fmt::Display for FilesystemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for FilesystemKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FilesystemKind, String> {
+        let found = FilesystemKind::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| {
+            let names = FilesystemKind::ALL.map(FilesystemKind::name).join(", ");
+            format!("\"{text}\" is no file system that can be made: write {names}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::fake::FakeSystem;
+
+    #[test]
+    fn names_are_read_back_as_words_and_in_toml() {
+        for kind in FilesystemKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind}\""));
+        }
+        assert!("reiserfs".parse::<FilesystemKind>().unwrap_err().contains("write ext4, ext4-fscrypt, xfs"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let system = FakeSystem::default()
+            .with_programs(&[
+                "mkfs.ext4",
+                "mkfs.f2fs",
+                "gocryptfs",
+                "cryptsetup",
+                "mkntfs",
+                "zpool",
+                "xfs_io",
+            ])
+            .with_file("/proc/filesystems", "nodev\tproc\n\text4\n\txfs\n")
+            .with_file("/proc/devices", "Block devices:\n  7 loop\n");
+        let missing = |kind: FilesystemKind| kind.missing(&system);
+        assert_eq!(missing(Ext4), None);
+        assert_eq!(missing(Xfs).unwrap(), "mkfs.xfs is not installed");
+        assert_eq!(missing(Btrfs).unwrap(), "mkfs.btrfs is not installed");
+        assert_eq!(missing(F2fs).unwrap(), "the kernel has no f2fs");
+        assert_eq!(missing(Gocryptfs).unwrap(), "the kernel has no fuse");
+        assert_eq!(missing(Luks).unwrap(), "the kernel has no device mapper");
+        assert_eq!(missing(Ext4Fscrypt).unwrap(), "the kernel has no encryption in ext4");
+        assert_eq!(missing(Ntfs).unwrap(), "the kernel has no ntfs3, and ntfs-3g is not installed");
+        assert_eq!(missing(Zfs).unwrap(), "the kernel has no zfs");
+        // The module is loaded when it is asked for.
+        assert!(system.commands().contains(&"modprobe -q zfs".to_string()));
+        let system = system.with_programs(&["ntfs-3g"]);
+        assert_eq!(Ntfs.missing(&system), None);
+    }
+}

@@ -1,0 +1,398 @@
+//! Makes file systems, mounts one at a time, and takes everything apart.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use thiserror::Error;
+
+use super::aging;
+use super::kind::{FilesystemKind, has_ntfs3};
+use super::specification::Specification;
+use super::work_directory::{WorkDirectory, call};
+use crate::system::{System, SystemError};
+
+/// A smaller image is too small for some file systems and every database.
+pub const SMALLEST_IMAGE: u64 = 512 << 20;
+/// Bytes of the key of encrypted file systems, which exists in memory only.
+const KEY: usize = 64;
+
+/// What file systems are made on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// A file of so many bytes for each, as a loop device. They stay until the end of the test.
+    Images(u64),
+    /// One device for all of them: each is made again for each turn, in the same place.
+    Device(PathBuf),
+}
+
+/// Why a file system is not there.
+#[derive(Debug, Error)]
+pub enum MakeError {
+    /// A program failed.
+    #[error("{name}: {error}")]
+    Program {
+        /// Name of the file system.
+        name: String,
+        /// What it said.
+        error: SystemError,
+    },
+    /// A file or directory could not be made.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It was asked to end.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Makes file systems in a directory of its own. Everything is taken apart when it is dropped.
+pub struct FilesystemMaker<'s> {
+    system: &'s dyn System,
+    medium: Medium,
+    work: WorkDirectory,
+    key: [u8; KEY],
+}
+
+/// What the making of one file system needs.
+struct One<'a> {
+    number: usize,
+    specification: &'a Specification,
+    /// It is made now, and was not before.
+    fresh: bool,
+}
+
+impl<'s> FilesystemMaker<'s> {
+    /// Begins in a new directory in `parent`, which is also the place of images.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn new(
+        system: &'s dyn System,
+        medium: Medium,
+        parent: &Path,
+    ) -> Result<FilesystemMaker<'s>, MakeError> {
+        let work = WorkDirectory::create(parent).map_err(io_error(parent))?;
+        let mut key = [0; KEY];
+        let random = Path::new("/dev/urandom");
+        File::open(random).and_then(|mut file| file.read_exact(&mut key)).map_err(io_error(random))?;
+        Ok(FilesystemMaker { system, medium, work, key })
+    }
+
+    /// Mounts the file system `number`, and makes it before in its first turn, or in each turn on a device. Returns a directory for
+    /// the databases, which exists in later turns. `stops` says whether the test is to end.
+    ///
+    /// # Errors
+    /// A program failed, or there is no space. What was made so far is taken apart by the next call of [`FilesystemMaker::detach`].
+    pub fn attach(
+        &self,
+        number: usize,
+        specification: &Specification,
+        first: bool,
+        stops: &dyn Fn() -> bool,
+    ) -> Result<PathBuf, MakeError> {
+        let one = One { number, specification, fresh: first || self.remakes() };
+        let program = |error| MakeError::Program { name: specification.name.clone(), error };
+        let device = match &self.medium {
+            Medium::Device(device) => device.clone(),
+            Medium::Images(bytes) => self.image(&one, *bytes)?,
+        };
+        let top = self.mount(&one, &device).map_err(program)?;
+        let directory = self.encrypted(&one, &top).map_err(program)?;
+        if one.fresh {
+            let filler = directory.join("filler");
+            let aged = aging::age(&filler, specification.fill_percent, specification.aging_rounds, stops);
+            aged.map_err(io_error(&filler))?;
+        }
+        if stops() { Err(MakeError::Stopped) } else { Ok(directory.join("databases")) }
+    }
+
+    /// Whether file systems are made again for each turn.
+    pub fn remakes(&self) -> bool {
+        matches!(self.medium, Medium::Device(_))
+    }
+
+    /// Unmounts and detaches what is attached.
+    ///
+    /// # Errors
+    /// Something is still in use.
+    pub fn detach(&self) -> Result<(), SystemError> {
+        self.work.leftover.release(self.system)
+    }
+
+    /// Takes everything apart, and removes the images.
+    ///
+    /// # Errors
+    /// Something is still in use. The next test finds it as a [`super::Leftover`].
+    pub fn close(&self) -> Result<(), SystemError> {
+        self.work.leftover.remove(self.system)
+    }
+
+    /// The loop device of an image, which is allocated as a whole, so that no turn pays for its space.
+    fn image(&self, one: &One<'_>, bytes: u64) -> Result<PathBuf, MakeError> {
+        let path = self.work.path().join(format!("{}.img", one.number));
+        if one.fresh {
+            let file = File::create_new(&path).map_err(io_error(&path))?;
+            fallocate(&file, FallocateFlags::empty(), 0, bytes)
+                .map_err(|error| io_error(&path)(error.into()))?;
+        }
+        // Past the cache of the file system below, whose memory would be measured.
+        let found = call(self.system, "losetup", &[&"--direct-io=on", &"--show", &"-f", &path]);
+        let found =
+            found.map_err(|error| MakeError::Program { name: one.specification.name.clone(), error })?;
+        Ok(found.trim().into())
+    }
+
+    /// Makes the file system if it is fresh, and mounts it.
+    fn mount(&self, one: &One<'_>, device: &Path) -> Result<PathBuf, SystemError> {
+        let (kind, top) = (one.specification.kind, self.work.path().join(one.number.to_string()));
+        make_directory(&top)?;
+        if kind == FilesystemKind::Zfs {
+            return self.import(one, device, &top).map(|()| top);
+        }
+        let mapped = (kind == FilesystemKind::Luks).then(|| self.unlock(one, device)).transpose()?;
+        let device = mapped.as_deref().unwrap_or(device);
+        if one.fresh {
+            self.system.run(make(one.specification, device), &[])?;
+        }
+        let file_system = match kind.mounted() {
+            Some(name) => name,
+            None if has_ntfs3(self.system) => "ntfs3",
+            None => "ntfs-3g",
+        };
+        let own: &[&str] = if kind == FilesystemKind::BtrfsNodatacow { &["nodatacow"] } else { &[] };
+        let options: Vec<&str> =
+            own.iter().copied().chain(one.specification.mount_options.iter().map(String::as_str)).collect();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", file_system]);
+        if !options.is_empty() {
+            mount.arg("-o").arg(options.join(","));
+        }
+        mount.arg(device).arg(&top);
+        self.system.run(mount, &[])?;
+        Ok(top)
+    }
+
+    /// Opens the encrypted device, after it is made if it is fresh.
+    fn unlock(&self, one: &One<'_>, device: &Path) -> Result<PathBuf, SystemError> {
+        let with_key = |words: &[&str], more: &[&Path]| {
+            let mut command = Command::new("cryptsetup");
+            command.args(words).args(["--batch-mode", "--key-file", "-"]).arg(device).args(more);
+            self.system.run(command, &self.key)
+        };
+        if one.fresh {
+            with_key(&["luksFormat", "--type", "luks2"], &[])?;
+        }
+        let name = self.work.name(one.number);
+        with_key(&["open", "--type", "luks2"], &[Path::new(&name)])?;
+        Ok(Path::new("/dev/mapper").join(name))
+    }
+
+    fn import(&self, one: &One<'_>, device: &Path, top: &Path) -> Result<(), SystemError> {
+        let (name, mut command) = (self.work.name(one.number), Command::new("zpool"));
+        if one.fresh {
+            command.args(["create", "-f", "-m"]).arg(top);
+            command.args(&one.specification.mkfs_options).arg(name).arg(device);
+        } else {
+            command.args(["import", "-d"]).arg(device).arg(name);
+        }
+        self.system.run(command, &[]).map(drop)
+    }
+
+    /// The directory in the file system that is encrypted, if the file system as a whole is not.
+    fn encrypted(&self, one: &One<'_>, top: &Path) -> Result<PathBuf, SystemError> {
+        match one.specification.kind {
+            FilesystemKind::Gocryptfs => {
+                let (cipher, plain) =
+                    (top.join("cipher"), self.work.path().join(format!("{}-plain", one.number)));
+                make_directory(&cipher)?;
+                make_directory(&plain)?;
+                let password: String = self.key.iter().map(|byte| format!("{byte:02x}")).collect();
+                let run = |words: &[&Path]| {
+                    let mut command = Command::new("gocryptfs");
+                    command.arg("-q").args(words);
+                    self.system.run(command, format!("{password}\n").as_bytes())
+                };
+                if one.fresh {
+                    run(&[Path::new("-init"), &cipher])?;
+                }
+                run(&[&cipher, &plain])?;
+                Ok(plain)
+            }
+            FilesystemKind::Ext4Fscrypt => {
+                let run = |what: &str, directory: &Path, input: &[u8]| {
+                    let mut command = Command::new("xfs_io");
+                    command.args(["-c", what]).arg(directory);
+                    self.system.run(command, input)
+                };
+                // "Added encryption key with identifier …"
+                let told = run("add_enckey", top, &self.key)?;
+                let encrypted = top.join("encrypted");
+                if one.fresh {
+                    make_directory(&encrypted)?;
+                    let id = told.split_whitespace().last().unwrap_or_default();
+                    run(&format!("set_encpolicy -v 2 {id}"), &encrypted, &[])?;
+                }
+                Ok(encrypted)
+            }
+            _ => Ok(top.into()),
+        }
+    }
+}
+
+impl Drop for FilesystemMaker<'_> {
+    fn drop(&mut self) {
+        // An error on the way here is the one to report; the next test finds what stays.
+        let _ = self.close();
+    }
+}
+
+/// The program that makes a file system on a device.
+fn make(specification: &Specification, device: &Path) -> Command {
+    use FilesystemKind::{Btrfs, BtrfsNodatacow, Ext4, Ext4Fscrypt, F2fs, Gocryptfs, Luks, Ntfs, Xfs, Zfs};
+    // What the kernel would do later, it would do while the load is measured.
+    let ext4: &[&str] = &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let (program, own): (&str, &[&str]) = match specification.kind {
+        Ext4 | Ext4Fscrypt | Gocryptfs | Luks => ("mkfs.ext4", ext4),
+        Xfs => ("mkfs.xfs", &["-q", "-f"]),
+        Btrfs | BtrfsNodatacow => ("mkfs.btrfs", &["-q", "-f"]),
+        F2fs => ("mkfs.f2fs", &["-q", "-f"]),
+        Ntfs => ("mkntfs", &["-q", "-Q", "-F"]),
+        Zfs => ("zpool", &["create"]),
+    };
+    let mut command = Command::new(program);
+    command.args(own);
+    if specification.kind == Ext4Fscrypt {
+        command.args(["-O", "encrypt"]);
+    }
+    command.args(&specification.mkfs_options).arg(device);
+    command
+}
+
+fn make_directory(path: &Path) -> Result<(), SystemError> {
+    fs::create_dir(path).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Ok(()),
+        _ => Err(SystemError { command: format!("mkdir {}", path.display()), what: error.to_string() }),
+    })
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> MakeError {
+    let path = path.to_path_buf();
+    move |error| MakeError::Io { path, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::fake::FakeSystem;
+
+    /// The commands of two turns on a device, without the directory of the test.
+    fn commands(specification: &Specification, medium: Medium) -> Vec<String> {
+        let parent = tempfile::tempdir().unwrap();
+        let system = FakeSystem::default()
+            .printing("losetup --direct-io", "/dev/loop7\n")
+            .printing("xfs_io -c add_enckey", "Added encryption key with identifier 00ff\n");
+        let maker = FilesystemMaker::new(&system, medium, parent.path()).unwrap();
+        let (work, name) = (maker.work.path().display().to_string(), maker.work.name(0));
+        for first in [true, false] {
+            maker.attach(0, specification, first, &|| false).unwrap();
+        }
+        drop(maker);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing is left");
+        system.commands().iter().map(|line| line.replace(&work, "W").replace(&name, "NAME")).collect()
+    }
+
+    fn on_device(kind: FilesystemKind) -> Vec<String> {
+        let all = commands(&Specification::of(kind), Medium::Device("/dev/sdz1".into()));
+        let (first, second) = all.split_at(all.len() / 2);
+        assert_eq!(first, second, "it is made again in each turn");
+        first.to_vec()
+    }
+
+    #[test]
+    fn an_image_is_made_once_and_mounted_in_each_turn() {
+        let options = Specification {
+            mkfs_options: vec!["-b".into(), "1024".into()],
+            mount_options: vec!["noatime".into(), "nobarrier".into()],
+            ..Specification::of(FilesystemKind::Ext4)
+        };
+        assert_eq!(
+            commands(&options, Medium::Images(1 << 20)),
+            [
+                "losetup --direct-io=on --show -f W/0.img",
+                "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -b 1024 /dev/loop7",
+                "mount -t ext4 -o noatime,nobarrier /dev/loop7 W/0",
+                "losetup --direct-io=on --show -f W/0.img",
+                "mount -t ext4 -o noatime,nobarrier /dev/loop7 W/0",
+            ]
+        );
+        let nodatacow = commands(&Specification::of(FilesystemKind::BtrfsNodatacow), Medium::Images(1 << 20));
+        assert_eq!(
+            nodatacow[1..3],
+            ["mkfs.btrfs -q -f /dev/loop7", "mount -t btrfs -o nodatacow /dev/loop7 W/0"]
+        );
+    }
+
+    #[test]
+    fn every_kind_is_made_as_its_manual_says() {
+        assert_eq!(
+            on_device(FilesystemKind::Xfs),
+            ["mkfs.xfs -q -f /dev/sdz1", "mount -t xfs /dev/sdz1 W/0"]
+        );
+        assert_eq!(
+            on_device(FilesystemKind::F2fs),
+            ["mkfs.f2fs -q -f /dev/sdz1", "mount -t f2fs /dev/sdz1 W/0"]
+        );
+        assert_eq!(
+            on_device(FilesystemKind::Ntfs),
+            ["mkntfs -q -Q -F /dev/sdz1", "modprobe -q ntfs3", "mount -t ntfs-3g /dev/sdz1 W/0"]
+        );
+        assert_eq!(
+            on_device(FilesystemKind::Luks),
+            [
+                "cryptsetup luksFormat --type luks2 --batch-mode --key-file - /dev/sdz1 < 64 bytes",
+                "cryptsetup open --type luks2 --batch-mode --key-file - /dev/sdz1 NAME < 64 bytes",
+                "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/mapper/NAME",
+                "mount -t ext4 /dev/mapper/NAME W/0",
+            ]
+        );
+        assert_eq!(
+            on_device(FilesystemKind::Gocryptfs)[2..],
+            ["gocryptfs -q -init W/0/cipher < 129 bytes", "gocryptfs -q W/0/cipher W/0-plain < 129 bytes"]
+        );
+        assert_eq!(
+            on_device(FilesystemKind::Ext4Fscrypt),
+            [
+                "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -O encrypt /dev/sdz1",
+                "mount -t ext4 /dev/sdz1 W/0",
+                "xfs_io -c add_enckey W/0 < 64 bytes",
+                "xfs_io -c set_encpolicy -v 2 00ff W/0/encrypted",
+            ]
+        );
+        assert_eq!(on_device(FilesystemKind::Zfs), ["zpool create -f -m W/0 NAME /dev/sdz1"]);
+        let pool = commands(&Specification::of(FilesystemKind::Zfs), Medium::Images(1 << 20));
+        assert_eq!(pool[3], "zpool import -d /dev/loop7 NAME");
+    }
+
+    #[test]
+    fn a_failure_names_the_file_system_and_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let system =
+            FakeSystem::default().printing("losetup --direct-io", "/dev/loop7\n").failing("mkfs.xfs");
+        let maker = FilesystemMaker::new(&system, Medium::Images(1 << 20), parent.path()).unwrap();
+        let error = maker.attach(3, &Specification::of(FilesystemKind::Xfs), true, &|| false).unwrap_err();
+        assert_eq!(error.to_string(), "xfs: mkfs.xfs -q -f /dev/loop7: no");
+        drop(maker);
+        let maker = FilesystemMaker::new(&system, Medium::Images(1 << 62), parent.path()).unwrap();
+        let error = maker.attach(0, &Specification::of(FilesystemKind::Ext4), true, &|| false).unwrap_err();
+        assert!(matches!(error, MakeError::Io { .. }), "{error}");
+        drop(maker);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}

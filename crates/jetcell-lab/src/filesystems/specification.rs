@@ -1,0 +1,151 @@
+//! Which file systems are made, and how: from names, or from a list in TOML.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::FilesystemKind;
+
+/// Most file systems of a test.
+const MOST: usize = 64;
+/// The database needs the rest.
+const MOST_FILL: u8 = 80;
+const MOST_ROUNDS: u16 = 100;
+
+/// A file system that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Specification {
+    /// What it is.
+    pub kind: FilesystemKind,
+    /// Name in results. An empty one becomes that of the kind.
+    #[serde(default)]
+    pub name: String,
+    /// Options of the program that makes it, behind the test's own.
+    #[serde(default)]
+    pub mkfs_options: Vec<String>,
+    /// Mount options.
+    #[serde(default)]
+    pub mount_options: Vec<String>,
+    /// Share of its space that other files use, in percent, 0 to 80.
+    #[serde(default)]
+    pub fill_percent: u8,
+    /// How often files are written until 90 % are in use, and removed down to `fill_percent` in random order, so that the free space is in pieces.
+    #[serde(default)]
+    pub aging_rounds: u16,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    filesystem: Vec<Specification>,
+}
+
+impl Specification {
+    /// A file system of this kind without options.
+    pub fn of(kind: FilesystemKind) -> Specification {
+        Specification {
+            kind,
+            name: kind.name().into(),
+            mkfs_options: Vec::new(),
+            mount_options: Vec::new(),
+            fill_percent: 0,
+            aging_rounds: 0,
+        }
+    }
+
+    /// Reads a list: one table `[[filesystem]]` for each.
+    ///
+    /// # Errors
+    /// One line that says what is wrong with the file.
+    pub fn read_list(path: &Path) -> Result<Vec<Specification>, String> {
+        let failed = |what: String| format!("{}: {what}", path.display());
+        let text =
+            std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+        Specification::parse_list(&text).map_err(failed)
+    }
+
+    fn parse_list(text: &str) -> Result<Vec<Specification>, String> {
+        let list: List = toml::from_str(text).map_err(|error| {
+            let line =
+                error.span().map_or(0, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
+            format!("line {line}: {}", error.message().replace('\n', " "))
+        })?;
+        let mut all = list.filesystem;
+        if all.is_empty() {
+            return Err("it names no file system; write [[filesystem]] and kind = \"ext4\"".into());
+        }
+        for one in &mut all {
+            if one.name.is_empty() {
+                one.name = one.kind.name().into();
+            }
+        }
+        check(&all)?;
+        Ok(all)
+    }
+}
+
+/// Refuses what cannot be made, in one line.
+///
+/// # Errors
+/// Too many, or equal names, or settings outside their limits.
+pub fn check(all: &[Specification]) -> Result<(), String> {
+    if all.len() > MOST {
+        return Err(format!("{} file systems; a test has {MOST} at most", all.len()));
+    }
+    for (at, one) in all.iter().enumerate() {
+        if one.name.chars().any(char::is_control) || one.name.chars().count() > 100 {
+            return Err("a name is longer than 100 characters, or has control characters".into());
+        }
+        if all.iter().take(at).any(|other| other.name == one.name) {
+            return Err(format!("\"{}\" is there twice; give each file system a name of its own", one.name));
+        }
+        if one.fill_percent > MOST_FILL || one.aging_rounds > MOST_ROUNDS {
+            return Err(format!(
+                "{}: fill_percent is {MOST_FILL} at most, and aging_rounds {MOST_ROUNDS}",
+                one.name
+            ));
+        }
+        if one.mount_options.iter().any(|option| option.is_empty() || option.contains([',', ' '])) {
+            return Err(format!("{}: write each mount option as a text of its own", one.name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_names_options_and_defaults() {
+        let all = Specification::parse_list(
+            "[[filesystem]]\nkind = \"ext4\"\n[[filesystem]]\nkind = \"ext4\"\nname = \"small blocks\"\n\
+             mkfs_options = [\"-b\", \"1024\"]\nmount_options = [\"noatime\"]\nfill_percent = 50\naging_rounds = 2\n",
+        )
+        .unwrap();
+        assert_eq!(all[0], Specification::of(FilesystemKind::Ext4));
+        assert_eq!((all[1].name.as_str(), all[1].fill_percent, all[1].aging_rounds), ("small blocks", 50, 2));
+        assert_eq!(all[1].mkfs_options, ["-b", "1024"]);
+    }
+
+    #[test]
+    fn wrong_lists_are_refused_with_a_line() {
+        for (text, said) in [
+            ("", "names no file system"),
+            ("[[filesystem]]\n", "kind"),
+            ("[[filesystem]]\nkind = \"fat\"\n", "line 2: "),
+            ("[[filesystem]]\nkind = \"xfs\"\nfil = 3\n", "line 3: unknown field `fil`"),
+            ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 81\n", "xfs: fill_percent is 80 at most"),
+            ("[[filesystem]]\nkind = \"xfs\"\nfill_percent = 300\n", "line 3: "),
+            ("[[filesystem]]\nkind = \"xfs\"\n[[filesystem]]\nkind = \"xfs\"\n", "\"xfs\" is there twice"),
+            ("[[filesystem]]\nkind = \"xfs\"\nmount_options = [\"a,b\"]\n", "each mount option"),
+            ("[[filesystem]]\nkind = \"xfs\"\nname = \"a\\u0007\"\n", "control characters"),
+            ("filesystem = 3\n", "line 1: "),
+        ] {
+            let found = Specification::parse_list(text).unwrap_err();
+            assert!(found.contains(said) && !found.contains('\n'), "{text:?}: {found}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The directory in which a test makes file systems, and what is to be taken apart at its end.
+//!
+//! The kernel knows what is mounted and attached below the directory, so no list is kept: whatever the moment in which a test was
+//! killed, the next one finds all of it by the name of the directory.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jetcell_vfs::is_locked;
+use jetcell_workload::machine::Mount;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+
+use crate::system::{System, SystemError};
+
+const PREFIX: &str = ".jetcell-filesystems-";
+/// A process that just ended may hold a mount for a moment.
+const TRIES: u32 = 30;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A directory of a test, which is in use while this exists.
+pub(super) struct WorkDirectory {
+    pub(super) leftover: Leftover,
+    _lock: OwnedFd,
+}
+
+/// A directory of a test, perhaps of one that was killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    path: PathBuf,
+    /// Part of the names of all that has no path below the directory.
+    id: String,
+}
+
+impl WorkDirectory {
+    /// Makes a new directory in `parent`.
+    pub(super) fn create(parent: &Path) -> io::Result<WorkDirectory> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let id = format!("{}-{:x}", std::process::id(), now.as_micros());
+        // The table of mounts has no links in its paths.
+        let path = parent.canonicalize()?.join(format!("{PREFIX}{id}"));
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let lock = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(WorkDirectory { leftover: Leftover { path, id }, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.leftover.path
+    }
+
+    /// Name for something that has no path below the directory.
+    pub(super) fn name(&self, number: usize) -> String {
+        format!("{}{number}", self.leftover.names())
+    }
+}
+
+impl Leftover {
+    /// The directories in `parent` whose tests do not run any more.
+    ///
+    /// # Errors
+    /// `parent` cannot be read.
+    pub fn in_directory(parent: &Path) -> io::Result<Vec<Leftover>> {
+        let parent = parent.canonicalize()?;
+        let user = rustix::process::geteuid().as_raw();
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&parent)? {
+            let entry = entry?;
+            let (name, metadata) = (entry.file_name(), entry.metadata()?);
+            let Some(id) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+            // Another user's directory is not ours to take apart, whatever its name.
+            let own = metadata.is_dir() && metadata.uid() == user;
+            let named =
+                !id.is_empty() && id.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
+            if own && named && !is_locked(&entry.path())? {
+                found.push(Leftover { path: entry.path(), id: id.into() });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn names(&self) -> String {
+        format!("jetcell-{}-", self.id)
+    }
+
+    /// Unmounts and detaches all of it. Images stay.
+    ///
+    /// # Errors
+    /// Something is still in use.
+    pub(super) fn release(&self, system: &dyn System) -> Result<(), SystemError> {
+        for mount in self.mounts(system) {
+            again(|| call(system, "umount", &[&mount]))?;
+        }
+        for pool in self.pools(system) {
+            again(|| call(system, "zpool", &[&"export", &pool]))?;
+        }
+        for mapped in self.mapped(system) {
+            again(|| call(system, "cryptsetup", &[&"close", &mapped]))?;
+        }
+        for device in self.loops(system) {
+            again(|| call(system, "losetup", &[&"-d", &format!("/dev/{device}")]))?;
+        }
+        match self.mounts(system).first() {
+            None => Ok(()),
+            Some(left) => Err(SystemError {
+                command: format!("umount {}", left.display()),
+                what: "it is still mounted".into(),
+            }),
+        }
+    }
+
+    /// Removes it with all images, after everything is released.
+    ///
+    /// # Errors
+    /// Something is still in use, and the directory stays.
+    pub fn remove(&self, system: &dyn System) -> Result<(), SystemError> {
+        self.release(system)?;
+        fs::remove_dir_all(&self.path).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(SystemError {
+                command: format!("removal of {}", self.path.display()),
+                what: error.to_string(),
+            }),
+        })
+    }
+
+    /// Mount points below the directory, the last mounted first.
+    fn mounts(&self, system: &dyn System) -> Vec<PathBuf> {
+        let all = Mount::table(&system.read("/proc/self/mountinfo"));
+        all.into_iter().rev().map(|mount| mount.point).filter(|point| point.starts_with(&self.path)).collect()
+    }
+
+    fn loops(&self, system: &dyn System) -> Vec<String> {
+        let file = |name: &String| system.read(&format!("/sys/block/{name}/loop/backing_file"));
+        let ours = |name: &String| Path::new(file(name).trim_end()).starts_with(&self.path);
+        system.names("/sys/block").into_iter().filter(ours).collect()
+    }
+
+    fn mapped(&self, system: &dyn System) -> Vec<String> {
+        let name = |device: String| system.read(&format!("/sys/block/{device}/dm/name")).trim().to_string();
+        let all = system.names("/sys/block").into_iter().map(name);
+        all.filter(|name| name.starts_with(&self.names())).collect()
+    }
+
+    fn pools(&self, system: &dyn System) -> Vec<String> {
+        if !system.read("/proc/filesystems").split_whitespace().any(|name| name == "zfs") {
+            return Vec::new();
+        }
+        let all = call(system, "zpool", &[&"list", &"-H", &"-o", &"name"]).unwrap_or_default();
+        all.lines().filter(|name| name.starts_with(&self.names())).map(str::to_string).collect()
+    }
+}
+
+/// Runs a program with these arguments and without input.
+pub(super) fn call(
+    system: &dyn System,
+    program: &str,
+    arguments: &[&dyn AsRef<OsStr>],
+) -> Result<String, SystemError> {
+    let mut command = Command::new(program);
+    command.args(arguments.iter().map(|argument| AsRef::<OsStr>::as_ref(*argument)));
+    system.run(command, &[])
+}
+
+fn again(mut run: impl FnMut() -> Result<String, SystemError>) -> Result<(), SystemError> {
+    for _ in 1..TRIES {
+        if run().is_ok() {
+            return Ok(());
+        }
+        thread::sleep(PAUSE);
+    }
+    run().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::fake::FakeSystem;
+
+    const MOUNTS: &str = "/proc/self/mountinfo";
+
+    #[test]
+    fn directories_of_tests_that_run_are_no_leftovers() {
+        let parent = tempfile::tempdir().unwrap();
+        let found = || Leftover::in_directory(parent.path()).unwrap();
+        let work = WorkDirectory::create(parent.path()).unwrap();
+        assert_eq!(found(), []);
+        let leftover = work.leftover.clone();
+        drop(work);
+        assert_eq!(found(), [leftover.clone()]);
+        for name in ["file", "..", "a b"] {
+            fs::write(parent.path().join(format!("{PREFIX}{name}")), "").unwrap();
+        }
+        std::os::unix::fs::symlink("/", parent.path().join(format!("{PREFIX}1-1"))).unwrap();
+        assert_eq!(found(), [leftover.clone()]);
+        fs::create_dir(leftover.path().join("mount")).unwrap();
+        leftover.remove(&FakeSystem::default()).unwrap();
+        assert_eq!(found(), []);
+    }
+
+    #[test]
+    fn only_what_is_below_the_directory_is_taken_apart_from_the_top_down() {
+        let leftover = Leftover { path: "/space/.jetcell-filesystems-7-a".into(), id: "7-a".into() };
+        let line = |point: &str| format!("36 35 98:0 / {point} rw - ext4 /dev/x rw\n");
+        let mounts = [
+            "/space",
+            "/space/.jetcell-filesystems-7-a/0",
+            "/space/.jetcell-filesystems-7-a/0-plain",
+            "/space/.jetcell-filesystems-7-ab/0",
+        ]
+        .map(line)
+        .concat();
+        let system = FakeSystem::default()
+            .with_file(MOUNTS, &mounts)
+            .with_file("/proc/filesystems", "zfs")
+            .with_file(
+                "/sys/block/loop0/loop/backing_file",
+                "/space/.jetcell-filesystems-7-a/0.img (deleted)\n",
+            )
+            .with_file("/sys/block/loop1/loop/backing_file", "/space/.jetcell-filesystems-7-ab/0.img\n")
+            .with_file("/sys/block/dm-0/dm/name", "jetcell-7-a-0\n")
+            .with_file("/sys/block/dm-1/dm/name", "home\n")
+            .printing("zpool list", "jetcell-7-a-1\ntank\njetcell-7-ab-1\n")
+            .changing("umount /space/.jetcell-filesystems-7-a/0-plain", MOUNTS, &line("/space"));
+        leftover.release(&system).unwrap();
+        assert_eq!(
+            system.commands(),
+            [
+                "umount /space/.jetcell-filesystems-7-a/0-plain",
+                "umount /space/.jetcell-filesystems-7-a/0",
+                "zpool list -H -o name",
+                "zpool export jetcell-7-a-1",
+                "cryptsetup close jetcell-7-a-0",
+                "losetup -d /dev/loop0",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mount_that_stays_is_an_error_and_keeps_the_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        let work = WorkDirectory::create(parent.path()).unwrap();
+        let line = format!("36 35 98:0 / {} rw - ext4 /dev/x rw\n", work.path().join("0").display());
+        let system = FakeSystem::default().with_file(MOUNTS, &line);
+        let error = work.leftover.remove(&system).unwrap_err().to_string();
+        assert!(error.starts_with("umount /") && error.ends_with("/0: it is still mounted"), "{error}");
+        assert!(work.path().exists());
+    }
+}

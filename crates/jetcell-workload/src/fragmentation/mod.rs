@@ -1,0 +1,226 @@
+//! How a file is divided into parts on its device.
+//!
+//! Extents that follow each other in the file and on the device are one piece: a transfer over both needs no seek. File systems
+//! limit the length of an extent (ext4: 128 MiB), so the number of extents alone says little.
+
+mod file_map;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::file_map::{Extent, FileMap, MapError};
+use crate::layout::Plan;
+
+/// Where a file is on its device. All sizes and distances are in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fragmentation {
+    /// The file.
+    pub path: PathBuf,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Extents, as the file system reports them.
+    pub extents: usize,
+    /// Runs of extents that follow each other in the file and on the device.
+    pub pieces: usize,
+    /// Length of the smallest extent; 0 if there is none.
+    pub smallest_extent_bytes: u64,
+    /// Mean length of the extents.
+    pub mean_extent_bytes: f64,
+    /// Length of the largest extent.
+    pub largest_extent_bytes: u64,
+    /// Mean distance on the device from the end of an extent to the start of the next; neighbours have the distance 0. `None` if
+    /// there are no two extents with known places.
+    pub mean_distance_bytes: Option<f64>,
+    /// Largest distance.
+    pub largest_distance_bytes: Option<u64>,
+    /// Extents that are in front of their predecessor on the device.
+    pub backward: usize,
+    /// Reads that need more than one piece, by size.
+    pub reads: Vec<CrossedReads>,
+    /// Parts of the file without space on the device. A read of them does not reach it.
+    pub hole_bytes: u64,
+    /// Allocated parts that were never written. A read of them does not reach the device either.
+    pub unwritten_bytes: u64,
+    /// Parts that are shared with other files or snapshots. The next write to them moves them.
+    pub shared_bytes: u64,
+    /// Parts whose place the file system does not tell, because they are compressed, encrypted, in an inode or not yet placed.
+    pub unplaced_bytes: u64,
+}
+
+/// Reads of one size, at multiples of this size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CrossedReads {
+    /// Size of a read.
+    pub read_bytes: u64,
+    /// Number of reads of this size that cover the file.
+    pub reads: u64,
+    /// Those of them that need parts of more than one piece.
+    pub crossing: u64,
+    /// `crossing` as a share of `reads`, from 0 to 1.
+    pub share: f64,
+}
+
+/// A database before and after a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FragmentationChange {
+    /// Before the load.
+    pub before: Fragmentation,
+    /// After the load.
+    pub after: Fragmentation,
+}
+
+/// Bytes of a read of the background scan.
+const SCAN_READ: u64 = 256 << 10;
+
+/// The databases of a run, with reads of a page and of the background scan. `None` for a file that is on an array, and where the file
+/// system does not tell places.
+pub(crate) fn of_databases(plan: &Plan) -> Vec<Option<Fragmentation>> {
+    let reads = [u64::from(plan.page_bytes), SCAN_READ];
+    let of = |path: &PathBuf| FileMap::of(path).ok().map(|map| Fragmentation::of(&map, &reads));
+    plan.instances.iter().map(|instance| of(&instance.database)).collect()
+}
+
+impl Fragmentation {
+    /// The fragmentation of a file, with reads of these sizes. A size of 0 is left out.
+    pub fn of(map: &FileMap, read_sizes: &[u64]) -> Fragmentation {
+        let extents = &map.extents;
+        let lengths = || extents.iter().map(|extent| extent.bytes);
+        let neighbours = || extents.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
+        let distances: Vec<u64> = neighbours().filter_map(|(one, next)| one.distance_to(next)).collect();
+        let within = |of: fn(&Extent) -> bool| {
+            extents
+                .iter()
+                .filter(|extent| of(extent))
+                .map(|extent| extent.bytes_before(map.bytes))
+                .sum::<u64>()
+        };
+        let breaks: Vec<(&Extent, &Extent)> = map.breaks().collect();
+        let sizes = read_sizes.iter().filter(|size| **size > 0);
+        Fragmentation {
+            path: map.path.clone(),
+            bytes: map.bytes,
+            extents: extents.len(),
+            pieces: if extents.is_empty() { 0 } else { breaks.len() + 1 },
+            smallest_extent_bytes: lengths().min().unwrap_or(0),
+            mean_extent_bytes: mean(lengths()).unwrap_or(0.0),
+            largest_extent_bytes: lengths().max().unwrap_or(0),
+            mean_distance_bytes: mean(distances.iter().copied()),
+            largest_distance_bytes: distances.iter().copied().max(),
+            backward: neighbours()
+                .filter(|(one, next)| next.physical < one.physical && next.physical.is_some())
+                .count(),
+            reads: sizes.map(|size| CrossedReads::of(map.bytes, &breaks, *size)).collect(),
+            hole_bytes: map.bytes.saturating_sub(within(|_| true)),
+            unwritten_bytes: within(|extent| extent.unwritten),
+            shared_bytes: within(|extent| extent.shared),
+            unplaced_bytes: within(|extent| extent.physical.is_none()),
+        }
+    }
+}
+
+impl CrossedReads {
+    fn of(bytes: u64, breaks: &[(&Extent, &Extent)], size: u64) -> CrossedReads {
+        let mut crossed: Vec<u64> = breaks
+            .iter()
+            .filter(|(_, next)| next.logical < bytes)
+            // A read from a hole between them needs one of both only.
+            .filter(|(one, next)| one.end().saturating_sub(1) / size == next.logical / size)
+            .map(|(_, next)| next.logical / size)
+            .collect();
+        // The extents are in the order of the file, so equal reads are neighbours.
+        crossed.dedup();
+        let (reads, crossing) = (bytes.div_ceil(size), crossed.len() as u64);
+        CrossedReads { read_bytes: size, reads, crossing, share: crossing as f64 / (reads as f64).max(1.0) }
+    }
+}
+
+fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {
+    let (count, sum) = values.fold((0_u64, 0.0), |(count, sum), value| (count + 1, sum + value as f64));
+    (count > 0).then(|| sum / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    fn extent(logical: u64, physical: u64, bytes: u64) -> Extent {
+        Extent {
+            logical: logical * KIB,
+            physical: Some(physical * KIB),
+            bytes: bytes * KIB,
+            ..Extent::default()
+        }
+    }
+
+    fn fragmentation(kib: u64, extents: Vec<Extent>) -> Fragmentation {
+        let map = FileMap { path: "a.edb".into(), bytes: kib * KIB, extents };
+        Fragmentation::of(&map, &[32 * KIB, 256 * KIB, 0])
+    }
+
+    #[test]
+    fn extents_that_continue_each_other_are_one_piece() {
+        let found =
+            fragmentation(384, vec![extent(0, 1000, 128), extent(128, 1128, 128), extent(256, 1256, 128)]);
+        assert_eq!((found.extents, found.pieces, found.backward), (3, 1, 0));
+        assert_eq!((found.mean_distance_bytes, found.largest_distance_bytes), (Some(0.0), Some(0)));
+        assert!(found.reads.iter().all(|reads| reads.crossing == 0));
+        assert_eq!((found.hole_bytes, found.unwritten_bytes, found.shared_bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn reads_that_need_two_pieces_are_counted_once_each() {
+        // Breaks at 48, 56 and 128 KiB: the first two are in one page, the third is between two pages.
+        let extents =
+            vec![extent(0, 1000, 48), extent(48, 4000, 8), extent(56, 100, 72), extent(128, 9000, 1024)];
+        let found = fragmentation(1152, extents);
+        assert_eq!((found.pieces, found.backward), (4, 1));
+        let counts: Vec<(u64, u64)> = found.reads.iter().map(|reads| (reads.reads, reads.crossing)).collect();
+        assert_eq!(counts, [(36, 1), (5, 1)]);
+        assert!((found.reads[0].share - 1.0 / 36.0).abs() < 1e-12);
+        // 4000 - 1048, 4008 - 100, 9000 - 172.
+        assert_eq!(found.largest_distance_bytes, Some(8828 * KIB));
+        assert_eq!(found.mean_distance_bytes, Some((2952 + 3908 + 8828) as f64 * KIB as f64 / 3.0));
+        assert_eq!((found.smallest_extent_bytes, found.largest_extent_bytes), (8 * KIB, 1024 * KIB));
+        assert_eq!(found.mean_extent_bytes, 288.0 * KIB as f64);
+    }
+
+    #[test]
+    fn holes_unwritten_and_shared_parts_are_counted_up_to_the_end_of_the_file() {
+        let mut extents = vec![extent(0, 1000, 64), extent(128, 2000, 64), extent(192, 3000, 640)];
+        (extents[1].unwritten, extents[2].shared) = (true, true);
+        let found = fragmentation(256, extents);
+        assert_eq!(
+            (found.hole_bytes, found.unwritten_bytes, found.shared_bytes),
+            (64 * KIB, 64 * KIB, 64 * KIB)
+        );
+        // Only the read of 256 KiB needs more than one piece: the others are within one, or in the hole.
+        assert_eq!(found.reads.iter().map(|reads| reads.crossing).collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn extents_without_a_place_are_never_a_continuation() {
+        let nowhere = Extent { physical: None, ..extent(32, 0, 32) };
+        let found = fragmentation(64, vec![extent(0, 10, 32), nowhere]);
+        assert_eq!((found.pieces, found.backward, found.unplaced_bytes), (2, 0, 32 * KIB));
+        assert_eq!((found.mean_distance_bytes, found.largest_distance_bytes), (None, None));
+    }
+
+    #[test]
+    fn a_file_without_extents_has_no_pieces() {
+        let found = fragmentation(0, Vec::new());
+        assert_eq!((found.extents, found.pieces, found.mean_extent_bytes), (0, 0, 0.0));
+        assert!(found.reads.iter().all(|reads| reads.reads == 0 && reads.share == 0.0));
+        assert_eq!(fragmentation(64, Vec::new()).hole_bytes, 64 * KIB);
+    }
+
+    #[test]
+    fn places_at_the_end_of_the_numbers_are_no_panic() {
+        let end =
+            Extent { logical: u64::MAX - 1, physical: Some(u64::MAX), bytes: u64::MAX, ..Extent::default() };
+        let found = fragmentation(64, vec![end.clone(), end]);
+        assert_eq!(found.pieces, 2);
+    }
+}

@@ -1,0 +1,185 @@
+//! File systems that `jetcell test filesystems` makes: options, refusals, and what killed tests left.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jetcell_lab::filesystems::{
+    FilesystemKind, FilesystemMaker, Leftover, MakeError, Medium, SMALLEST_IMAGE, SkippedFilesystem,
+    Specification, check,
+};
+use jetcell_lab::{ErasableDevice, LocalSystem};
+use jetcell_workload::units::{ByteSize, human_bytes};
+
+use crate::commands::load_turns::{LoadTurns, Stopped, look_at};
+use crate::console;
+use crate::outcome::Failure;
+
+/// Where a test with a device has its mount points.
+const MOUNT_POINTS: &str = "/run";
+
+/// The options of file systems that are made.
+#[derive(Args)]
+pub struct MadeFilesystems {
+    /// File systems to make, as root: ext4, ext4-fscrypt, xfs, btrfs, btrfs-nodatacow, f2fs, gocryptfs, luks, ntfs, zfs. What this
+    /// machine cannot make is skipped and named
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    make: Vec<FilesystemKind>,
+    /// File systems to make, with their options, free space and aging: a TOML file
+    #[arg(long, value_name = "FILE", conflicts_with = "make")]
+    make_list: Option<PathBuf>,
+    /// Directory for images, one for each file system; they are removed at the end
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
+    /// Size of an image
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = image_size)]
+    image_size: ByteSize,
+    /// Device or partition instead of images: every file system is made on it again for each turn
+    #[arg(long, value_name = "DEVICE", conflicts_with = "images", requires = "erase")]
+    device: Option<PathBuf>,
+    /// Overwrite the device
+    #[arg(long, requires = "device")]
+    erase: bool,
+    /// Overwrite file systems, partitions or members of arrays on the device, too
+    #[arg(long, requires = "erase")]
+    force: bool,
+    /// With --make: space that other files use, in percent
+    #[arg(long, value_name = "PERCENT", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=80))]
+    fill: u8,
+    /// With --make: how often files are written until 90 % are in use, and removed in random order, before the test
+    #[arg(long, value_name = "ROUNDS", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=100))]
+    aging: u16,
+    /// First remove mounts and images that killed tests left; alone, do nothing else
+    #[arg(long)]
+    clean_up: bool,
+}
+
+fn image_size(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
+    // The block size of every file system divides it.
+    match size.0 >= SMALLEST_IMAGE {
+        true => Ok(ByteSize(size.0 >> 20 << 20)),
+        false => Err(format!("an image needs {} or more", human_bytes(SMALLEST_IMAGE))),
+    }
+}
+
+impl MadeFilesystems {
+    /// Whether file systems are to be made.
+    pub fn is_asked(&self) -> bool {
+        !self.make.is_empty() || self.make_list.is_some()
+    }
+
+    /// Whether leftovers are to be removed.
+    pub fn cleans_up(&self) -> bool {
+        self.clean_up
+    }
+
+    /// The directory of images or mount points.
+    fn place(&self) -> &Path {
+        self.images.as_deref().unwrap_or(Path::new(MOUNT_POINTS))
+    }
+
+    /// Removes what killed tests left, if that is asked for; otherwise says how.
+    pub fn look_for_leftovers(&self) -> Result<(), Failure> {
+        let place = self.place();
+        let found = Leftover::in_directory(place)
+            .map_err(|error| format!("{} cannot be used for file systems: {error}", place.display()))?;
+        for leftover in found {
+            let path = leftover.path().display();
+            if !self.clean_up {
+                return Err(
+                    format!("{path} is left of a test that was killed; remove it with --clean-up").into()
+                );
+            }
+            leftover.remove(&LocalSystem).map_err(|error| format!("{path} cannot be removed: {error}"))?;
+            console::note(&format!("removed {path}, which a killed test had left"));
+        }
+        Ok(())
+    }
+
+    /// What is made, and what this machine cannot make.
+    pub fn specifications(&self) -> Result<(Vec<Specification>, Vec<SkippedFilesystem>), Failure> {
+        let all = match &self.make_list {
+            Some(file) => Specification::read_list(file)?,
+            None => {
+                let settings = |kind: &FilesystemKind| Specification {
+                    fill_percent: self.fill,
+                    aging_rounds: self.aging,
+                    ..Specification::of(*kind)
+                };
+                self.make.iter().map(settings).collect()
+            }
+        };
+        check(&all)?;
+        if self.is_asked() && self.images.is_none() && self.device.is_none() {
+            return Err(
+                "file systems are made on images or on a device; give --images DIR, or --device and --erase"
+                    .into(),
+            );
+        }
+        if self.is_asked() && !rustix::process::geteuid().is_root() {
+            return Err("making file systems needs root; run the command as root, or give directories".into());
+        }
+        let (mut made, mut skipped) = (Vec::new(), Vec::new());
+        for one in all {
+            match one.kind.missing(&LocalSystem) {
+                None => made.push(one),
+                Some(reason) => {
+                    console::note(&format!("{} is skipped: {reason}", one.name));
+                    skipped.push(SkippedFilesystem { name: one.name, reason });
+                }
+            }
+        }
+        Ok((made, skipped))
+    }
+
+    /// The place of so many file systems. Nothing is written if it cannot have them.
+    pub fn maker(&self, made: usize) -> Result<FilesystemMaker<'static>, Failure> {
+        let medium = match &self.device {
+            Some(device) => {
+                let claimed = ErasableDevice::claim(device, self.force, &LocalSystem)
+                    .map_err(|error| error.to_string())?;
+                Medium::Device(claimed.release())
+            }
+            None => {
+                let place = self.place();
+                let found =
+                    rustix::fs::statvfs(place).map_err(|error| format!("{}: {error}", place.display()))?;
+                let free = found.f_bavail.saturating_mul(found.f_frsize);
+                let wanted = self.image_size.0.saturating_mul(made as u64);
+                if free < wanted {
+                    return Err(format!(
+                        "{}: the images need {}, and {} are free; give a smaller --image-size",
+                        place.display(),
+                        human_bytes(wanted),
+                        human_bytes(free)
+                    )
+                    .into());
+                }
+                Medium::Images(self.image_size.0)
+            }
+        };
+        FilesystemMaker::new(&LocalSystem, medium, self.place()).map_err(|error| error.to_string().into())
+    }
+}
+
+/// A turn on a file system that is made: it is mounted only for that time.
+pub fn measure_made(
+    maker: &FilesystemMaker<'_>,
+    (number, specification): (usize, &Specification),
+    turn: usize,
+    turns: &LoadTurns,
+    output: &Path,
+) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), Stopped> {
+    let failed = |what: String| Stopped::Failed(what.into());
+    let stops = || turns.is_stopped();
+    let directory = maker.attach(number, specification, turn == 0, &stops).map_err(|error| match error {
+        MakeError::Stopped => Stopped::Early,
+        other => failed(other.to_string()),
+    })?;
+    let figures = turns.measure(&directory, output, turn > 0 && !maker.remakes())?;
+    let mut seen = look_at(&specification.name, &directory);
+    seen.remarks.extend(specification.kind.remarks(&LocalSystem));
+    seen.made = Some(specification.clone());
+    maker.detach().map_err(|error| failed(error.to_string()))?;
+    Ok((figures, seen))
+}

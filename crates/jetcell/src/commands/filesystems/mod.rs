@@ -1,0 +1,222 @@
+//! `jetcell test filesystems`: the mail load on several file systems, in turns.
+
+mod made;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use jetcell_lab::filesystems::{
+    FilesystemMaker, FilesystemTest, Limits, ROWS, SkippedFilesystem, Specification, TestedDirectory, compare,
+};
+use jetcell_report::filesystems_text;
+use jetcell_workload::Options;
+use jetcell_workload::units::{DatabaseSize, TimeSpan};
+
+use self::made::{MadeFilesystems, measure_made};
+use crate::commands::empty_directory::require_empty;
+use crate::commands::load_turns::{
+    LoadTurns, Stopped, json, load_options, look_again, look_at, size, span, store,
+};
+use crate::console::{self, print};
+use crate::outcome::{Failure, Outcome};
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell test filesystems /mnt/ext4/run /mnt/xfs/run --output result
+      the load of jetcell test performance on both in turns, until the difference is known within 2 %
+  jetcell test filesystems /mnt/ext4/run /mnt/btrfs/run --size 20GiB --duration 10m --turns 4 --output result
+      larger databases, longer turns, four turns at most
+  jetcell test filesystems /mnt/a/run /mnt/b/run --config load.toml --output result --json | jq '.rows[0].differences'
+      another load, from the configuration file of jetcell test performance
+  jetcell test filesystems --make ext4,xfs,btrfs --images /mnt/drive --image-size 20GiB --output result
+      file systems that the command makes on images, as root, and removes at the end
+  jetcell test filesystems --make-list list.toml --device /dev/sdb1 --erase --output result
+      file systems with their own options, one after the other on a partition, which is overwritten
+  jetcell test filesystems --images /mnt/drive --clean-up
+      removes mounts and images that a killed test left
+
+Files:
+  DIR/                         the databases, in new or empty directories; they stay, remove them when you are done
+  IMAGES/.jetcell-filesystems-…  images and mount points, until the end of the test
+  OUTPUT/                      result.json, report.md, report.html with charts
+  OUTPUT/runs/N-T/             each run: number of the directory and of the turn; jetcell report shows it
+
+A list for --make-list:
+  [[filesystem]]
+  kind = \"ext4\"
+  name = \"ext4, full and aged\"
+  mkfs_options = [\"-b\", \"4096\"]
+  mount_options = [\"noatime\"]
+  fill_percent = 50              # space that other files use
+  aging_rounds = 3               # files written up to 90 % and removed in random order, so often
+
+Exit code: 0 compared, 1 stopped early, 2 could not run.";
+
+/// Runs the mail load on several file systems in turns, and compares them with confidence intervals
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FilesystemsTest {
+    /// New or empty directories, one on each file system
+    #[arg(value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    #[command(flatten)]
+    made: MadeFilesystems,
+    /// Directory for the result; it must be empty or new
+    #[arg(long, value_name = "DIR", required_unless_present = "clean_up")]
+    output: Option<PathBuf>,
+    /// Size of the database in each directory [default: 1GiB, or as in --config]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<DatabaseSize>,
+    /// Measured time of a turn in each directory [default: 60s, or as in --config]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    duration: Option<TimeSpan>,
+    /// Other options of the load: a configuration file of jetcell test performance
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// End when the intervals of the differences of transactional I/O are within so many percent to both sides
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    precision: f64,
+    /// Fewest turns
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    fewest_turns: u16,
+    /// Most turns
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    turns: u16,
+    /// Begin no further turn after this time
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span)]
+    longest: TimeSpan,
+    /// Show every difference with the sign of the change; otherwise positive is better
+    #[arg(long)]
+    signs_of_change: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.trim_end_matches('%').trim().parse::<f64>().ok();
+    value
+        .filter(|value| (0.01..=100.0).contains(value))
+        .ok_or_else(|| format!("`{text}` is no precision; write percent, from 0.01 to 100"))
+}
+
+impl FilesystemsTest {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self.test() {
+            Ok(Some(result)) => {
+                print(&match self.json {
+                    true => json(&result),
+                    false => filesystems_text(&result, console::width()),
+                });
+                Outcome::Good
+            }
+            Ok(None) => Outcome::Good,
+            Err(stopped) => stopped.outcome(),
+        }
+    }
+
+    /// The result; `None` if leftovers were removed and nothing else was asked for.
+    fn test(&self) -> Result<Option<FilesystemTest>, Stopped> {
+        if self.made.is_asked() || self.made.cleans_up() {
+            self.made.look_for_leftovers().map_err(Stopped::Failed)?;
+        }
+        let Some(output) = &self.output else { return Ok(None) };
+        let plan = self.prepare(output).map_err(Stopped::Failed)?;
+        let turns = LoadTurns::new(plan.options.clone(), !plan.made.is_empty())?;
+        // Behind the handler of Ctrl-C, which would leave the directory of the maker.
+        let maker = (!plan.made.is_empty()).then(|| self.made.maker(plan.made.len())).transpose();
+        let maker = maker.map_err(Stopped::Failed)?;
+        let mut result = self.compared(&plan, maker.as_ref(), &turns, output)?;
+        result.skipped = plan.skipped;
+        if self.signs_of_change {
+            result = result.with_signs_of_change();
+        }
+        store(&result, output, &json(&result))?;
+        if let Some(maker) = &maker {
+            maker.close().map_err(|error| {
+                Stopped::Failed(format!("{error}; when it is free, use --clean-up").into())
+            })?;
+        }
+        Ok(Some(result))
+    }
+
+    fn compared(
+        &self,
+        plan: &Plan,
+        maker: Option<&FilesystemMaker<'_>>,
+        turns: &LoadTurns,
+        output: &Path,
+    ) -> Result<FilesystemTest, Stopped> {
+        let named = |path: &PathBuf| look_at(&path.display().to_string(), path);
+        let mut tested: Vec<TestedDirectory> = self.directories.iter().map(named).collect();
+        // What a made file system looks like is known when it is mounted.
+        tested.extend(plan.made.iter().map(|one| look_at(&one.name, Path::new(""))));
+        let names: Vec<String> = tested.iter().map(|one| one.name.clone()).collect();
+        let limits = Limits {
+            fewest: self.fewest_turns.min(self.turns).into(),
+            most: self.turns.into(),
+            precision_percent: self.precision,
+            longest: self.longest.0,
+        };
+        let (began, mut seen) = (Instant::now(), vec![None; plan.made.len()]);
+        let measure = &mut |at: usize, turn: usize| {
+            if !self.quiet {
+                console::note(&format!("turn {}: {}", turn + 1, names[at]));
+            }
+            let output = output.join(format!("runs/{}-{}", at + 1, turn + 1));
+            if let Some(path) = self.directories.get(at) {
+                return turns.measure(path, &output, turn > 0);
+            }
+            let number = at - self.directories.len();
+            let Some((maker, one)) = maker.zip(plan.made.get(number)) else {
+                return Ok(Vec::new());
+            };
+            let (figures, directory) = measure_made(maker, (number, one), turn, turns, &output)?;
+            seen[number] = Some(directory);
+            Ok(figures)
+        };
+        let rows = ("File systems", &ROWS[..]);
+        let mut result = compare(rows, tested, limits, measure, &|| began.elapsed())?;
+        look_again(&mut result);
+        let made = result.directories.iter_mut().skip(self.directories.len());
+        made.zip(seen).for_each(|(one, seen)| *one = seen.unwrap_or_else(|| one.clone()));
+        Ok(result)
+    }
+
+    /// What is tested, after everything is checked that can be before anything is written.
+    fn prepare(&self, output: &Path) -> Result<Plan, Failure> {
+        require_empty(output, "result")?;
+        for (at, path) in self.directories.iter().enumerate() {
+            require_empty(path, "databases")?;
+            let same = |other: &PathBuf| std::path::absolute(other).ok() == std::path::absolute(path).ok();
+            if self.directories.iter().take(at).any(same) {
+                return Err(format!("{} is given twice; give each directory once", path.display()).into());
+            }
+        }
+        let given = Options { size: self.size, duration: self.duration, ..Options::default() };
+        let (made, skipped) = self.made.specifications()?;
+        if self.directories.len() + made.len() < 2 {
+            return Err(
+                "there are fewer than two file systems to compare; give directories, or --make".into()
+            );
+        }
+        let mut directories = self.directories.clone();
+        directories.extend(made.iter().map(|one| PathBuf::from(&one.name)));
+        let options = load_options(given, self.config.as_deref(), &directories)?;
+        Ok(Plan { options, made, skipped })
+    }
+}
+
+/// What a test does.
+struct Plan {
+    /// The load.
+    options: Options,
+    /// File systems behind the directories.
+    made: Vec<Specification>,
+    skipped: Vec<SkippedFilesystem>,
+}

@@ -1,0 +1,94 @@
+//! A meter that is read into a log, by the caller or by a thread.
+
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use jetcell_power::{Meter, MeterKind, Recorder, Scope};
+
+use crate::console;
+use crate::outcome::Failure;
+
+/// An open meter and its log.
+pub struct Recording {
+    meter: Meter,
+    recorder: Recorder,
+    /// Readings that failed.
+    pub failures: u64,
+}
+
+impl Recording {
+    /// Opens a meter and begins a new log with a first reading.
+    pub fn begin(kind: &MeterKind, scope: Option<Scope>, output: &Path) -> Result<Recording, Failure> {
+        let scope = match (scope, kind.scope()) {
+            (None, None) => {
+                return Err(format!(
+                    "{kind} does not know what it measures: give its scope: drive, enclosure, server or processor"
+                )
+                .into());
+            }
+            (Some(given), Some(own)) if given != own => {
+                return Err(format!("{kind} measures {own}: leave out the scope").into());
+            }
+            (given, own) => given.or(own).unwrap_or(Scope::Server),
+        };
+        let mut meter = kind.open().map_err(failed)?;
+        let first = meter.read().map_err(failed)?;
+        let recorder = Recorder::create(output, scope, now_ms(), first).map_err(failed)?;
+        Ok(Recording { meter, recorder, failures: 0 })
+    }
+
+    /// Adds a reading. If the meter fails, the log has a gap. An error is one of the log.
+    pub fn read(&mut self) -> Result<(), Failure> {
+        match self.meter.read() {
+            Ok(reading) => self.recorder.add(now_ms(), reading).map_err(failed),
+            Err(error) => {
+                self.failures += 1;
+                if self.failures == 1 {
+                    console::note(&format!("{error}; trying again"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads again and again in a thread, until [`RecordingThread::end`].
+    pub fn in_thread(mut self, interval: Duration) -> Result<RecordingThread, Failure> {
+        let (stop, stopped) = mpsc::channel();
+        let work = move || {
+            loop {
+                let ends = !matches!(stopped.recv_timeout(interval), Err(RecvTimeoutError::Timeout));
+                self.read()?;
+                if ends {
+                    return Ok(());
+                }
+            }
+        };
+        let spawned = thread::Builder::new().name("power meter".into()).spawn(work);
+        let thread = spawned.map_err(|error| format!("the thread of the meter cannot start: {error}"))?;
+        Ok(RecordingThread { stop, thread })
+    }
+}
+
+/// A thread that reads a meter.
+pub struct RecordingThread {
+    stop: Sender<()>,
+    thread: JoinHandle<Result<(), Failure>>,
+}
+
+impl RecordingThread {
+    /// Ends with a last reading.
+    pub fn end(self) -> Result<(), Failure> {
+        drop(self.stop);
+        self.thread.join().unwrap_or_else(|_| Err("the thread of the meter panicked".into()))
+    }
+}
+
+fn failed(error: jetcell_power::PowerError) -> Failure {
+    error.to_string().into()
+}
+
+fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
+}

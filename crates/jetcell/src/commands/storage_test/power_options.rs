@@ -1,0 +1,112 @@
+//! The energy of a run: a meter that is read while it runs, or a log that another meter wrote.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use jetcell_power::{Energy, MeterKind, PowerLog, Scope};
+use jetcell_workload::result::{RunEnergy, RunResult};
+
+use crate::commands::power::{Recording, RecordingThread, TariffOptions};
+use crate::console;
+use crate::measured_window::measured_window;
+use crate::outcome::Failure;
+
+/// Time between two readings of the meter: a share of the measured time, because larger gaps are refused, and within limits.
+const READINGS: u32 = 20;
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
+/// The log of the meter in the directory of the results.
+const LOG: &str = "power.csv";
+
+/// Options of the energy of a run.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Energy")]
+pub struct PowerOptions {
+    /// Read a power meter during the run: rapl, hwmon[=NAME], ipmi, tasmota=URL, shelly=URL, shelly1=URL
+    #[arg(long, value_name = "METER")]
+    power_meter: Option<MeterKind>,
+    /// The log of a meter that runs beside the test (CSV as of jetcell power record); it is read at the end
+    #[arg(long, value_name = "FILE", conflicts_with = "power_meter")]
+    power_log: Option<PathBuf>,
+    /// What the meter measures: drive, enclosure, server or processor [default: what the meter or its log says]
+    #[arg(long, value_name = "SCOPE")]
+    power_scope: Option<Scope>,
+    #[command(flatten)]
+    tariff: TariffOptions,
+}
+
+/// A meter during a run.
+pub struct MeteredRun {
+    options: PowerOptions,
+    /// The log, until it is copied to the results.
+    recording: Option<(RecordingThread, tempfile::TempDir)>,
+}
+
+impl PowerOptions {
+    /// Opens the meter and begins to read it, for a run that measures so long. Fails before the run has changed anything.
+    pub fn begin(self, measured: Duration) -> Result<MeteredRun, Failure> {
+        let Some(kind) = &self.power_meter else {
+            if self.power_log.is_none() && self.power_scope.is_some() {
+                return Err("--power-scope needs --power-meter or --power-log".into());
+            }
+            return Ok(MeteredRun { options: self, recording: None });
+        };
+        let directory = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+        let recording = Recording::begin(kind, self.power_scope, &directory.path().join(LOG))?;
+        let thread = recording.in_thread((measured / READINGS).clamp(SHORTEST, LONGEST))?;
+        Ok(MeteredRun { options: self, recording: Some((thread, directory)) })
+    }
+}
+
+impl MeteredRun {
+    /// Puts the energy of the measured time into the result. Without a figure, a line says why: the other figures of the run count.
+    pub fn end(self, result: &mut RunResult) {
+        let found = match self.recording {
+            Some((thread, directory)) => {
+                let kept = result.plan.output.join(LOG);
+                let copied = thread.end().and_then(|()| keep(&directory.path().join(LOG), &kept));
+                let name = self.options.power_meter.as_ref().map(ToString::to_string).unwrap_or_default();
+                copied.and_then(|()| energy_of(&self.options, &kept, name, result))
+            }
+            None => match &self.options.power_log {
+                Some(log) => energy_of(&self.options, log, log.display().to_string(), result),
+                None => return,
+            },
+        };
+        match found {
+            Ok(energy) => result.energy = Some(energy),
+            Err(failure) => console::note(&format!("the result has no energy: {failure}")),
+        }
+    }
+}
+
+fn keep(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::copy(from, to)
+        .map(drop)
+        .map_err(|error| format!("{} cannot be written: {error}", to.display()).into())
+}
+
+fn energy_of(
+    options: &PowerOptions,
+    log: &Path,
+    meter: String,
+    result: &RunResult,
+) -> Result<RunEnergy, Failure> {
+    let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
+    let (from, to) = measured_window(result)?;
+    let log = PowerLog::read(log, options.power_scope).map_err(failed)?;
+    let used = log.between(from, to).map_err(failed)?;
+    let tariff = options.tariff.tariff();
+    let energy = Energy::of(used.watts(), log.scope, &tariff);
+    Ok(RunEnergy {
+        meter,
+        energy,
+        seconds: used.seconds,
+        joules: used.joules,
+        joules_per_transactional_io: energy.joules_per(result.achieved_transactional_iops),
+        tariff,
+        currency: options.tariff.currency.clone(),
+    })
+}

@@ -1,0 +1,27 @@
+//! Stored results of `jetcell disk test`.
+
+use std::fs;
+use std::path::Path;
+
+use jetcell_lab::drive::{self, DriveTest};
+
+use crate::outcome::Failure;
+
+/// The test whose result is in a directory, and the number of the target with this name; without a name, of the only one.
+pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(DriveTest, usize), Failure> {
+    let path = directory.join("result.json");
+    let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
+    let text = fs::read(&path).map_err(|error| failed(error.to_string()))?;
+    let test: DriveTest = serde_json::from_slice(&text)
+        .map_err(|error| failed(format!("no result of `jetcell disk test`: {error}")))?;
+    if test.schema != drive::SCHEMA {
+        return Err(failed(format!("its form is {}; this program reads {}", test.schema, drive::SCHEMA)));
+    }
+    let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
+    let at = match target {
+        Some(name) => names.iter().position(|known| *known == name),
+        None => Some(0).filter(|_| names.len() == 1),
+    };
+    let at = at.ok_or_else(|| failed(format!("name a target; they are {}", names.join(", "))))?;
+    Ok((test, at))
+}

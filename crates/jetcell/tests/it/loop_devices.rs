@@ -1,0 +1,234 @@
+//! File systems that the command makes, and devices that it overwrites: with loop devices, which root may make. Elsewhere these
+//! tests say that they are skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+/// A loop device over an image, detached when it is dropped.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    /// `None` where there are none.
+    fn over(image: &Path, bytes: u64) -> Option<LoopDevice> {
+        let made = fs::File::create(image).and_then(|file| file.set_len(bytes));
+        made.unwrap();
+        let output = Command::new("losetup").args(["--show", "-f"]).arg(image).output().ok()?;
+        let name = String::from_utf8(output.stdout).ok()?.trim().to_string();
+        if name.is_empty() {
+            eprintln!("skipped: no loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        (!name.is_empty()).then_some(LoopDevice(name))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
+fn run(program: &str, words: &[&str]) -> bool {
+    let output = Command::new(program).args(words).stdin(Stdio::null()).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Whether file systems can be made and mounted here.
+fn can_mount(cell: &Cell) -> bool {
+    let Some(device) = LoopDevice::over(&cell.path("probe"), 16 << 20) else { return false };
+    let point = cell.make_dir("probed");
+    let mounted = run("mkfs.ext4", &["-q", &device.0])
+        && run("mount", &["-t", "ext4", &device.0, point.to_str().unwrap()]);
+    if mounted {
+        assert!(run("umount", &[point.to_str().unwrap()]));
+    } else {
+        eprintln!("skipped: mkfs.ext4 is not installed, or nothing can be mounted");
+    }
+    mounted
+}
+
+/// Mount points, and images of loop devices, below a directory.
+fn attached_below(directory: &Path) -> usize {
+    let below = |path: &str| Path::new(path).starts_with(directory);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = mounts.lines().filter(|line| line.split(' ').nth(4).is_some_and(below)).count();
+    let devices = fs::read_dir("/sys/block").unwrap().flatten();
+    let images =
+        devices.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
+    mounts + images.filter(|image| below(image.trim_end())).count()
+}
+
+const LIST: &str = r#"
+[[filesystem]]
+kind = "ext4"
+mount_options = ["noatime"]
+
+[[filesystem]]
+kind = "ext4"
+name = "small blocks, aged"
+mkfs_options = ["-b", "1024"]
+fill_percent = 10
+aging_rounds = 1
+
+[[filesystem]]
+kind = "zfs"
+name = "pool"
+"#;
+
+#[test]
+fn file_systems_are_made_compared_and_removed() {
+    let cell = Cell::new();
+    if !can_mount(&cell) {
+        return;
+    }
+    cell.write("list.toml", LIST);
+    let images = cell.make_dir("images");
+    let words = [
+        "test",
+        "filesystems",
+        "--make-list",
+        "list.toml",
+        "--images",
+        "images",
+        "--image-size",
+        "512MiB",
+        "--size",
+        "32MiB",
+        "--duration",
+        "1s",
+        "--turns",
+        "1",
+        "--output",
+        "out",
+        "--json",
+        "--signs-of-change",
+    ];
+    let output = cell.program(&words).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of =
+        |at: usize, pointer: &str| found["directories"][at].pointer(pointer).cloned().unwrap_or_default();
+    if let Some(skipped) = found["skipped"].get(0) {
+        assert_eq!(skipped["name"], "pool");
+        assert!(stderr.contains("pool is skipped: "), "{stderr}");
+        assert_eq!(found["directories"].as_array().unwrap().len(), 2);
+    }
+    assert_eq!((of(0, "/name"), of(1, "/name")), ("ext4".into(), "small blocks, aged".into()));
+    assert!(of(0, "/storage/mount/options").as_str().unwrap().contains("noatime"));
+    assert!(of(0, "/storage/mount/source").as_str().unwrap().starts_with("/dev/loop"));
+    assert_eq!(
+        (of(1, "/made/aging_rounds"), of(1, "/remarks/0")),
+        (1.into(), "checksums: none of data".into())
+    );
+    assert!(of(1, "/allocated_bytes").as_u64().unwrap() >= 32 << 20);
+    assert_eq!(found["signs"], "change");
+    assert!(found["rows"][0]["means"][1].as_f64().unwrap() > 0.0);
+    assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0));
+    let page = fs::read_to_string(cell.path("out/report.html")).unwrap();
+    assert!(page.contains("1024") && page.contains("with the sign of the change"));
+}
+
+#[test]
+fn what_a_killed_test_left_is_found_and_removed() {
+    let cell = Cell::new();
+    if !can_mount(&cell) {
+        return;
+    }
+    let images = cell.make_dir("images");
+    cell.write(
+        "list.toml",
+        "[[filesystem]]\nkind = \"ext4\"\n[[filesystem]]\nkind = \"ext4\"\nname = \"other\"\n",
+    );
+    let make = [
+        "test",
+        "filesystems",
+        "--make-list",
+        "list.toml",
+        "--images",
+        "images",
+        "--image-size",
+        "512MiB",
+        "--size",
+        "32MiB",
+    ];
+    let mut child = cell
+        .program(&[&make[..], &["--duration", "60s", "--output", "out"]].concat())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mounted = || attached_below(&images) >= 2;
+    let began = Instant::now();
+    while !mounted() && began.elapsed() < Duration::from_secs(120) && child.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(mounted(), "the file system is mounted while it is measured");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let again = [&make[..], &["--output", "out2"]].concat();
+    let output = cell.program(&again).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("is left of a test that was killed; remove it with --clean-up"), "{stderr}");
+    assert!(mounted() && !cell.path("out2").exists());
+    let output = cell.program(&["test", "filesystems", "--images", "images", "--clean-up"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
+}
+
+#[test]
+fn devices_are_erased_only_if_nothing_needs_them() {
+    let cell = Cell::new();
+    let image: PathBuf = cell.path("image");
+    let Some(device) = LoopDevice::over(&image, 32 << 20) else { return };
+    let device = device.0.as_str();
+    let refused = |words: &[&str]| cell.program_refused(&[&["disk", "test"], words].concat());
+    let erase = [
+        "--erase",
+        "--seconds",
+        "0.02",
+        "--repetitions",
+        "1",
+        "--steps",
+        "random_write_4k,seek_curve",
+        device,
+    ];
+    if run("mkfs.ext4", &["-q", device]) {
+        assert!(refused(&erase).contains("contains ext4; give --force"), "{}", refused(&erase));
+        let point = cell.make_dir("point");
+        let point = point.to_str().unwrap();
+        if run("mount", &["-t", "ext4", device, point]) {
+            let said = refused(&[&erase[..], &["--force"]].concat());
+            assert!(run("umount", &[point]));
+            assert!(said.contains("is mounted on ") && said.ends_with("unmount it first"), "{said}");
+        }
+    }
+    cell.write("file", vec![7; 17 << 20]);
+    assert!(refused(&["--erase", "file"]).contains("--erase is for devices"));
+    assert!(refused(&[device, "--force"]).contains("--erase"));
+    assert!(refused(&[device, "--steps", "jump"]).contains("no step has this name"));
+    let output =
+        cell.program(&[&["disk", "test", "--json", "--force"], &erase[..]].concat()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        found["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["seek_curve", "random_write_4k"]);
+    assert_eq!(
+        (&found["targets"][0]["kind"], &found["targets"][0]["written"]),
+        (&"erased_device".into(), &true.into())
+    );
+    // Without --erase a device is only read.
+    let before = fs::read(&image).unwrap();
+    let output = cell.program(&["disk", "test", "--json", "--seconds", "0.02", device]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(&image).unwrap() == before);
+}
