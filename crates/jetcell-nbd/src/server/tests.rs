@@ -63,7 +63,7 @@ fn read(stream: &mut (impl std::io::Read + std::io::Write)) {
 fn clients_are_served_until_the_server_is_stopped_while_they_are_connected() {
     let server = running(&any_port(), Limits::default());
     let mut streams = [server.connect(), server.connect()];
-    streams.iter_mut().for_each(|stream| handshake(stream));
+    streams.iter_mut().for_each(handshake);
     let notes = server.stop();
     assert!(streams.iter_mut().all(|stream| stream.read(&mut [0]).unwrap() == 0));
     assert!(notes.is_empty(), "{notes:?}");

@@ -80,8 +80,11 @@ fn named(name: &str) -> Vec<u8> {
     [&(name.len() as u32).to_be_bytes()[..], name.as_bytes()].concat()
 }
 
+/// Option, kind and content.
+type OptionReply = (u32, u32, Vec<u8>);
+
 /// Replies to options, and what follows them.
-fn option_replies(mut bytes: &[u8]) -> (Vec<(u32, u32, Vec<u8>)>, &[u8]) {
+fn option_replies(mut bytes: &[u8]) -> (Vec<OptionReply>, &[u8]) {
     let mut replies = vec![];
     while let Some(rest) = bytes.strip_prefix(&OPTION_REPLY_MAGIC.to_be_bytes()) {
         let number = |at: usize| u32::from_be_bytes(rest[at..at + 4].try_into().unwrap());
