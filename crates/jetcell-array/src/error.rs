@@ -46,6 +46,12 @@ pub enum ArrayError {
         /// The row.
         row: u64,
     },
+    /// The volume has no free blocks for the write.
+    #[error("the volume is full; delete snapshots or LUNs, trim, or add members")]
+    Full,
+    /// The volume of LUNs cannot be used.
+    #[error("{0}")]
+    Luns(String),
     /// More members failed than the level bears. Acknowledged data is as it was; the array must be assembled again.
     #[error(
         "the array stopped because more members failed than {level} bears: {}; bring them back, or restore the data",

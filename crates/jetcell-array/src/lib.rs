@@ -10,6 +10,8 @@
 //! | `member` | the layout of a member: superblocks, journal, records, blocks |
 //! | `array` | an assembled array: reads with repair, commits through the journal, failing members, recovery after a crash |
 //! | `maintenance` | rebuild, copy, scrub, spares, growth, in steps |
+//! | `bytes` | ranges of bytes on blocks |
+//! | `luns` | LUNs that never write in place: thin, with snapshots and clones |
 //! | `volume` | named files on an array, as a [`jetcell_vfs::Vfs`] |
 //!
 //! Members are files of a [`jetcell_vfs::Vfs`], so that tests can cut the power at every write and inject faults.
@@ -22,12 +24,14 @@
 struct Readme;
 
 mod array;
+mod bytes;
 mod error;
 mod geometry;
 #[cfg(test)]
 mod histories;
 mod integrity;
 mod kernels;
+mod luns;
 mod maintenance;
 mod member;
 #[cfg(test)]
@@ -38,8 +42,12 @@ pub use array::{
     Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, Examination, MemberState, SlotState,
     SlotStatus, Status,
 };
+pub use bytes::BlockStore;
 pub use error::{ArrayError, Refusal, Result};
 pub use geometry::{BLOCK, Layout, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
+pub use luns::{
+    CleaningProgress, LogOptions, Lun, LunCounters, LunStatus, LunVolume, SnapshotStatus, check_lun_name,
+};
 pub use maintenance::{Disagreement, RebuildProgress, ScrubReport, Throttle};
 pub use volume::Volume;

@@ -7,11 +7,12 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 21] = [
+const ARROWS: [(&str, &[&str], &[&str]); 22] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
     ("jetcell-power", &[], &[]),
+    ("jetcell-nbd", &[], &[]),
     ("jetcell-disk-simulation", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &[]),
@@ -56,6 +57,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 21] = [
             "jetcell-dump",
             "jetcell-export",
             "jetcell-lab",
+            "jetcell-nbd",
             "jetcell-workload",
             "jetcell-report",
             "jetcell-raid-models",

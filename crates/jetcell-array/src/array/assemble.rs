@@ -65,6 +65,7 @@ impl Array {
             zones_per_note: ZONES_PER_NOTE,
             load_latency: None,
             recent_zones: Default::default(),
+            replayable_rows: Default::default(),
         };
         array.start(options)?;
         Ok(array)

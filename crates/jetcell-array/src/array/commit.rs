@@ -19,6 +19,12 @@ struct CellWrite {
     block: IoBuffer,
 }
 
+/// Row, content of a cell, and the cells that are written of its row.
+type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
+
+/// Commits that a start writes in place again.
+const REPLAYED_COMMITS: usize = 2;
+
 /// Zones of which the array remembers that they were written last.
 const RECENT_ZONES: usize = 16;
 
@@ -31,22 +37,8 @@ pub(super) fn copy_of(block: &[u8]) -> IoBuffer {
 impl Array {
     /// Writes columns of rows from the staged blocks, all or none of them.
     pub(super) fn commit(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<()> {
-        self.records.trim();
-        self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
-        let mut planned = Vec::with_capacity(rows.len());
-        for (row, columns) in rows {
-            planned.push((*row, self.plan(*row, columns)?));
-        }
-        // Which device gets which writes: by row and place in the plan.
-        let mut by_device: BTreeMap<usize, Vec<(u64, &CellWrite, u64)>> = BTreeMap::new();
-        for (row, writes) in &planned {
-            let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
-            for write in writes {
-                for device in self.targets(self.config.layout.slot(*row, write.cell)) {
-                    by_device.entry(device).or_default().push((*row, write, cells));
-                }
-            }
-        }
+        let planned = self.planned(rows)?;
+        let by_device = self.by_device(&planned);
         let participants: Vec<MemberId> =
             by_device.keys().map(|device| self.devices[*device].member).collect();
         let mut journal = vec![];
@@ -69,8 +61,90 @@ impl Array {
             // crash would take the commit for one that never began.
             self.save_config()?;
         }
+        self.write_in_place(&by_device)?;
+        self.sequence += 1;
+        self.counters.commits += 1;
+        self.replayable_rows.push_back(rows.iter().map(|(row, _)| *row).collect());
+        if self.replayable_rows.len() > REPLAYED_COMMITS {
+            self.replayable_rows.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Makes sure that no start writes these rows again from the journal.
+    fn end_replay_of(&mut self, rows: &[(u64, Vec<IoBuffer>)]) -> Result<()> {
+        let is_in_journal =
+            |(row, _): &(u64, Vec<IoBuffer>)| self.replayable_rows.iter().any(|of| of.contains(row));
+        if !rows.iter().any(is_in_journal) {
+            return Ok(());
+        }
+        self.sync_members()?;
+        self.config.journal_floor = self.sequence;
+        self.replayable_rows.clear();
+        self.save_config()
+    }
+
+    /// Writes whole rows in place, without the journal, and without a sync. After a crash each of them may hold anything and may be
+    /// inconsistent: nothing may refer to their blocks before a sync, and [`Array::clear_rows`] must follow a crash.
+    pub(crate) fn write_free_rows(&mut self, rows: Vec<(u64, Vec<IoBuffer>)>) -> Result<()> {
+        self.check_writable()?;
+        self.end_replay_of(&rows)?;
+        let mut staged = vec![];
+        for (row, columns) in rows {
+            let blocks: Vec<u64> =
+                (0..columns.len()).map(|column| self.config.layout.block_at(row, column)).collect();
+            self.staged.extend(blocks.iter().copied().zip(columns));
+            staged.push((row, blocks.into_iter().enumerate().collect::<Vec<_>>()));
+        }
+        let written = self.planned(&staged).and_then(|planned| {
+            let by_device = self.by_device(&planned);
+            self.write_in_place(&by_device)
+        });
+        for (_, block) in staged.iter().flat_map(|(_, columns)| columns) {
+            self.staged.remove(block);
+        }
+        self.counters.blocks_written += staged.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
+        written
+    }
+
+    /// Writes zeros to all blocks of rows, whatever state the rows are in. Durable when this returns.
+    pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
+        let zeros = vec![0; BLOCK];
+        for row in rows {
+            let has_state = |cell: &CellState| !matches!(cell, CellState::Empty | CellState::Missing);
+            if self.row_state(*row).cells.iter().any(has_state) {
+                for column in 0..self.config.layout.data_columns() {
+                    self.write(self.config.layout.block_at(*row, column), &zeros)?;
+                }
+            }
+            self.records.trim();
+        }
+        self.flush()
+    }
+
+    fn planned(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
+        self.records.trim();
+        self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
+        rows.iter().map(|(row, columns)| Ok((*row, self.plan(*row, columns)?))).collect()
+    }
+
+    /// Which device gets which writes: by row and place in the plan, with all cells that are written of the row.
+    fn by_device<'plan>(&self, planned: &'plan [(u64, Vec<CellWrite>)]) -> DeviceWrites<'plan> {
+        let mut by_device = DeviceWrites::new();
+        for (row, writes) in planned {
+            let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
+            for write in writes {
+                for device in self.targets(self.config.layout.slot(*row, write.cell)) {
+                    by_device.entry(device).or_default().push((*row, write, cells));
+                }
+            }
+        }
+        by_device
+    }
+
+    fn write_in_place(&mut self, by_device: &DeviceWrites<'_>) -> Result<()> {
         let mut pieces = vec![];
-        for (&device, writes) in &by_device {
+        for (&device, writes) in by_device {
             if self.devices[device].failed {
                 continue;
             }
@@ -83,10 +157,8 @@ impl Array {
         if self.is_config_changed {
             self.save_config()?;
         }
-        self.sequence += 1;
-        self.counters.commits += 1;
-        for (row, _) in rows {
-            let zone = row / ZONE_ROWS;
+        let zones: BTreeSet<u64> = by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect();
+        for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
             self.recent_zones.push_back(zone);
         }

@@ -13,7 +13,8 @@ mod status;
 mod tests;
 mod transfers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use jetcell_vfs::{Clock, IoBuffer, Vfs};
 use self::records::RecordCache;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, Code, Layout};
+use crate::integrity::CellState;
 use crate::kernels::Kernel;
 use crate::member::{Config, Device};
 
@@ -39,6 +41,10 @@ pub struct Counters {
     pub blocks_read: u64,
     /// Blocks that callers wrote and that were committed.
     pub blocks_written: u64,
+    /// Write commands to members for commits and whole rows.
+    pub member_writes: u64,
+    /// Blocks of these commands, with parity, journal and records.
+    pub member_blocks_written: u64,
     /// Commits through the journal.
     pub commits: u64,
     /// Rows that were written whole.
@@ -95,7 +101,12 @@ pub struct Array {
     load_latency: Option<Duration>,
     /// Zones of the last commits, the last one at the end.
     pub(crate) recent_zones: VecDeque<u64>,
+    /// Rows of the commits that a start after a crash would write again.
+    replayable_rows: VecDeque<BTreeSet<u64>>,
 }
+
+/// Blocks whose records are loaded at once to find out which were written.
+const WRITTEN_BATCH: u64 = 1024;
 
 /// Zones between two notes of a rebuild's progress in the superblocks, unless set otherwise.
 const ZONES_PER_NOTE: u64 = 64;
@@ -172,7 +183,50 @@ impl Array {
         self.check_running()?;
         let count = self.check_range(first, buffer.len())?;
         self.counters.blocks_read += count;
-        self.timed(|array| array.read_blocks(first, buffer))
+        let blocks: Vec<u64> = (first..first + count).collect();
+        let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
+        self.timed(|array| array.read_blocks(&blocks, &mut buffers))
+    }
+
+    /// Reads single blocks, each into a buffer of its own, as one batch: members work on it at the same time.
+    ///
+    /// # Panics
+    /// There are not as many buffers of one block as blocks.
+    pub fn read_scattered(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+        self.check_running()?;
+        assert!(blocks.len() == buffers.len() && buffers.iter().all(|buffer| buffer.len() == BLOCK));
+        for block in blocks {
+            self.check_range(*block, BLOCK)?;
+        }
+        self.counters.blocks_read += blocks.len() as u64;
+        self.timed(|array| array.read_blocks(blocks, buffers))
+    }
+
+    /// Which of these blocks were ever written, in order: a number of blocks, and whether they were. Others read as zeros.
+    pub fn written(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
+        self.check_running()?;
+        if blocks.end > self.config.layout.blocks() {
+            let (first, last, blocks) = (blocks.start, blocks.end - 1, self.config.layout.blocks());
+            return Err(Refusal::OutOfRange { first, last, blocks }.into());
+        }
+        let layout = self.config.layout;
+        let mut runs: Vec<(u64, bool)> = vec![];
+        for batch in blocks.clone().step_by(WRITTEN_BATCH as usize) {
+            let batch = batch..blocks.end.min(batch + WRITTEN_BATCH);
+            self.records.trim();
+            self.load_records_of_rows(batch.clone().map(|block| layout.locate(block).0));
+            for block in batch {
+                let (row, column) = layout.locate(block);
+                let cell = self.preferred_cell(row, column);
+                let is_written =
+                    self.staged.contains_key(&block) || self.row_state(row).cells[cell] != CellState::Empty;
+                match runs.last_mut() {
+                    Some((count, state)) if *state == is_written => *count += 1,
+                    _ => runs.push((1, is_written)),
+                }
+            }
+        }
+        Ok(runs)
     }
 
     /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or committed when much is staged.

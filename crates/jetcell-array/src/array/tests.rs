@@ -418,3 +418,25 @@ fn an_erased_array_is_none_any_more_and_other_files_stay() {
     assert!(matches!(refusal(tested.assemble(true)), Refusal::Parameter(_)));
     assert_eq!(tested.disk.contents(&other).unwrap()[..512], [7; 512]);
 }
+
+#[test]
+fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
+    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let columns = tested.array().layout().data_columns();
+    let blocks: Vec<u64> = (0..columns).map(|column| tested.array().layout().block_at(0, column)).collect();
+    tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
+    let row = |value: u64| {
+        let block = |_| {
+            let mut block = IoBuffer::zeroed(BLOCK);
+            block.copy_from_slice(&content(value));
+            block
+        };
+        (0, (0..columns).map(block).collect())
+    };
+    tested.array().write_free_rows(vec![row(2)]).unwrap();
+    tested.array().sync_members().unwrap();
+    tested.crash();
+    tested.assemble(false).unwrap();
+    assert!(blocks.iter().all(|block| tested.value(*block).unwrap() == 2));
+    assert!(tested.array().scrub().unwrap().is_clean());
+}

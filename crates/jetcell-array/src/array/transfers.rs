@@ -28,7 +28,7 @@ struct Wanted {
     device: usize,
     offset: u64,
     record: BlockRecord,
-    /// Its place in the caller's buffer, in blocks.
+    /// Its place in the caller's list.
     index: usize,
 }
 
@@ -92,6 +92,9 @@ impl Array {
 
     /// Writes pieces to their devices. Devices that fail are taken out.
     pub(super) fn write_pieces(&mut self, pieces: Vec<Piece>, reason: IoReason) -> Result<()> {
+        self.counters.member_writes += pieces.len() as u64;
+        self.counters.member_blocks_written +=
+            pieces.iter().map(|piece| (piece.buffer.len() / BLOCK) as u64).sum::<u64>();
         for (piece, result) in self.transfer(TransferKind::Write, pieces, reason) {
             let result = result.map_err(|error| self.devices[piece.device].write_error(piece.offset, error));
             self.note_write(piece.device, result)?;
@@ -121,31 +124,30 @@ impl Array {
         }
     }
 
-    /// Reads blocks that are not staged.
-    pub(super) fn read_blocks(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
-        for (batch, buffer) in buffer.chunks_mut(BATCH * BLOCK).enumerate() {
-            self.read_batch(first + (batch * BATCH) as u64, buffer)?;
+    /// Reads blocks of the array, each into a buffer of its own.
+    pub(super) fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+        for (blocks, buffers) in blocks.chunks(BATCH).zip(buffers.chunks_mut(BATCH)) {
+            self.read_batch(blocks, buffers)?;
         }
         Ok(())
     }
 
-    fn read_batch(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_batch(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
         self.records.trim();
-        let count = (buffer.len() / BLOCK) as u64;
         let layout = self.config.layout;
-        self.load_records_of_rows((first..first + count).map(|block| layout.locate(block).0));
+        self.load_records_of_rows(blocks.iter().map(|block| layout.locate(*block).0));
         let mut states: BTreeMap<u64, RowState> = BTreeMap::new();
         let (mut wanted, mut doubtful) = (vec![], vec![]);
-        for (index, block) in (first..first + count).enumerate() {
-            if let Some(staged) = self.staged.get(&block) {
-                buffer[index * BLOCK..][..BLOCK].copy_from_slice(staged);
+        for (index, block) in blocks.iter().enumerate() {
+            if let Some(staged) = self.staged.get(block) {
+                buffers[index].copy_from_slice(staged);
                 continue;
             }
-            let (row, column) = layout.locate(block);
+            let (row, column) = layout.locate(*block);
             let cell = self.preferred_cell(row, column);
             let state = states.entry(row).or_insert_with(|| self.row_state(row));
             match state.cells[cell] {
-                CellState::Empty => buffer[index * BLOCK..][..BLOCK].fill(0),
+                CellState::Empty => buffers[index].fill(0),
                 CellState::Written(record) => match self.source_with(row, cell, record) {
                     Some(device) => {
                         let offset = self.devices[device].layout.block(row);
@@ -156,9 +158,9 @@ impl Array {
                 CellState::Stale | CellState::Missing => doubtful.push(index),
             }
         }
-        doubtful.extend(self.read_wanted(wanted, buffer));
+        doubtful.extend(self.read_wanted(wanted, buffers));
         for index in doubtful {
-            self.read_block(first + index as u64, &mut buffer[index * BLOCK..][..BLOCK])?;
+            self.read_block(blocks[index], buffers[index])?;
         }
         Ok(())
     }
@@ -170,8 +172,8 @@ impl Array {
         devices.into_iter().find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
     }
 
-    /// Reads blocks into the buffer. Returns the places of those that could not be read or are not what was written.
-    fn read_wanted(&mut self, mut wanted: Vec<Wanted>, buffer: &mut [u8]) -> Vec<usize> {
+    /// Reads blocks into their buffers. Returns the places of those that could not be read or are not what was written.
+    fn read_wanted(&mut self, mut wanted: Vec<Wanted>, buffers: &mut [&mut [u8]]) -> Vec<usize> {
         wanted.sort_by_key(|wanted| (wanted.device, wanted.offset));
         let mut groups: Vec<&[Wanted]> = vec![];
         let mut rest = &wanted[..];
@@ -198,7 +200,7 @@ impl Array {
             for (wanted, block) in group.iter().zip(piece.buffer.chunks_exact(BLOCK)) {
                 // The error, if it is one, is counted and handled when the block is read by itself.
                 if result.is_ok() && wanted.record.matches(block) {
-                    buffer[wanted.index * BLOCK..][..BLOCK].copy_from_slice(block);
+                    buffers[wanted.index].copy_from_slice(block);
                 } else {
                     doubtful.push(wanted.index);
                 }

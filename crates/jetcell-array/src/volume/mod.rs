@@ -141,7 +141,31 @@ impl State {
     }
 }
 
+/// The table of files that counts, and whether the places of both tables read as zeros.
+fn newest_table(array: &mut Array) -> crate::Result<(Option<Table>, bool)> {
+    let blocks = array.layout().blocks();
+    let mut newest: Option<Table> = None;
+    let mut is_empty = true;
+    for area in 0..2 {
+        let mut bytes = vec![0; AREA as usize * BLOCK];
+        array.read(area * AREA, &mut bytes)?;
+        is_empty &= bytes.iter().all(|byte| *byte == 0);
+        let found = Table::decode(&bytes, blocks).filter(|table| table.sequence % 2 == area);
+        let is_newer = |table: &Table| newest.as_ref().is_none_or(|other| table.sequence > other.sequence);
+        newest = found.filter(is_newer).or(newest);
+    }
+    Ok((newest, is_empty))
+}
+
 impl Volume {
+    /// Whether an array holds files.
+    ///
+    /// # Errors
+    /// The array cannot be read.
+    pub fn is_on(array: &mut Array) -> crate::Result<bool> {
+        Ok(array.layout().blocks() > 2 * AREA && newest_table(array)?.0.is_some())
+    }
+
     /// The files of an array, below the path `root`. An array that was just created has none.
     ///
     /// # Errors
@@ -152,17 +176,7 @@ impl Volume {
             let text = format!("the array has {blocks} blocks; files on it need more than {}", 2 * AREA);
             return Err(Refusal::Parameter(text).into());
         }
-        let mut newest: Option<Table> = None;
-        let mut is_empty = true;
-        for area in 0..2 {
-            let mut bytes = vec![0; AREA as usize * BLOCK];
-            array.read(area * AREA, &mut bytes)?;
-            is_empty &= bytes.iter().all(|byte| *byte == 0);
-            let found = Table::decode(&bytes, blocks).filter(|table| table.sequence % 2 == area);
-            let is_newer =
-                |table: &Table| newest.as_ref().is_none_or(|other| table.sequence > other.sequence);
-            newest = found.filter(is_newer).or(newest);
-        }
+        let (newest, is_empty) = newest_table(&mut array)?;
         let table = match newest {
             Some(table) => table,
             // What was written below the files, if anything was, does not read as zeros.

@@ -1,0 +1,305 @@
+//! The block map of a LUN: a tree whose nodes are blocks of the array and are never changed in place.
+//!
+//! A node has 256 pointers, to nodes or, at height 1, to blocks of data. A pointer names the consistency point that wrote its block,
+//! so that the map alone tells which blocks a snapshot can share.
+
+use std::ops::Range;
+
+use jetcell_sync::Arc;
+
+use super::FIRST_BLOCK;
+use crate::error::{ArrayError, Result};
+use crate::geometry::BLOCK;
+
+/// Pointers of a node.
+pub(super) const FAN_OUT: usize = 256;
+/// Bytes of a pointer.
+const POINTER: usize = BLOCK / FAN_OUT;
+
+/// A block of the array, and the consistency point that wrote it. Block 0 stands for none: a hole.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Pointer {
+    pub block: u64,
+    pub birth: u64,
+}
+
+impl Pointer {
+    pub const HOLE: Pointer = Pointer { block: 0, birth: 0 };
+
+    pub fn is_hole(&self) -> bool {
+        self.block == 0
+    }
+
+    /// Whether a volume of this many blocks can have it at this consistency point.
+    pub fn is_possible(&self, blocks: u64, sequence: u64) -> bool {
+        *self == Pointer::HOLE
+            || (FIRST_BLOCK..blocks).contains(&self.block) && (1..=sequence).contains(&self.birth)
+    }
+}
+
+/// Levels of nodes that a map of this many blocks needs.
+pub(super) fn height(blocks: u64) -> u32 {
+    let mut height = 1;
+    while span(height) < blocks {
+        height += 1;
+    }
+    height
+}
+
+/// Blocks below a node of this height.
+fn span(height: u32) -> u64 {
+    (FAN_OUT as u64).saturating_pow(height)
+}
+
+/// A node in memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Node(Box<[Pointer; FAN_OUT]>);
+
+impl Node {
+    fn empty() -> Node {
+        Node(Box::new([Pointer::HOLE; FAN_OUT]))
+    }
+
+    /// `None` if a pointer names what a volume of this many blocks cannot have at this consistency point.
+    pub fn decode(bytes: &[u8], blocks: u64, sequence: u64) -> Option<Node> {
+        let mut node = Node::empty();
+        for (pointer, bytes) in node.0.iter_mut().zip(bytes.chunks_exact(POINTER)) {
+            let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+            *pointer = Pointer { block: number(0), birth: number(8) };
+        }
+        node.0.iter().all(|pointer| pointer.is_possible(blocks, sequence)).then_some(node)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let numbers = self.0.iter().flat_map(|pointer| [pointer.block, pointer.birth]);
+        numbers.flat_map(u64::to_le_bytes).collect()
+    }
+
+    pub fn pointers(&self) -> &[Pointer; FAN_OUT] {
+        &self.0
+    }
+}
+
+/// Reads nodes.
+pub(super) trait Nodes {
+    fn node(&mut self, block: u64) -> Result<Arc<Node>>;
+}
+
+/// Where a block of a LUN is.
+pub(super) fn lookup(nodes: &mut impl Nodes, root: Pointer, height: u32, index: u64) -> Result<Pointer> {
+    let mut pointer = root;
+    for height in (1..=height).rev() {
+        if pointer.is_hole() {
+            break;
+        }
+        let slot = index / span(height - 1) % FAN_OUT as u64;
+        pointer = nodes.node(pointer.block)?.0[slot as usize];
+    }
+    Ok(pointer)
+}
+
+/// Calls `found` for each block of the range that is mapped, in order.
+pub(super) fn mapped(
+    nodes: &mut impl Nodes,
+    root: Pointer,
+    height: u32,
+    range: &Range<u64>,
+    found: &mut impl FnMut(u64, Pointer),
+) -> Result<()> {
+    below(nodes, root, height, 0, range, found)
+}
+
+fn below(
+    nodes: &mut impl Nodes,
+    pointer: Pointer,
+    height: u32,
+    first: u64,
+    range: &Range<u64>,
+    found: &mut impl FnMut(u64, Pointer),
+) -> Result<()> {
+    if pointer.is_hole() || first >= range.end || first.saturating_add(span(height)) <= range.start {
+        return Ok(());
+    }
+    if height == 0 {
+        found(first, pointer);
+        return Ok(());
+    }
+    let node = nodes.node(pointer.block)?;
+    for (slot, child) in (0..).zip(node.pointers()) {
+        below(nodes, *child, height - 1, first + slot * span(height - 1), range, found)?;
+    }
+    Ok(())
+}
+
+/// Calls `visit` for each block of a tree, nodes and data, above before below. Nothing is visited below a node for which it returns false.
+pub(super) fn walk(
+    nodes: &mut impl Nodes,
+    pointer: Pointer,
+    height: u32,
+    visit: &mut impl FnMut(u64) -> bool,
+) -> Result<()> {
+    if pointer.is_hole() || !visit(pointer.block) || height == 0 {
+        return Ok(());
+    }
+    let node = nodes.node(pointer.block)?;
+    node.pointers().iter().try_for_each(|child| walk(nodes, *child, height - 1, visit))
+}
+
+/// Nodes that a change of these blocks, in ascending order, writes at most.
+pub(super) fn most_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone) -> u64 {
+    let at_height = |height| {
+        let mut last = None;
+        indexes
+            .clone()
+            .filter(|index| last.replace(index / span(height)) != Some(index / span(height)))
+            .count()
+    };
+    (1..=height).map(|height| at_height(height) as u64).sum()
+}
+
+/// A change of a map: what it writes and what it does not need any more.
+pub(super) struct Rewrite<'change> {
+    /// The consistency point that writes it.
+    pub birth: u64,
+    /// Blocks that are not younger stay: others may share them.
+    pub shared_up_to: u64,
+    /// Blocks for nodes.
+    pub addresses: &'change mut dyn Iterator<Item = u64>,
+    pub nodes: Vec<(u64, Arc<Node>)>,
+    pub freed: Vec<u64>,
+}
+
+impl Rewrite<'_> {
+    /// The root of the map after these changes, which are in ascending order and not empty.
+    pub fn run(
+        &mut self,
+        source: &mut impl Nodes,
+        pointer: Pointer,
+        height: u32,
+        changes: &[(u64, Pointer)],
+    ) -> Result<Pointer> {
+        let mut node = match pointer.is_hole() {
+            true => Node::empty(),
+            false => Node::clone(&*source.node(pointer.block)?),
+        };
+        let slot_of = |index: u64| (index / span(height - 1) % FAN_OUT as u64) as usize;
+        for changes in changes.chunk_by(|one, other| slot_of(one.0) == slot_of(other.0)) {
+            let child = &mut node.0[slot_of(changes[0].0)];
+            if height == 1 {
+                self.release(*child);
+                *child = changes[0].1;
+            } else {
+                *child = self.run(source, *child, height - 1, changes)?;
+            }
+        }
+        self.release(pointer);
+        if node.0.iter().all(Pointer::is_hole) {
+            return Ok(Pointer::HOLE);
+        }
+        let missing = || ArrayError::Luns("a consistency point has too few blocks for its maps".into());
+        let block = self.addresses.next().ok_or_else(missing)?;
+        self.nodes.push((block, Arc::new(node)));
+        Ok(Pointer { block, birth: self.birth })
+    }
+
+    fn release(&mut self, pointer: Pointer) {
+        if !pointer.is_hole() && pointer.birth > self.shared_up_to {
+            self.freed.push(pointer.block);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Nodes in memory.
+    #[derive(Default)]
+    struct Stored(BTreeMap<u64, Arc<Node>>);
+
+    impl Nodes for Stored {
+        fn node(&mut self, block: u64) -> Result<Arc<Node>> {
+            Ok(self.0[&block].clone())
+        }
+    }
+
+    #[test]
+    fn heights_follow_from_the_number_of_blocks() {
+        assert_eq!([1, 256, 257, 65536, 65537, 1 << 40].map(height), [1, 1, 2, 2, 3, 5]);
+        let (node, decoded) = (Node::empty(), Node::decode(&[0; BLOCK], 600, 5).unwrap());
+        assert_eq!(node, decoded);
+        let pointer = |block: u64, birth: u64| {
+            let mut bytes = vec![0; BLOCK];
+            bytes[32..40].copy_from_slice(&block.to_le_bytes());
+            bytes[40..48].copy_from_slice(&birth.to_le_bytes());
+            Node::decode(&bytes, 600, 5).map(|node| assert_eq!(node.encode(), bytes)).is_some()
+        };
+        assert!(pointer(512, 1) && pointer(599, 5));
+        assert!(
+            !pointer(600, 1) && !pointer(511, 1) && !pointer(512, 0) && !pointer(512, 6) && !pointer(0, 1)
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// A map equals an ordered map after each change, an older root still shows the older state, and exactly the young blocks that are
+        /// not in use any more are freed.
+        #[test]
+        fn maps_change_without_changing_older_ones(
+            rounds in prop::collection::vec(prop::collection::btree_map(0u64..70_000, any::<bool>(), 1..40), 1..6),
+            shared_up_to in 0u64..4,
+        ) {
+            let height = height(70_000);
+            let (mut stored, mut next) = (Stored::default(), FIRST_BLOCK);
+            let mut states: Vec<(Pointer, BTreeMap<u64, Pointer>)> = vec![(Pointer::HOLE, BTreeMap::new())];
+            let mut live: BTreeMap<u64, u64> = BTreeMap::new();
+            for (round, changes) in (1..).zip(rounds) {
+                let (root, mut model) = states.last().unwrap().clone();
+                let mut list = vec![];
+                for (index, is_data) in changes {
+                    let pointer = if is_data { next += 1; Pointer { block: next, birth: round } } else { Pointer::HOLE };
+                    list.push((index, pointer));
+                    match is_data { true => { live.insert(next, round); model.insert(index, pointer) } false => model.remove(&index) };
+                }
+                let most = most_nodes(height, list.iter().map(|change| change.0));
+                let mut addresses = next + 1..=next + most;
+                let (nodes, freed) = (vec![], vec![]);
+                let mut rewrite = Rewrite { birth: round, shared_up_to, addresses: &mut addresses, nodes, freed };
+                let root = rewrite.run(&mut stored, root, height, &list).unwrap();
+                next += most;
+                for (block, node) in rewrite.nodes {
+                    live.insert(block, round);
+                    stored.0.insert(block, node);
+                }
+                for block in rewrite.freed {
+                    prop_assert!(live.remove(&block).unwrap() > shared_up_to);
+                }
+                states.push((root, model));
+                let mut found = std::collections::BTreeSet::new();
+                walk(&mut stored, root, height, &mut |block| found.insert(block)).unwrap();
+                let young: Vec<u64> = live.iter().filter(|(_, birth)| **birth > shared_up_to).map(|(block, _)| *block).collect();
+                prop_assert!(young.iter().all(|block| found.contains(block)), "nothing young is left behind");
+                prop_assert!(found.iter().all(|block| live.contains_key(block)), "nothing in use is freed");
+            }
+            // States up to the shared point and the last one are whole.
+            let last = states.len() - 1;
+            for (round, (root, model)) in states.iter().enumerate() {
+                if round as u64 > shared_up_to && round != last {
+                    continue;
+                }
+                let mut found = BTreeMap::new();
+                mapped(&mut stored, *root, height, &(0..70_000), &mut |index, pointer| { found.insert(index, pointer); }).unwrap();
+                prop_assert_eq!(&found, model);
+                for index in model.keys().copied().chain([0, 69_999]) {
+                    let pointer = lookup(&mut stored, *root, height, index).unwrap();
+                    prop_assert_eq!(pointer, model.get(&index).copied().unwrap_or_default());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The catalogue of a volume: its LUNs, their snapshots, and where their block maps begin.
+
+use twox_hash::XxHash3_64;
+
+use super::AREA;
+use super::block_map::{Pointer, height};
+use crate::error::{ArrayError, Refusal, Result};
+use crate::geometry::{BLOCK, MAX_NUMBER};
+
+const MAGIC: [u8; 8] = *b"JETLUNS1";
+/// Start of what the checksum covers.
+const CHECKED: usize = 16;
+/// Place of the length.
+const LENGTH: usize = 16;
+/// Longest name of a LUN or a snapshot, in bytes.
+const LONGEST_NAME: usize = 255;
+/// Most blocks of a LUN: 4 PiB.
+const MOST_BLOCKS: u64 = 1 << 40;
+
+pub(super) type LunId = u32;
+
+/// The state of a LUN at a consistency point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct SnapshotEntry {
+    pub name: String,
+    /// Seconds since 1970.
+    pub created: u64,
+    /// Blocks that are younger do not belong to it.
+    pub sequence: u64,
+    pub root: Pointer,
+}
+
+/// A LUN.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct LunEntry {
+    pub id: LunId,
+    pub name: String,
+    pub blocks: u64,
+    pub root: Pointer,
+    /// Blocks that are not younger may belong to other LUNs as well.
+    pub floor: u64,
+    pub snapshots: Vec<SnapshotEntry>,
+}
+
+impl LunEntry {
+    /// Blocks that are younger belong to this LUN alone, and to its present state only.
+    pub fn shared_up_to(&self) -> u64 {
+        self.snapshots.iter().map(|snapshot| snapshot.sequence).fold(self.floor, u64::max)
+    }
+
+    pub fn height(&self) -> u32 {
+        height(self.blocks)
+    }
+}
+
+/// ```text
+/// offset  bytes
+///      0      8  "JETLUNS1"
+///      8      8  checksum (XXH3) from byte 16 to the end
+///     16      8  bytes from the start to the end
+///     24      8  number of this state; the higher one of two catalogues counts
+///     32      8  number of the one that the records of the write log follow
+///     40      8  number of the one after which the file of the write log was made
+///     48      8  1 if the volume was shut down: the write log is not needed
+///     56      8  identity of the next LUN
+///     64         zones in which whole rows may be written next: their number (8), each zone (8)
+///                LUNs: their number (8); of each: identity (8), name, blocks (8), root (16), floor (8), snapshots
+///                snapshots: their number (8); of each: name, created (8), consistency point (8), root (16)
+///                names: length (8), bytes
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Catalogue {
+    pub sequence: u64,
+    pub point: u64,
+    pub log_made: u64,
+    pub is_clean: bool,
+    pub next_lun: LunId,
+    pub window: Vec<u64>,
+    pub luns: Vec<LunEntry>,
+}
+
+impl Catalogue {
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.luns.iter().position(|lun| lun.name == name)
+    }
+
+    /// # Errors
+    /// There is no such LUN.
+    pub fn named(&self, name: &str) -> Result<usize> {
+        self.find(name).ok_or_else(|| Refusal::Parameter(format!("the volume has no LUN {name}")).into())
+    }
+
+    /// All trees: of LUNs and of snapshots, with their heights.
+    pub fn trees(&self) -> impl Iterator<Item = (Pointer, u32)> + '_ {
+        self.luns.iter().flat_map(|lun| {
+            let roots = lun.snapshots.iter().map(|snapshot| snapshot.root);
+            std::iter::once(lun.root).chain(roots).map(|root| (root, lun.height()))
+        })
+    }
+
+    /// Whole blocks.
+    ///
+    /// # Errors
+    /// The catalogue has no room for all snapshots.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut out = Encoder(vec![0; LENGTH + 8]);
+        out.numbers(&[self.sequence, self.point, self.log_made, self.is_clean.into(), self.next_lun.into()]);
+        out.numbers(&[self.window.len() as u64]);
+        out.numbers(&self.window);
+        out.numbers(&[self.luns.len() as u64]);
+        for lun in &self.luns {
+            out.numbers(&[lun.id.into()]);
+            out.name(&lun.name);
+            out.numbers(&[lun.blocks, lun.root.block, lun.root.birth, lun.floor, lun.snapshots.len() as u64]);
+            for snapshot in &lun.snapshots {
+                out.name(&snapshot.name);
+                let root = snapshot.root;
+                out.numbers(&[snapshot.created, snapshot.sequence, root.block, root.birth]);
+            }
+        }
+        let mut bytes = out.0;
+        let end = bytes.len();
+        if end > AREA as usize * BLOCK {
+            return Err(ArrayError::Luns("the catalogue of the volume is full; delete snapshots".into()));
+        }
+        bytes[LENGTH..LENGTH + 8].copy_from_slice(&(end as u64).to_le_bytes());
+        let sum = XxHash3_64::oneshot(&bytes[CHECKED..]);
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&sum.to_le_bytes());
+        bytes.resize(end.next_multiple_of(BLOCK), 0);
+        Ok(bytes)
+    }
+
+    /// `None` if the bytes are no catalogue, or name blocks that an array of this many blocks does not have.
+    pub fn decode(bytes: &[u8], blocks: u64) -> Option<Catalogue> {
+        let mut head = Decoder(bytes.get(..LENGTH + 8)?);
+        let (magic, sum, end) = (head.take(8)?, head.number()?, head.number()?);
+        let bytes = bytes.get(..usize::try_from(end).ok()?)?;
+        if magic != MAGIC || sum != XxHash3_64::oneshot(bytes.get(CHECKED..)?) {
+            return None;
+        }
+        let mut input = Decoder(bytes.get(LENGTH + 8..)?);
+        let mut catalogue = Catalogue {
+            sequence: input.number().filter(|sequence| *sequence < MAX_NUMBER)?,
+            point: input.number()?,
+            log_made: input.number()?,
+            is_clean: input.number()? == 1,
+            next_lun: LunId::try_from(input.number()?).ok()?,
+            ..Catalogue::default()
+        };
+        for _ in 0..input.number()? {
+            catalogue.window.push(input.number()?);
+        }
+        let sequence = catalogue.sequence;
+        let is_possible = |root: &Pointer| root.is_possible(blocks, sequence);
+        for _ in 0..input.number()? {
+            let mut lun = LunEntry {
+                id: LunId::try_from(input.number()?).ok().filter(|id| *id < catalogue.next_lun)?,
+                name: input.name()?,
+                blocks: input.number().filter(|blocks| (1..=MOST_BLOCKS).contains(blocks))?,
+                root: input.pointer().filter(is_possible)?,
+                floor: input.number().filter(|floor| *floor <= sequence)?,
+                snapshots: vec![],
+            };
+            for _ in 0..input.number()? {
+                lun.snapshots.push(SnapshotEntry {
+                    name: input.name()?,
+                    created: input.number()?,
+                    sequence: input.number().filter(|taken| *taken <= sequence)?,
+                    root: input.pointer().filter(is_possible)?,
+                });
+            }
+            let is_new = |other: &LunEntry| other.id != lun.id && other.name != lun.name;
+            catalogue.luns.iter().all(is_new).then_some(())?;
+            catalogue.luns.push(lun);
+        }
+        input.0.is_empty().then_some(catalogue)
+    }
+}
+
+/// Refuses names of LUNs and snapshots that cannot be used in a command or in the address of a network block device.
+///
+/// # Errors
+/// The name is empty, too long, or has other characters than letters, digits, and `-`, `_`, `.`.
+pub fn check_name(name: &str) -> Result<()> {
+    let is_good = |char: char| char.is_alphanumeric() || "-_.".contains(char);
+    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_good) {
+        return Ok(());
+    }
+    let text = format!("the name {name:?} is not 1 to {LONGEST_NAME} bytes of letters, digits, and - _ .");
+    Err(Refusal::Parameter(text).into())
+}
+
+/// Refuses sizes that a LUN cannot have.
+pub(super) fn check_blocks(blocks: u64) -> Result<()> {
+    if (1..=MOST_BLOCKS).contains(&blocks) {
+        return Ok(());
+    }
+    Err(Refusal::Parameter(format!("a LUN has from 1 to {MOST_BLOCKS} blocks of {BLOCK} bytes")).into())
+}
+
+struct Encoder(Vec<u8>);
+
+impl Encoder {
+    fn numbers(&mut self, numbers: &[u64]) {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
+    fn name(&mut self, name: &str) {
+        self.numbers(&[name.len() as u64]);
+        self.0.extend(name.as_bytes());
+    }
+}
+
+struct Decoder<'bytes>(&'bytes [u8]);
+
+impl<'bytes> Decoder<'bytes> {
+    fn take(&mut self, count: usize) -> Option<&'bytes [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    fn pointer(&mut self) -> Option<Pointer> {
+        Some(Pointer { block: self.number()?, birth: self.number()? })
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let name = str::from_utf8(self.take(length)?).ok()?;
+        check_name(name).ok()?;
+        Some(name.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalogue() -> Catalogue {
+        let root = Pointer { block: 700, birth: 3 };
+        let snapshot = SnapshotEntry { name: "s".into(), created: 5, sequence: 3, root };
+        let lun = |id, name: &str| LunEntry {
+            id,
+            name: name.into(),
+            blocks: 1000,
+            root,
+            floor: 2,
+            snapshots: vec![snapshot.clone()],
+        };
+        Catalogue {
+            sequence: 9,
+            point: 8,
+            log_made: 1,
+            is_clean: true,
+            next_lun: 7,
+            window: vec![4, 5],
+            luns: vec![lun(1, "a"), lun(6, "b-2")],
+        }
+    }
+
+    #[test]
+    fn a_catalogue_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+        let bytes = catalogue().encode().unwrap();
+        assert_eq!(Catalogue::decode(&bytes, 701), Some(catalogue()));
+        assert_eq!(Catalogue::decode(&bytes, 700), None, "a root is behind the end");
+        let end = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
+        for bit in 0..end * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Catalogue::decode(&damaged, 701), None, "bit {bit}");
+        }
+        assert!((0..end).all(|length| Catalogue::decode(&bytes[..length], 701).is_none()));
+    }
+
+    #[test]
+    fn catalogues_that_lie_are_refused_although_the_checksum_fits() {
+        let lies: [fn(&mut Catalogue); 7] = [
+            |catalogue| catalogue.luns[0].root.block = 511,
+            |catalogue| catalogue.luns[0].root.birth = 10,
+            |catalogue| catalogue.luns[0].snapshots[0].sequence = 10,
+            |catalogue| catalogue.luns[0].blocks = 0,
+            |catalogue| catalogue.luns[1].id = 7,
+            |catalogue| catalogue.luns[1].name = "a".into(),
+            |catalogue| catalogue.sequence = u64::MAX,
+        ];
+        for lie in lies {
+            let mut catalogue = catalogue();
+            lie(&mut catalogue);
+            assert_eq!(Catalogue::decode(&catalogue.encode().unwrap(), 701), None);
+        }
+        for name in ["", "a b", "a/b", "a\n"] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+    }
+}

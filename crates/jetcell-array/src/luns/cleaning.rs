@@ -1,0 +1,89 @@
+//! Cleaning of free space: blocks of zones that are almost empty move together, so that whole rows become free.
+//!
+//! Only blocks that belong to the present state of one LUN move: a block that a snapshot shares would be needed twice.
+
+use std::collections::BTreeSet;
+
+use jetcell_vfs::IoBuffer;
+
+use super::block_map::{Pointer, mapped};
+use super::point::RESERVE;
+use super::{LunVolume, Pending};
+use crate::error::Result;
+use crate::geometry::{BLOCK, ZONE_ROWS};
+
+/// Zones that a step cleans.
+const ZONES_AT_ONCE: usize = 16;
+
+/// What a step of cleaning did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CleaningProgress {
+    /// Blocks that were moved.
+    pub moved: u64,
+    /// Rows without any block in use, before and after.
+    pub whole_rows_before: u64,
+    /// See `whole_rows_before`.
+    pub whole_rows_after: u64,
+}
+
+impl LunVolume {
+    /// Empties some zones that are at most half in use, and are not free. Moves nothing if there are none, or if there is no room.
+    ///
+    /// # Errors
+    /// The array failed.
+    pub fn clean_step(&mut self) -> Result<CleaningProgress> {
+        self.consistency_point()?;
+        let whole_rows_before = self.space.all_whole_rows();
+        let mut progress =
+            CleaningProgress { moved: 0, whole_rows_before, whole_rows_after: whole_rows_before };
+        let victims = self.victims();
+        if victims.is_empty() {
+            return Ok(progress);
+        }
+        for place in 0..self.catalogue.luns.len() {
+            let lun = &self.catalogue.luns[place];
+            let (id, root, height, shared) = (lun.id, lun.root, lun.height(), lun.shared_up_to());
+            let blocks = 0..lun.blocks;
+            let zone = |layout: &crate::Layout, block: u64| layout.locate(block).0 / ZONE_ROWS;
+            let layout = *self.array.layout();
+            let mut moving: Vec<(u64, Pointer)> = vec![];
+            mapped(&mut self.reader(), root, height, &blocks, &mut |index, pointer| {
+                if pointer.birth > shared && victims.contains(&zone(&layout, pointer.block)) {
+                    moving.push((index, pointer));
+                }
+            })?;
+            for (index, pointer) in moving {
+                if self.pending_data * 4 > self.space.free()
+                    || !self.has_room(1, &(index..index + 1), RESERVE)
+                {
+                    break;
+                }
+                let mut data = IoBuffer::zeroed(BLOCK);
+                self.array.read(pointer.block, &mut data)?;
+                self.put_pending(id, index, Pending::Data(data));
+                progress.moved += 1;
+            }
+        }
+        self.consistency_point()?;
+        self.counters.blocks_moved += progress.moved;
+        progress.whole_rows_after = self.space.all_whole_rows();
+        Ok(progress)
+    }
+
+    /// The zones that cost least to empty.
+    fn victims(&self) -> BTreeSet<u64> {
+        let layout = self.array.layout();
+        let size = ZONE_ROWS * layout.data_columns() as u64;
+        let mut zones: Vec<(u64, u64)> = (0..layout.zones())
+            .map(|zone| (self.space.used_in_zone(zone), zone))
+            .filter(|(used, zone)| (1..=size / 2).contains(used) && !self.holds_catalogue(*zone))
+            .collect();
+        zones.sort_unstable();
+        zones.into_iter().take(ZONES_AT_ONCE).map(|(_, zone)| zone).collect()
+    }
+
+    fn holds_catalogue(&self, zone: u64) -> bool {
+        let layout = self.array.layout();
+        (0..super::FIRST_BLOCK).step_by(16).any(|block| layout.locate(block).0 / ZONE_ROWS == zone)
+    }
+}

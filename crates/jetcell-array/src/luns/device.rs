@@ -1,0 +1,184 @@
+//! A LUN as a block device.
+
+use std::ops::Range;
+
+use jetcell_vfs::IoBuffer;
+
+use super::block_map::{lookup, mapped};
+use super::catalogue::LunId;
+use super::point::RESERVE;
+use super::{LunVolume, Pending};
+use crate::bytes::BlockStore;
+use crate::error::{ArrayError, Refusal, Result};
+use crate::geometry::BLOCK;
+
+/// Blocks that are taken at once from a write. With the nodes above them, they have room in what a full volume keeps free.
+const WRITE_BATCH: u64 = 32;
+/// Blocks that are given up at once.
+const TRIM_BATCH: u64 = 1024;
+
+/// A LUN of a volume, open for reads and writes.
+pub struct Lun<'volume> {
+    volume: &'volume mut LunVolume,
+    id: LunId,
+    blocks: u64,
+}
+
+impl LunVolume {
+    /// Opens a LUN.
+    ///
+    /// # Errors
+    /// There is no such LUN.
+    pub fn lun(&mut self, name: &str) -> Result<Lun<'_>> {
+        let entry = &self.catalogue.luns[self.catalogue.named(name)?];
+        let (id, blocks) = (entry.id, entry.blocks);
+        Ok(Lun { volume: self, id, blocks })
+    }
+
+    /// The blocks of a LUN that have content, pending or on the array, in ascending order.
+    pub(super) fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
+        let missing = || ArrayError::Luns("the LUN was deleted".into());
+        let entry = self.catalogue.luns.iter().find(|entry| entry.id == lun).ok_or_else(missing)?;
+        let (root, height) = (entry.root, entry.height());
+        let mut found = std::collections::BTreeSet::new();
+        mapped(&mut self.reader(), root, height, &range, &mut |index, _| {
+            found.insert(index);
+        })?;
+        for ((_, index), content) in self.pending.range((lun, range.start)..(lun, range.end)) {
+            match content {
+                Pending::Data(_) => found.insert(*index),
+                Pending::Hole => found.remove(index),
+            };
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// Makes room for a write of these blocks, by a consistency point if need be.
+    fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
+        let (data, most) = (range.end - range.start, self.log.bytes() / BLOCK as u64);
+        if self.pending_data + data > most || !self.has_room(data, &range, RESERVE) {
+            self.consistency_point()?;
+        }
+        let has_room = self.has_room(data, &range, RESERVE)
+            // What is replaced is free afterwards.
+            || self.owns(lun, &range)? && self.has_room(data, &range, 0);
+        if has_room { Ok(()) } else { Err(ArrayError::Full) }
+    }
+
+    /// Whether all of these blocks have content that nothing else refers to.
+    fn owns(&mut self, lun: LunId, range: &Range<u64>) -> Result<bool> {
+        let Some(entry) = self.catalogue.luns.iter().find(|entry| entry.id == lun) else { return Ok(false) };
+        let (root, height, shared_up_to) = (entry.root, entry.height(), entry.shared_up_to());
+        let mut owned = 0;
+        mapped(&mut self.reader(), root, height, range, &mut |_, pointer| {
+            owned += u64::from(pointer.birth > shared_up_to);
+        })?;
+        Ok(owned == range.end - range.start)
+    }
+}
+
+impl Lun<'_> {
+    fn check(&self, range: &Range<u64>) -> Result<()> {
+        self.volume.check_running()?;
+        if range.start <= range.end && range.end <= self.blocks {
+            return Ok(());
+        }
+        let (first, last) = (range.start, range.end.saturating_sub(1));
+        Err(Refusal::OutOfRange { first, last, blocks: self.blocks }.into())
+    }
+}
+
+impl BlockStore for Lun<'_> {
+    fn block_count(&self) -> u64 {
+        self.blocks
+    }
+
+    fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+        let entry = self.volume.catalogue.luns.iter().find(|entry| entry.id == self.id);
+        let (root, height) = entry.map_or_else(Default::default, |entry| (entry.root, entry.height()));
+        let (mut stored, mut targets) = (vec![], vec![]);
+        for (index, buffer) in blocks.iter().zip(buffers) {
+            self.check(&(*index..index.saturating_add(1)))?;
+            match self.volume.pending.get(&(self.id, *index)) {
+                Some(Pending::Data(data)) => buffer.copy_from_slice(data),
+                Some(Pending::Hole) => buffer.fill(0),
+                None => {
+                    let pointer = lookup(&mut self.volume.reader(), root, height, *index)?;
+                    if pointer.is_hole() {
+                        buffer.fill(0);
+                    } else {
+                        stored.push(pointer.block);
+                        targets.push(&mut **buffer);
+                    }
+                }
+            }
+        }
+        self.volume.array.read_scattered(&stored, &mut targets)
+    }
+
+    fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {
+        let end = first.saturating_add((data.len() / BLOCK) as u64);
+        self.check(&(first..end))?;
+        self.volume.counters.host_writes += 1;
+        let batches =
+            (first..end).step_by(WRITE_BATCH as usize).zip(data.chunks(WRITE_BATCH as usize * BLOCK));
+        for (start, data) in batches {
+            let range = start..start + (data.len() / BLOCK) as u64;
+            self.volume.admit(self.id, range.clone())?;
+            self.volume.counters.host_blocks += range.end - range.start;
+            for (index, block) in range.zip(data.chunks_exact(BLOCK)) {
+                let mut copy = IoBuffer::zeroed(BLOCK);
+                copy.copy_from_slice(block);
+                self.volume.put_pending(self.id, index, Pending::Data(copy));
+                self.volume.unlogged.insert((self.id, index));
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.volume.flush()
+    }
+
+    fn allocation(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
+        self.check(&blocks)?;
+        let mapped = self.volume.mapped_blocks(self.id, blocks.clone())?;
+        let mut runs: Vec<(u64, bool)> = vec![];
+        let mut add = |count: u64, has_content: bool| match runs.last_mut() {
+            _ if count == 0 => {}
+            Some(last) if last.1 == has_content => last.0 += count,
+            _ => runs.push((count, has_content)),
+        };
+        let mut at = blocks.start;
+        for index in mapped {
+            add(index - at, false);
+            add(1, true);
+            at = index + 1;
+        }
+        add(blocks.end - at, false);
+        Ok(runs)
+    }
+
+    /// Gives the blocks up: they take no room any more.
+    fn zero_blocks(&mut self, blocks: Range<u64>) -> Result<()> {
+        self.check(&blocks)?;
+        for start in blocks.clone().step_by(TRIM_BATCH as usize) {
+            let range = start..blocks.end.min(start + TRIM_BATCH);
+            let mapped = self.volume.mapped_blocks(self.id, range.clone())?;
+            let (Some(first), Some(last)) = (mapped.first(), mapped.last()) else { continue };
+            let span = *first..last + 1;
+            let is_much = self.volume.pending.len() as u64 > self.volume.log.bytes() / BLOCK as u64;
+            if is_much || !self.volume.has_room(0, &span, 0) {
+                self.volume.consistency_point()?;
+            }
+            if !self.volume.has_room(0, &span, 0) {
+                return Err(ArrayError::Full);
+            }
+            for index in mapped {
+                self.volume.put_pending(self.id, index, Pending::Hole);
+                self.volume.unlogged.insert((self.id, index));
+            }
+        }
+        Ok(())
+    }
+}

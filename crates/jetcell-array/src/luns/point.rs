@@ -1,0 +1,222 @@
+//! Consistency points: what is pending goes to the array, and the catalogue makes it the state that counts.
+
+use std::collections::BTreeMap;
+
+use jetcell_vfs::IoBuffer;
+
+use super::block_map::{Pointer, Rewrite, most_nodes};
+use super::catalogue::LunId;
+use super::space::Allocation;
+use super::write_log::Entry;
+use super::{AREA, LunVolume, Pending};
+use crate::error::{ArrayError, Result};
+use crate::geometry::BLOCK;
+
+/// Rows that are written at once: the members' blocks of four zones follow each other.
+const ROWS_AT_ONCE: usize = 256;
+/// Blocks that new data leaves free, so that old data can be replaced and given up in a full volume.
+pub(super) const RESERVE: u64 = 64;
+
+type PendingBlocks = BTreeMap<(LunId, u64), Pending>;
+
+/// What a consistency point has decided before it writes.
+struct Plan {
+    /// The new root of each LUN that changes, by its place in the catalogue.
+    roots: Vec<(usize, Pointer)>,
+    nodes: Vec<(u64, jetcell_sync::Arc<super::block_map::Node>)>,
+    freed: Vec<u64>,
+    /// Blocks that were taken and are not needed.
+    unused: Vec<u64>,
+}
+
+impl LunVolume {
+    /// Whether so many blocks of data, with nodes above these blocks of a LUN, have room in the next consistency point, which leaves
+    /// `rest` blocks free.
+    pub(super) fn has_room(&self, data: u64, indexes: &std::ops::Range<u64>, rest: u64) -> bool {
+        let fan_out = super::block_map::FAN_OUT as u64;
+        let height = self.catalogue.luns.iter().map(|lun| u64::from(lun.height())).max().unwrap_or(1);
+        let leaves = indexes.end.div_ceil(fan_out) - indexes.start / fan_out;
+        let nodes = (self.pending_leaves.len() as u64 + leaves) * height;
+        self.pending_data + data + nodes + rest <= self.space.free()
+    }
+
+    /// Writes all that is pending. The state that counts afterwards is durable, and the write log starts again.
+    ///
+    /// # Errors
+    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    pub fn consistency_point(&mut self) -> Result<()> {
+        self.check_running()?;
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        if let Err(error) = self.write_point(&pending) {
+            self.pending = pending;
+            self.has_failed = true;
+            return Err(error);
+        }
+        self.unlogged.clear();
+        self.pending_leaves.clear();
+        self.pending_data = 0;
+        self.counters.points += 1;
+        Ok(())
+    }
+
+    fn write_point(&mut self, pending: &PendingBlocks) -> Result<()> {
+        let data = pending.values().filter(|content| matches!(content, Pending::Data(_))).count() as u64;
+        let mut needed = data;
+        for lun in &self.catalogue.luns {
+            let indexes = pending.range((lun.id, 0)..=(lun.id, u64::MAX)).map(|((_, index), _)| *index);
+            needed += most_nodes(lun.height(), indexes);
+        }
+        if let Some(window) = self.space.next_window(needed) {
+            // A start after a crash must know where whole rows may have been written.
+            self.catalogue.window = window;
+            self.write_catalogue()?;
+        }
+        let allocation = self.space.allocate(needed).ok_or(ArrayError::Full)?;
+        let mut addresses = allocation.blocks.iter().copied();
+        let mut content: BTreeMap<u64, &[u8]> = BTreeMap::new();
+        let plan = self.planned(pending, &mut addresses, &mut content)?;
+        let encoded: Vec<(u64, Vec<u8>)> =
+            plan.nodes.iter().map(|(block, node)| (*block, node.encode())).collect();
+        content.extend(encoded.iter().map(|(block, bytes)| (*block, &bytes[..])));
+        self.write_content(&allocation, &content)?;
+        self.counters.data_blocks += data;
+        self.counters.map_blocks += plan.nodes.len() as u64;
+
+        for (place, root) in &plan.roots {
+            self.catalogue.luns[*place].root = *root;
+        }
+        plan.unused.iter().for_each(|block| self.space.release(*block));
+        self.catalogue.window = self.space.best_window(2 * needed.max(self.log.bytes() / BLOCK as u64));
+        self.end_point()?;
+        for (block, node) in plan.nodes {
+            self.maps.insert(block, node);
+        }
+        for block in plan.freed {
+            self.maps.nodes.remove(&block);
+            self.space.release(block);
+        }
+        Ok(())
+    }
+
+    /// Gives pending blocks their places, and changes the maps in memory.
+    fn planned<'pending>(
+        &mut self,
+        pending: &'pending PendingBlocks,
+        addresses: &mut impl Iterator<Item = u64>,
+        content: &mut BTreeMap<u64, &'pending [u8]>,
+    ) -> Result<Plan> {
+        let birth = self.catalogue.sequence + 1;
+        let mut plan = Plan { roots: vec![], nodes: vec![], freed: vec![], unused: vec![] };
+        let mut changes: Vec<Vec<(u64, Pointer)>> = vec![];
+        // Data of all LUNs first, so that blocks that follow each other in a LUN do so on a member.
+        for lun in &self.catalogue.luns {
+            let mut of_lun = vec![];
+            for ((_, index), block) in pending.range((lun.id, 0)..=(lun.id, u64::MAX)) {
+                let pointer = match block {
+                    Pending::Hole => Pointer::HOLE,
+                    Pending::Data(data) => {
+                        let block = addresses.next().ok_or(ArrayError::Full)?;
+                        content.insert(block, data);
+                        Pointer { block, birth }
+                    }
+                };
+                of_lun.push((*index, pointer));
+            }
+            changes.push(of_lun);
+        }
+        for (place, changes) in changes.iter().enumerate().filter(|(_, changes)| !changes.is_empty()) {
+            let lun = &self.catalogue.luns[place];
+            let (root, height, shared_up_to) = (lun.root, lun.height(), lun.shared_up_to());
+            let mut rewrite = Rewrite { birth, shared_up_to, addresses, nodes: vec![], freed: vec![] };
+            let root = rewrite.run(&mut self.reader(), root, height, changes)?;
+            plan.nodes.append(&mut rewrite.nodes);
+            plan.freed.append(&mut rewrite.freed);
+            plan.roots.push((place, root));
+        }
+        plan.unused.extend(addresses);
+        Ok(plan)
+    }
+
+    /// Writes blocks to their places, and makes them durable.
+    fn write_content(&mut self, allocation: &Allocation, content: &BTreeMap<u64, &[u8]>) -> Result<()> {
+        let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
+        let rows: Vec<u64> = allocation.whole_rows.iter().copied().collect();
+        for rows in rows.chunks(ROWS_AT_ONCE) {
+            let whole = |row: &u64| {
+                let block = |column| {
+                    let mut block = IoBuffer::zeroed(BLOCK);
+                    if let Some(bytes) = content.get(&layout.block_at(*row, column)) {
+                        block.copy_from_slice(bytes);
+                    }
+                    block
+                };
+                (*row, (0..columns).map(block).collect())
+            };
+            self.array.write_free_rows(rows.iter().map(whole).collect())?;
+        }
+        let mut singly = 0;
+        for (block, bytes) in content {
+            if !allocation.whole_rows.contains(&layout.locate(*block).0) {
+                self.array.write(*block, bytes)?;
+                singly += 1;
+            }
+        }
+        self.counters.blocks_in_whole_rows += content.len() as u64 - singly;
+        self.array.flush()?;
+        // The catalogue must not be durable before what it refers to.
+        self.array.sync_members()
+    }
+
+    /// Writes the catalogue of a state that has all that was written: the write log starts again.
+    pub(super) fn end_point(&mut self) -> Result<()> {
+        self.catalogue.point = self.catalogue.sequence + 1;
+        self.write_catalogue()?;
+        self.log.restart(self.catalogue.point);
+        Ok(())
+    }
+
+    /// Writes the catalogue with the next number. What it describes counts from now on.
+    fn write_catalogue(&mut self) -> Result<()> {
+        self.catalogue.sequence += 1;
+        let written = self.catalogue.encode().and_then(|bytes| {
+            self.array.write(self.catalogue.sequence % 2 * AREA, &bytes)?;
+            self.array.flush()
+        });
+        self.has_failed |= written.is_err();
+        self.space.set_window(&self.catalogue.window);
+        written
+    }
+
+    /// What the log lacks, with runs of neighbours as one entry.
+    pub(super) fn unlogged_entries(&self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = vec![];
+        for (lun, index) in &self.unlogged {
+            let Some(content) = self.pending.get(&(*lun, *index)) else { continue };
+            let last =
+                entries.last_mut().filter(|last| last.lun == *lun && last.first + last.count == *index);
+            match (content, last) {
+                (Pending::Data(block), Some(Entry { count, data: Some(data), .. }))
+                    if *count < MOST_IN_ENTRY =>
+                {
+                    data.extend_from_slice(block);
+                    *count += 1;
+                }
+                (Pending::Hole, Some(Entry { count, data: None, .. })) => *count += 1,
+                (content, _) => {
+                    let data = match content {
+                        Pending::Data(block) => Some(block.to_vec()),
+                        Pending::Hole => None,
+                    };
+                    entries.push(Entry { lun: *lun, first: *index, count: 1, data });
+                }
+            }
+        }
+        entries
+    }
+}
+
+/// Most blocks of an entry with data.
+const MOST_IN_ENTRY: u64 = 256;

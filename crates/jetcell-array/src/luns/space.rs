@@ -1,0 +1,253 @@
+//! Which blocks of the array are in use, and which a consistency point takes.
+//!
+//! Rows without any block in use are written whole and in place, without the journal. That is safe only if a start after a crash knows
+//! which rows that may have been: they are in the *window*, zones that the catalogue names beforehand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::FIRST_BLOCK;
+use crate::geometry::{Layout, ZONE_ROWS};
+
+/// Most zones of a window.
+const MOST_ZONES: usize = 1024;
+
+/// Blocks that a consistency point takes.
+#[derive(Default, Debug)]
+pub(super) struct Allocation {
+    /// In the order in which they are to be used: first those of whole rows.
+    pub blocks: Vec<u64>,
+    /// Rows that are written whole.
+    pub whole_rows: BTreeSet<u64>,
+}
+
+pub(super) struct Space {
+    layout: Layout,
+    columns: usize,
+    /// A bit for each block: in use.
+    used: Vec<u64>,
+    used_in_row: Vec<u8>,
+    /// Rows of each zone without any block in use.
+    whole_rows: Vec<u8>,
+    free: u64,
+    window: BTreeSet<u64>,
+}
+
+impl Space {
+    /// Nothing but the catalogue is in use.
+    pub fn new(layout: Layout) -> Space {
+        let blocks = layout.blocks();
+        let mut space = Space {
+            layout,
+            columns: layout.data_columns(),
+            used: vec![0; blocks.div_ceil(64) as usize],
+            used_in_row: vec![0; layout.rows as usize],
+            whole_rows: vec![ZONE_ROWS as u8; layout.zones() as usize],
+            free: blocks,
+            window: BTreeSet::new(),
+        };
+        for block in 0..FIRST_BLOCK {
+            space.take(block);
+        }
+        space
+    }
+
+    pub fn free(&self) -> u64 {
+        self.free
+    }
+
+    pub fn is_used(&self, block: u64) -> bool {
+        self.used[(block / 64) as usize] >> (block % 64) & 1 == 1
+    }
+
+    /// Marks a block as in use. Returns whether it was free.
+    pub fn take(&mut self, block: u64) -> bool {
+        if self.is_used(block) {
+            return false;
+        }
+        let (row, _) = self.layout.locate(block);
+        self.used[(block / 64) as usize] |= 1 << (block % 64);
+        if self.used_in_row[row as usize] == 0 {
+            self.whole_rows[(row / ZONE_ROWS) as usize] -= 1;
+        }
+        self.used_in_row[row as usize] += 1;
+        self.free -= 1;
+        true
+    }
+
+    /// Marks a block as free.
+    pub fn release(&mut self, block: u64) {
+        if !self.is_used(block) {
+            return;
+        }
+        let (row, _) = self.layout.locate(block);
+        self.used[(block / 64) as usize] &= !(1 << (block % 64));
+        self.used_in_row[row as usize] -= 1;
+        if self.used_in_row[row as usize] == 0 {
+            self.whole_rows[(row / ZONE_ROWS) as usize] += 1;
+        }
+        self.free += 1;
+    }
+
+    /// Blocks in use of each row of a zone.
+    pub fn used_in_zone(&self, zone: u64) -> u64 {
+        let rows = (zone * ZONE_ROWS) as usize..((zone + 1) * ZONE_ROWS) as usize;
+        self.used_in_row[rows].iter().map(|used| u64::from(*used)).sum()
+    }
+
+    /// Rows without any block in use, in all zones.
+    pub fn all_whole_rows(&self) -> u64 {
+        self.whole_rows.iter().map(|rows| u64::from(*rows)).sum()
+    }
+
+    /// Blocks in whole rows of the window.
+    fn in_window(&self) -> u64 {
+        let rows = self.window.iter().map(|zone| u64::from(self.whole_rows[*zone as usize]));
+        rows.sum::<u64>() * self.columns as u64
+    }
+
+    /// Zones for the next consistency points, if the window has too few whole rows for this many blocks and others have more.
+    pub fn next_window(&self, blocks: u64) -> Option<Vec<u64>> {
+        let has_more = |zone: &u64| self.whole_rows[*zone as usize] > 0 && !self.window.contains(zone);
+        if self.in_window() >= blocks || !(0..self.whole_rows.len() as u64).any(|zone| has_more(&zone)) {
+            return None;
+        }
+        Some(self.best_window(2 * blocks))
+    }
+
+    /// The zones with the most whole rows.
+    pub fn best_window(&self, blocks: u64) -> Vec<u64> {
+        let mut zones: Vec<u64> =
+            (0..self.whole_rows.len() as u64).filter(|zone| self.whole_rows[*zone as usize] > 0).collect();
+        zones.sort_by_key(|zone| std::cmp::Reverse(self.whole_rows[*zone as usize]));
+        let mut found = 0;
+        let needed = |zone: &u64| {
+            let is_needed = found < blocks;
+            found += u64::from(self.whole_rows[*zone as usize]) * self.columns as u64;
+            is_needed
+        };
+        zones.into_iter().take_while(needed).take(MOST_ZONES).collect()
+    }
+
+    /// The catalogue on the array names these zones.
+    pub fn set_window(&mut self, zones: &[u64]) {
+        let known = self.whole_rows.len() as u64;
+        self.window = zones.iter().copied().filter(|zone| *zone < known).collect();
+    }
+
+    /// Rows of the window that have no block in use: after a crash they may hold anything.
+    pub fn doubtful_rows(&self) -> Vec<u64> {
+        let rows = self.window.iter().flat_map(|zone| zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS);
+        rows.filter(|row| self.used_in_row[*row as usize] == 0).collect()
+    }
+
+    /// Takes blocks: whole rows of the window first, each member's blocks one after the other; then single blocks, of the rows with
+    /// the most room in each zone. `None` if there are not so many.
+    pub fn allocate(&mut self, count: u64) -> Option<Allocation> {
+        if count > self.free {
+            return None;
+        }
+        let mut allocation = Allocation::default();
+        let zones: Vec<u64> = self.window.iter().copied().collect();
+        for zone in zones {
+            let missing = count - allocation.blocks.len() as u64;
+            let rows: Vec<u64> = (zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS)
+                .filter(|row| self.used_in_row[*row as usize] == 0)
+                .take(missing.div_ceil(self.columns as u64) as usize)
+                .collect();
+            let blocks = (0..self.columns).flat_map(|column| rows.iter().map(move |row| (*row, column)));
+            let blocks: Vec<u64> = blocks
+                .map(|(row, column)| self.layout.block_at(row, column))
+                .take(missing as usize)
+                .collect();
+            blocks.iter().for_each(|block| {
+                self.take(*block);
+            });
+            allocation.blocks.extend(blocks);
+            allocation.whole_rows.extend(rows);
+        }
+        self.allocate_singly(count, &mut allocation);
+        Some(allocation)
+    }
+
+    fn allocate_singly(&mut self, count: u64, allocation: &mut Allocation) {
+        let mut zones: BTreeMap<(u64, u64), ()> = BTreeMap::new();
+        if (allocation.blocks.len() as u64) < count {
+            zones.extend((0..self.whole_rows.len() as u64).map(|zone| ((self.used_in_zone(zone), zone), ())));
+        }
+        for ((_, zone), ()) in zones {
+            for row in zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS {
+                for column in 0..self.columns {
+                    if allocation.blocks.len() as u64 == count {
+                        return;
+                    }
+                    let block = self.layout.block_at(row, column);
+                    // The rest of a row that is written whole is part of that write.
+                    if !allocation.whole_rows.contains(&row) && self.take(block) {
+                        allocation.blocks.push(block);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Level;
+
+    fn space() -> Space {
+        Space::new(Layout { level: Level::Raid6, chunk: 16, rows: 640, base_slots: 6, slots: 6 })
+    }
+
+    #[test]
+    fn whole_rows_of_the_window_come_first_in_the_order_of_members() {
+        let mut space = space();
+        assert_eq!(space.free(), 640 * 4 - 512);
+        assert_eq!(space.next_window(100), Some(vec![2]), "the catalogue is in the first two zones");
+        space.set_window(&[2]);
+        assert_eq!(space.next_window(256), None);
+        let taken = space.allocate(10).unwrap();
+        assert_eq!(taken.whole_rows.into_iter().collect::<Vec<_>>(), [128, 129, 130]);
+        // Three rows of the first member, three of the second, and so on.
+        let block = |row, column| space.layout.block_at(row, column);
+        assert_eq!(taken.blocks[..4], [block(128, 0), block(129, 0), block(130, 0), block(128, 1)]);
+        assert_eq!(space.doubtful_rows().len(), 61);
+        for block in taken.blocks {
+            space.release(block);
+        }
+        assert_eq!((space.free(), space.doubtful_rows().len()), (640 * 4 - 512, 64));
+    }
+
+    #[test]
+    fn without_whole_rows_the_emptiest_zones_are_filled() {
+        let mut space = space();
+        space.set_window(&[]);
+        let taken = space.allocate(300).unwrap();
+        assert!(taken.whole_rows.is_empty() && taken.blocks.len() == 300);
+        assert_eq!((space.used_in_zone(2), space.used_in_zone(3)), (256, 44));
+        assert!(space.allocate(640 * 4).is_none());
+        let rest = space.free();
+        assert_eq!(space.allocate(rest).unwrap().blocks.len() as u64, rest);
+        assert_eq!(space.next_window(1), None);
+    }
+
+    #[test]
+    fn the_rest_of_a_row_that_is_written_whole_is_not_taken_singly() {
+        let mut space = space();
+        space.set_window(&[2]);
+        let taken = space.allocate(255 + 100).unwrap();
+        assert_eq!(taken.whole_rows.len(), 64);
+        assert_eq!(space.used_in_zone(2), 256);
+        let mut space = self::space();
+        space.set_window(&[9]);
+        // All but one block is in use.
+        for block in FIRST_BLOCK..640 * 4 {
+            if space.layout.locate(block).0 != 600 {
+                space.take(block);
+            }
+        }
+        let taken = space.allocate(3).unwrap();
+        assert_eq!((taken.blocks.len(), taken.whole_rows.len(), space.free()), (3, 1, 1));
+    }
+}

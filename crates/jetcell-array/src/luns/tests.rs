@@ -1,0 +1,299 @@
+//! A volume of LUNs on a simulated disk, and what it does in single steps. Random work with power cuts is in [`super::histories`].
+
+use std::path::{Path, PathBuf};
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
+
+use super::{LogOptions, LunVolume};
+use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::member::MemberLayout;
+use crate::test_array::content;
+use crate::{Array, ArrayError, AssembleOptions, BlockStore, CreateOptions, Level};
+
+pub const JOURNAL: u32 = 64;
+pub const LOG: &str = "/log/write-log";
+
+pub fn members(count: usize) -> Vec<PathBuf> {
+    (0..count).map(|member| format!("/m/{member}").into()).collect()
+}
+
+/// An array of these members with a volume without LUNs, shut down.
+pub fn disk(level: Level, count: usize, zones: u64) -> SimVfs {
+    let disk = SimVfs::new();
+    for member in members(count) {
+        let file = disk.open(&member, OpenMode::CreateNew).unwrap();
+        file.grow(MemberLayout::new(JOURNAL).bytes_for(zones * ZONE_ROWS)).unwrap();
+        file.sync(IoReason::Other).unwrap();
+    }
+    disk.sync_directory(Path::new("/m")).unwrap();
+    let options = CreateOptions { journal_images: JOURNAL, ..CreateOptions::new(level, 9) };
+    Array::create(&disk, &members(count), &options).unwrap();
+    LunVolume::create(array(&disk, &members(count)).unwrap(), &log(&disk)).unwrap().close().unwrap();
+    disk
+}
+
+pub fn array(disk: &SimVfs, members: &[PathBuf]) -> crate::Result<Array> {
+    let options = AssembleOptions { force: true, ..AssembleOptions::default() };
+    Array::assemble(Arc::new(disk.clone()), members, options)
+}
+
+pub fn log(disk: &SimVfs) -> LogOptions {
+    LogOptions { bytes: 1 << 20, ..LogOptions::new(Arc::new(disk.clone()), LOG.into()) }
+}
+
+pub fn start(disk: &SimVfs, members: &[PathBuf]) -> crate::Result<LunVolume> {
+    LunVolume::start(array(disk, members)?, &log(disk))
+}
+
+pub fn write(volume: &mut LunVolume, lun: &str, first: u64, values: &[u64]) -> crate::Result<()> {
+    let data: Vec<u8> = values.iter().flat_map(|value| content(*value)).collect();
+    volume.lun(lun)?.write_blocks(first, &data)
+}
+
+/// The values of all blocks of a LUN.
+pub fn values(volume: &mut LunVolume, lun: &str) -> Vec<u64> {
+    let mut lun = volume.lun(lun).unwrap();
+    let blocks: Vec<u64> = (0..lun.block_count()).collect();
+    let mut bytes = vec![1; blocks.len() * BLOCK];
+    let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
+    lun.read_blocks(&blocks, &mut buffers).unwrap();
+    let value = |block: &[u8]| {
+        let value = u64::from_le_bytes(block[..8].try_into().unwrap());
+        assert!(block == content(value), "a mixed block");
+        value
+    };
+    bytes.chunks_exact(BLOCK).map(value).collect()
+}
+
+#[test]
+fn luns_take_room_when_they_are_written_and_are_there_after_a_restart() {
+    let disk = disk(Level::Raid6, 5, 12);
+    let mut volume = start(&disk, &members(5)).unwrap();
+    let free = volume.free_bytes();
+    volume.create_lun("a", 1 << 30).unwrap();
+    volume.create_lun("b", 300).unwrap();
+    assert_eq!(volume.free_bytes(), free, "thin");
+    write(&mut volume, "b", 100, &[1, 2, 3]).unwrap();
+    write(&mut volume, "a", (1 << 30) - 1, &[4]).unwrap();
+    assert!(write(&mut volume, "a", 1 << 30, &[5]).is_err() && write(&mut volume, "c", 0, &[5]).is_err());
+    assert_eq!(values(&mut volume, "b")[99..104], [0, 1, 2, 3, 0]);
+    volume.consistency_point().unwrap();
+    assert_eq!(
+        free - volume.free_bytes(),
+        (4 + 2 + 4) * BLOCK as u64,
+        "data, and nodes at heights of 2 and 4"
+    );
+    volume.close().unwrap();
+
+    // The write log is not needed after a shutdown.
+    disk.remove(LOG.as_ref()).unwrap();
+    let mut volume = start(&disk, &members(5)[2..]).unwrap();
+    assert_eq!(values(&mut volume, "b")[99..104], [0, 1, 2, 3, 0]);
+    let mut last = [0; BLOCK];
+    volume.lun("a").unwrap().read_bytes(&mut [(((1 << 30) - 1) * BLOCK as u64, &mut last)]).unwrap();
+    assert!(last[..] == content(4));
+    let sizes = [("a".to_string(), (1u64 << 30) * BLOCK as u64), ("b".into(), 300 * BLOCK as u64)];
+    assert_eq!(volume.lun_sizes(), sizes);
+    volume.lun("b").unwrap().zero_bytes(0, 300 * BLOCK as u64).unwrap();
+    volume.delete_lun("a").unwrap();
+    assert_eq!(volume.free_bytes(), free);
+    assert_eq!(values(&mut volume, "b"), [0; 300]);
+}
+
+#[test]
+fn flushed_writes_survive_without_a_consistency_point_and_need_the_log() {
+    let disk = disk(Level::Raid6, 5, 12);
+    let mut volume = start(&disk, &members(5)).unwrap();
+    volume.create_lun("a", 300).unwrap();
+    write(&mut volume, "a", 7, &[1, 2, 3]).unwrap();
+    volume.lun("a").unwrap().zero_bytes(8 * BLOCK as u64, BLOCK as u64).unwrap();
+    volume.flush().unwrap();
+    assert_eq!(volume.counters().points, 0);
+    drop(volume);
+    let cut = disk.crash(1, CrashOptions::default());
+    let without = cut.clone_disk();
+    assert_eq!(values(&mut start(&cut, &members(5)).unwrap(), "a")[6..11], [0, 1, 0, 3, 0]);
+
+    without.remove(LOG.as_ref()).unwrap();
+    let refused = start(&without, &members(5)).err().unwrap().to_string();
+    assert!(refused.contains("the write log is not there"), "{refused}");
+    let forget = LogOptions { forget: true, ..log(&without) };
+    let array = array(&without, &members(5)).unwrap();
+    let mut volume = LunVolume::start(array, &forget).unwrap();
+    assert_eq!(values(&mut volume, "a"), [0; 300], "the state of the last consistency point");
+}
+
+#[test]
+fn snapshots_cost_nothing_until_data_changes_and_can_be_gone_back_to_and_cloned() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = start(&disk, &members(6)).unwrap();
+    volume.create_lun("a", 600).unwrap();
+    write(&mut volume, "a", 0, &[1; 100]).unwrap();
+    volume.consistency_point().unwrap();
+    let free = volume.free_bytes();
+    volume.create_snapshot("a", "s1", 11).unwrap();
+    assert_eq!(volume.free_bytes(), free);
+    write(&mut volume, "a", 50, &[2; 10]).unwrap();
+    volume.consistency_point().unwrap();
+    assert_eq!(free - volume.free_bytes(), (10 + 2) * BLOCK as u64, "the new blocks, and two nodes");
+    volume.create_snapshot("a", "s2", 12).unwrap();
+    write(&mut volume, "a", 0, &[3; 5]).unwrap();
+    volume.clone_snapshot("a", "s1", "c").unwrap();
+    write(&mut volume, "c", 99, &[4]).unwrap();
+    assert_eq!(values(&mut volume, "c")[98..101], [1, 4, 0]);
+    volume.roll_back("a", "s1").unwrap();
+    assert_eq!(values(&mut volume, "a")[..101], [vec![1; 100], vec![0]].concat());
+    volume.roll_back("a", "s2").unwrap();
+    assert_eq!(values(&mut volume, "a")[49..61], [1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1]);
+    let luns = volume.luns().unwrap();
+    let names: Vec<(&str, u64)> =
+        luns[0].snapshots.iter().map(|snapshot| (&snapshot.name[..], snapshot.created)).collect();
+    assert_eq!(names, [("s1", 11), ("s2", 12)]);
+    for (lun, snapshot, what) in [("a", "s1", "already"), ("a", "s 1", "letters"), ("x", "s", "no LUN x")] {
+        let error = volume.create_snapshot(lun, snapshot, 0).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    assert!(volume.roll_back("a", "s3").is_err() && volume.clone_snapshot("a", "s1", "c").is_err());
+    // A clone outlives its snapshot and its LUN.
+    volume.delete_snapshot("a", "s1").unwrap();
+    write(&mut volume, "a", 0, &[5; 100]).unwrap();
+    volume.consistency_point().unwrap();
+    volume.delete_lun("a").unwrap();
+    assert_eq!(values(&mut volume, "c")[..101], [vec![1; 99], vec![4, 0]].concat());
+    volume.delete_lun("c").unwrap();
+    assert_eq!(volume.free_bytes(), free + (100 + 2) * BLOCK as u64);
+}
+
+#[test]
+fn a_full_volume_refuses_new_data_and_takes_changes_of_old() {
+    let disk = disk(Level::Raid5, 4, 8);
+    let mut volume = start(&disk, &members(4)).unwrap();
+    volume.create_lun("a", 10_000).unwrap();
+    let mut written = 0;
+    let error = loop {
+        match write(&mut volume, "a", written, &[written + 1; 20]) {
+            Ok(()) => written += 20,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ArrayError::Full), "{error}");
+    assert!(written > 8 * 64 * 3 - 512 - 150, "{written}");
+    volume.flush().unwrap();
+    for first in (0..written).step_by(20) {
+        write(&mut volume, "a", first, &[7; 5]).unwrap();
+    }
+    volume.flush().unwrap();
+    volume.create_snapshot("a", "s", 0).unwrap();
+    let error = (0..written).find_map(|first| write(&mut volume, "a", first, &[8]).err());
+    assert!(matches!(error, Some(ArrayError::Full)), "the snapshot keeps the old blocks");
+    volume.delete_snapshot("a", "s").unwrap();
+    write(&mut volume, "a", 0, &[9]).unwrap();
+    volume.close().unwrap();
+    let mut volume = start(&disk, &members(4)).unwrap();
+    assert_eq!(values(&mut volume, "a")[0], 9);
+    assert!(volume.array().scrub().unwrap().is_clean());
+}
+
+#[test]
+fn arrays_that_hold_something_else_are_refused_and_stay_as_they_are() {
+    let disk = disk(Level::Raid5, 3, 16);
+    let options =
+        CreateOptions { journal_images: JOURNAL, force: true, ..CreateOptions::new(Level::Raid5, 10) };
+    Array::create(&disk, &members(3), &options).unwrap();
+    let mut other = array(&disk, &members(3)).unwrap();
+    assert!(!LunVolume::is_on(&mut other).unwrap());
+    other.write(5, &[7; BLOCK]).unwrap();
+    other.close().unwrap();
+    let refused =
+        LunVolume::create(array(&disk, &members(3)).unwrap(), &log(&disk)).err().unwrap().to_string();
+    assert!(refused.contains("something else"), "{refused}");
+    let refused = start(&disk, &members(3)).err().unwrap().to_string();
+    assert!(refused.contains("no LUNs"), "{refused}");
+}
+
+#[test]
+fn a_young_volume_needs_fewer_commands_than_its_clients_and_few_more_bytes() {
+    let disk = disk(Level::Raid6, 8, 40);
+    let mut volume = start(&disk, &members(8)).unwrap();
+    volume.create_lun("a", 6000).unwrap();
+    let before = volume.array().counters();
+    // Random pages of 8 KiB, each written once.
+    for page in 0..1500u64 {
+        write(&mut volume, "a", (page * 1009 % 3000) * 2, &[page + 1; 2]).unwrap();
+        if page % 20 == 0 {
+            volume.flush().unwrap();
+        }
+    }
+    volume.consistency_point().unwrap();
+    let (counters, after) = (volume.counters(), volume.array().counters());
+    let commands = (after.member_writes - before.member_writes) as f64 / counters.host_writes as f64;
+    let blocks =
+        (after.member_blocks_written - before.member_blocks_written) as f64 / counters.host_blocks as f64;
+    assert!(commands < 1.0, "{commands}");
+    assert!((8.0 / 6.0..1.9).contains(&blocks), "{blocks}");
+    assert_eq!(counters.blocks_in_whole_rows, counters.data_blocks + counters.map_blocks);
+}
+
+#[test]
+fn cleaning_makes_whole_rows_of_scattered_free_blocks() {
+    let disk = disk(Level::Raid6, 6, 16);
+    let mut volume = start(&disk, &members(6)).unwrap();
+    volume.create_lun("a", 3000).unwrap();
+    for first in (0..2400).step_by(100) {
+        write(&mut volume, "a", first, &[first + 1; 100]).unwrap();
+    }
+    volume.consistency_point().unwrap();
+    // Three of four blocks are given up again.
+    let mut expected = vec![0; 3000];
+    for index in 0..2400 {
+        if index % 4 == 0 {
+            expected[index as usize] = index / 100 * 100 + 1;
+        } else {
+            volume.lun("a").unwrap().zero_blocks(index..index + 1).unwrap();
+        }
+    }
+    let mut moved = 0;
+    let first = volume.clean_step().unwrap();
+    for _ in 0..20 {
+        let step = volume.clean_step().unwrap();
+        moved += step.moved;
+        if step.moved == 0 {
+            break;
+        }
+    }
+    let whole = volume.space.all_whole_rows();
+    assert!(
+        moved + first.moved > 100 && whole > first.whole_rows_before + 200,
+        "{moved}: {first:?}, {whole}"
+    );
+    assert_eq!(values(&mut volume, "a"), expected);
+    volume.close().unwrap();
+    assert_eq!(values(&mut start(&disk, &members(6)).unwrap(), "a"), expected);
+}
+
+#[test]
+fn a_crash_leaves_an_array_that_a_scrub_finds_sound_once_it_is_settled() {
+    let mut doubtful = 0;
+    for operations in 0..60 {
+        let disk = disk(Level::Raid6, 6, 12);
+        let mut volume = start(&disk, &members(6)).unwrap();
+        volume.create_lun("a", 600).unwrap();
+        write(&mut volume, "a", 0, &[1; 100]).unwrap();
+        volume.consistency_point().unwrap();
+        write(&mut volume, "a", 50, &[2; 100]).unwrap();
+        volume.flush().unwrap();
+        disk.stop_after(disk.operations() + operations);
+        let _ = volume.consistency_point();
+        drop(volume);
+        let cut = disk.crash(operations, CrashOptions::default());
+        doubtful += usize::from(!array(&cut, &members(6)).unwrap().scrub().unwrap().is_clean());
+        let mut settled = array(&cut, &members(6)).unwrap();
+        LunVolume::settle(&mut settled).unwrap();
+        assert!(settled.scrub().unwrap().is_clean(), "{operations}");
+        settled.close().unwrap();
+        let mut volume = start(&cut, &members(6)).unwrap();
+        assert_eq!(values(&mut volume, "a")[49..151], [vec![1], vec![2; 100], vec![0]].concat());
+    }
+    assert!(doubtful > 0, "no cut was between the writes of a row");
+}

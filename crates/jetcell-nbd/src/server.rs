@@ -1,0 +1,302 @@
+//! Listening, the threads of the connections, and the end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use socket2::SockRef;
+
+use crate::session::{End, Exports, serve};
+
+/// Time for clients to take the last replies after the server was stopped.
+const LAST_REPLIES: Duration = Duration::from_secs(5);
+/// Pause after a connection could not be accepted, for example for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Where a server listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// Address and port. Port 0 stands for any that is free.
+    Tcp(SocketAddr),
+    /// Path of a socket, which only its owner can use.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// The address of an export in the form that clients take. Bytes that have a meaning in it are escaped.
+    pub fn uri(&self, export: &str) -> String {
+        let export = escaped(export.as_bytes());
+        match self {
+            Address::Tcp(address) => format!("nbd://{address}/{export}"),
+            Address::Unix(path) => {
+                format!("nbd+unix:///{export}?socket={}", escaped(path.as_os_str().as_bytes()))
+            }
+        }
+    }
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let escape = |byte: &u8| match is_plain(*byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(escape).collect()
+}
+
+/// What clients may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections at a time. Others are closed.
+    pub connections: usize,
+    /// Longest pause in a handshake.
+    pub handshake: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { connections: 64, handshake: Duration::from_secs(10) }
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+#[derive(Clone)]
+enum Stream {
+    Tcp(Arc<TcpStream>),
+    Unix(Arc<UnixStream>),
+}
+
+struct Shared {
+    listener: Listener,
+    exports: Exports,
+    limits: Limits,
+    note: Box<dyn Fn(&str) + Send + Sync>,
+    is_stopped: AtomicBool,
+    connections: Mutex<BTreeMap<u64, Stream>>,
+    ended: Condvar,
+}
+
+/// A server that listens.
+pub struct Server(Arc<Shared>);
+
+/// Stops a server from another thread.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Server {
+    /// Listens from now on; clients are served by [`Server::run`]. The first export also has the empty name. `note` gets one line for
+    /// each thing that the owner of the server should know, such as clients that send garbage.
+    ///
+    /// # Errors
+    /// The address is in use or cannot be used.
+    ///
+    /// # Panics
+    /// There is no export.
+    pub fn bind(
+        address: &Address,
+        exports: Exports,
+        limits: Limits,
+        note: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Server> {
+        assert!(!exports.is_empty(), "a server without exports");
+        let listener = match address {
+            Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
+            Address::Unix(path) => {
+                remove_abandoned(path)?;
+                let listener = UnixListener::bind(path)?;
+                fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+                Listener::Unix(listener, path.clone())
+            }
+        };
+        Ok(Server(Arc::new(Shared {
+            listener,
+            exports,
+            limits,
+            note: Box::new(note),
+            is_stopped: AtomicBool::new(false),
+            connections: Mutex::new(BTreeMap::new()),
+            ended: Condvar::new(),
+        })))
+    }
+
+    /// Where it listens, with the port that it got.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> io::Result<Address> {
+        match &self.0.listener {
+            Listener::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+            Listener::Unix(_, path) => Ok(Address::Unix(path.clone())),
+        }
+    }
+
+    /// Stops this server.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.0.clone())
+    }
+
+    /// Serves clients until the server is stopped and all connections have ended.
+    pub fn run(&self) {
+        let shared = &self.0;
+        for number in 0.. {
+            let accepted = shared.accept();
+            if shared.is_stopped.load(Ordering::SeqCst) {
+                break;
+            }
+            match accepted {
+                Ok((stream, peer)) => shared.clone().begin(number, stream, peer),
+                Err(error) => {
+                    (shared.note)(&format!("a connection could not be accepted: {error}"));
+                    thread::sleep(ACCEPT_PAUSE);
+                }
+            }
+        }
+        shared.finish();
+    }
+}
+
+impl Stopper {
+    /// Accepts no more clients and reads no more requests. Those that were read are answered.
+    pub fn stop(&self) {
+        if self.0.is_stopped.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // Wakes the thread that accepts connections.
+        let _ = match &self.0.listener {
+            Listener::Tcp(listener) => SockRef::from(listener).shutdown(Shutdown::Both),
+            Listener::Unix(listener, _) => SockRef::from(listener).shutdown(Shutdown::Both),
+        };
+    }
+}
+
+/// Removes the socket of a server that does not exist any more.
+fn remove_abandoned(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(is_refused) { fs::remove_file(path) } else { Ok(()) }
+}
+
+impl Shared {
+    fn accept(&self) -> io::Result<(Stream, String)> {
+        match &self.listener {
+            Listener::Tcp(listener) => {
+                let (stream, peer) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                // A client whose machine is gone must not keep its place forever.
+                SockRef::from(&stream).set_keepalive(true)?;
+                Ok((Stream::Tcp(Arc::new(stream)), peer.to_string()))
+            }
+            Listener::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                Ok((Stream::Unix(Arc::new(stream)), "a client".into()))
+            }
+        }
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Stream>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves a connection in a thread of its own.
+    fn begin(self: Arc<Shared>, number: u64, stream: Stream, peer: String) {
+        let mut connections = self.connections();
+        if connections.len() >= self.limits.connections {
+            let most = self.limits.connections;
+            (self.note)(&format!("{peer}: refused, because there are {most} connections already"));
+            return;
+        }
+        connections.insert(number, stream.clone());
+        drop(connections);
+        let shared = self.clone();
+        let spawned = thread::Builder::new().name("nbd".into()).spawn(move || {
+            // The place is given back whatever happens.
+            let _place = Place(&shared, number);
+            shared.serve(&stream, &peer);
+        });
+        if let Err(error) = spawned {
+            (self.note)(&format!("a thread for a connection could not be started: {error}"));
+            self.connections().remove(&number);
+        }
+    }
+
+    fn serve(&self, stream: &Stream, peer: &str) {
+        let note = |text: &str| (self.note)(&format!("{peer}: {text}"));
+        if stream.set_timeout(Some(self.limits.handshake)).is_err() {
+            return;
+        }
+        let end = match stream {
+            Stream::Tcp(tcp) => serve(&**tcp, &**tcp, &self.exports, || stream.set_timeout(None), &note),
+            Stream::Unix(unix) => serve(&**unix, &**unix, &self.exports, || stream.set_timeout(None), &note),
+        };
+        match end {
+            End::Closed => {}
+            End::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
+            End::Lost(error) => note(&format!("the connection was lost: {error}")),
+            End::Garbage(what) => note(&format!("closed, because the client sent {what}")),
+            End::Silent => note("closed, because the client did not finish its handshake"),
+        }
+        // The handle in the table of connections would keep it open.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+
+    /// Ends all connections.
+    fn finish(&self) {
+        if let Listener::Unix(_, path) = &self.listener {
+            let _ = fs::remove_file(path);
+        }
+        let mut connections = self.connections();
+        for how in [Shutdown::Read, Shutdown::Both] {
+            for stream in connections.values() {
+                let _ = stream.shutdown(how);
+            }
+            let waited = self.ended.wait_timeout_while(connections, LAST_REPLIES, |open| !open.is_empty());
+            connections = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        // A thread that still runs waits for the export.
+        while !connections.is_empty() {
+            connections = self.ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A connection in the table.
+struct Place<'shared>(&'shared Shared, u64);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.connections().remove(&self.1);
+        self.0.ended.notify_all();
+    }
+}
+
+impl Stream {
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(how),
+            Stream::Unix(stream) => stream.shutdown(how),
+        }
+    }
+
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
+            Stream::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

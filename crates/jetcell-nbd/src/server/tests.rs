@@ -1,0 +1,131 @@
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::{Address, Limits, Server, Stopper};
+use crate::memory_export::MemoryExport;
+
+struct Running {
+    address: Address,
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+    notes: Arc<Mutex<Vec<String>>>,
+}
+
+fn running(address: &Address, limits: Limits) -> Running {
+    let exports: crate::session::Exports = vec![("disk".into(), Arc::new(MemoryExport::new(8192)))];
+    let notes = Arc::new(Mutex::new(vec![]));
+    let noted = notes.clone();
+    let note = move |text: &str| noted.lock().unwrap().push(text.to_string());
+    let server = Server::bind(address, exports, limits, note).unwrap();
+    let (address, stopper) = (server.address().unwrap(), server.stopper());
+    Running { address, stopper, thread: thread::spawn(move || server.run()), notes }
+}
+
+impl Running {
+    fn connect(&self) -> TcpStream {
+        let Address::Tcp(address) = &self.address else { panic!("no TCP") };
+        TcpStream::connect(address).unwrap()
+    }
+
+    fn stop(self) -> Vec<String> {
+        self.stopper.stop();
+        self.thread.join().unwrap();
+        self.notes.lock().unwrap().clone()
+    }
+}
+
+fn any_port() -> Address {
+    Address::Tcp(([127, 0, 0, 1], 0).into())
+}
+
+/// A handshake up to the transmission, and a read of one byte.
+fn handshake(mut stream: impl std::io::Read + std::io::Write) {
+    let mut hello = [0; 18];
+    stream.read_exact(&mut hello).unwrap();
+    stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
+    stream.read_exact(&mut [0; 10]).unwrap();
+    read(&mut stream);
+}
+
+fn read(stream: &mut (impl std::io::Read + std::io::Write)) {
+    let request = [&[0x25, 0x60, 0x95, 0x13][..], &[0; 20], &[0, 0, 0, 1]].concat();
+    stream.write_all(&request).unwrap();
+    let mut reply = [0; 17];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+}
+
+#[test]
+fn clients_are_served_until_the_server_is_stopped_while_they_are_connected() {
+    let server = running(&any_port(), Limits::default());
+    let mut streams = [server.connect(), server.connect()];
+    streams.iter_mut().for_each(handshake);
+    let notes = server.stop();
+    assert!(streams.iter_mut().all(|stream| stream.read(&mut [0]).unwrap() == 0));
+    assert!(notes.is_empty(), "{notes:?}");
+}
+
+#[test]
+fn silent_clients_and_too_many_are_closed_and_others_stay() {
+    let limits = Limits { connections: 2, handshake: Duration::from_millis(200) };
+    let server = running(&any_port(), limits);
+    let mut first = server.connect();
+    handshake(&mut first);
+    let mut silent = server.connect();
+    silent.read_exact(&mut [0; 18]).unwrap();
+    let mut third = server.connect();
+    assert_eq!(third.read(&mut [0; 18]).unwrap_or(0), 0);
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    // A client that is silent between requests stays.
+    read(&mut first);
+    // The place is free again, at once or soon.
+    let begun = std::time::Instant::now();
+    while server.connect().read(&mut [0; 18]).unwrap_or(0) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    let notes = server.stop();
+    assert!(notes.iter().any(|note| note.contains("did not finish its handshake")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("2 connections already")), "{notes:?}");
+}
+
+#[test]
+fn garbage_ends_its_connection_only_and_is_noted() {
+    let server = running(&any_port(), Limits::default());
+    let mut good = server.connect();
+    handshake(&mut good);
+    let mut bad = server.connect();
+    bad.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = vec![];
+    // The rest of what it sent was not read, so the end may be a reset.
+    let _ = bad.read_to_end(&mut answer);
+    read(&mut good);
+    let notes = server.stop();
+    assert!(notes.len() == 1 && notes[0].contains("unknown flags 0x47455420"), "{notes:?}");
+}
+
+#[test]
+fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nbd socket");
+    // What a killed server leaves behind.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let server = running(&Address::Unix(path.clone()), Limits::default());
+    assert!(server.address.uri("a b").ends_with("nbd%20socket"), "{}", server.address.uri("a b"));
+    assert!(server.address.uri("a b").starts_with("nbd+unix:///a%20b?socket=/"));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    handshake(UnixStream::connect(&path).unwrap());
+    let note = |_: &str| {};
+    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(1)))] };
+    let second = Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), note);
+    assert_eq!(second.err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
+    server.stop();
+    assert!(!path.exists());
+    std::fs::write(&path, "a file").unwrap();
+    assert!(Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), note).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"a file");
+}

@@ -1,0 +1,227 @@
+//! The handshake: the client chooses an export and what replies it understands.
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+
+use super::{End, Exports, Fields, bytes, data};
+use crate::export::Export;
+use crate::protocol::{
+    ALLOCATION, ALLOCATION_ID, FIXED_NEWSTYLE, LONGEST_NAME, MAGIC, MOST_PAYLOAD, NO_ZEROES, OPTION_MAGIC,
+    OPTION_REPLY_MAGIC, info, option, option_reply, transmission,
+};
+
+/// Longest data of an option: several names fit.
+const LONGEST_OPTION: u32 = 64 << 10;
+/// Options after which a handshake is given up.
+const MOST_OPTIONS: usize = 1000;
+
+/// What a client chose.
+pub struct Chosen {
+    pub export: Arc<dyn Export>,
+    pub is_structured: bool,
+    pub has_allocation: bool,
+}
+
+pub struct Handshake<'session, R, W> {
+    input: &'session mut R,
+    output: &'session mut W,
+    exports: &'session Exports,
+    omits_zeros: bool,
+    is_structured: bool,
+    /// The export of which the client wants the allocation.
+    allocation_of: Option<usize>,
+}
+
+/// An error that a client gets for an option, in the number of the protocol.
+type Refused = u32;
+
+impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
+    pub fn new(input: &'session mut R, output: &'session mut W, exports: &'session Exports) -> Self {
+        Handshake { input, output, exports, omits_zeros: false, is_structured: false, allocation_of: None }
+    }
+
+    /// Answers options until the client has chosen.
+    pub fn run(mut self) -> Result<Chosen, End> {
+        let flags = FIXED_NEWSTYLE | NO_ZEROES;
+        let hello = [&MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &flags.to_be_bytes()].concat();
+        self.send(&hello)?;
+        let theirs = u32::from_be_bytes(bytes(self.input)?);
+        if theirs & !u32::from(flags) != 0 {
+            return Err(End::Garbage(format!("unknown flags {theirs:#x} in the handshake")));
+        }
+        self.omits_zeros = theirs & u32::from(NO_ZEROES) != 0;
+        for _ in 0..MOST_OPTIONS {
+            if super::is_closed(self.input)? {
+                return Err(End::Closed);
+            }
+            let magic = u64::from_be_bytes(bytes(self.input)?);
+            if magic != OPTION_MAGIC {
+                return Err(End::Garbage(format!("{magic:#x} instead of an option")));
+            }
+            let number = u32::from_be_bytes(bytes(self.input)?);
+            let length = u32::from_be_bytes(bytes(self.input)?);
+            if length > LONGEST_OPTION {
+                return Err(End::Garbage(format!("an option of {length} bytes")));
+            }
+            let mut content = vec![];
+            data(self.input, length, &mut content)?;
+            if let Some(export) = self.answer(number, &content)? {
+                return Ok(Chosen {
+                    export: self.exports[export].1.clone(),
+                    is_structured: self.is_structured,
+                    has_allocation: self.allocation_of == Some(export),
+                });
+            }
+        }
+        Err(End::Garbage(format!("more than {MOST_OPTIONS} options")))
+    }
+
+    /// Answers an option. Returns the number of the export that the client has chosen.
+    fn answer(&mut self, number: u32, content: &[u8]) -> Result<Option<usize>, End> {
+        let result = match number {
+            option::EXPORT_NAME => return self.begin(content).map(Some),
+            option::ABORT => {
+                self.reply(number, option_reply::ACK, &[])?;
+                return Err(End::Closed);
+            }
+            option::LIST if content.is_empty() => self.list()?,
+            option::INFO | option::GO => match self.describe(number, content)? {
+                Ok(export) if number == option::GO => {
+                    self.reply(number, option_reply::ACK, &[])?;
+                    return Ok(Some(export));
+                }
+                result => result.map(drop),
+            },
+            option::STRUCTURED_REPLY if content.is_empty() => {
+                self.is_structured = true;
+                Ok(())
+            }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(number, content)?,
+            option::LIST | option::STRUCTURED_REPLY => Err(option_reply::INVALID),
+            _ => Err(option_reply::UNSUPPORTED),
+        };
+        self.reply(number, result.err().unwrap_or(option_reply::ACK), &[])?;
+        Ok(None)
+    }
+
+    /// The old way to choose an export: an error can only close the connection.
+    fn begin(&mut self, name: &[u8]) -> Result<usize, End> {
+        let export = str::from_utf8(name).ok().and_then(|name| self.find(name));
+        let Some(export) = export else {
+            return Err(End::Garbage(format!("there is no export {:?}", String::from_utf8_lossy(name))));
+        };
+        let mut answer = self.size_and_flags(export);
+        if !self.omits_zeros {
+            answer.extend([0; 124]);
+        }
+        self.send(&answer)?;
+        Ok(export)
+    }
+
+    fn list(&mut self) -> Result<Result<(), Refused>, End> {
+        for (name, export) in self.exports {
+            let length = (name.len() as u32).to_be_bytes();
+            let entry = [&length[..], name.as_bytes(), export.description().as_bytes()].concat();
+            self.reply(option::LIST, option_reply::SERVER, &entry)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Sends the facts about an export that the client asks for.
+    fn describe(&mut self, number: u32, content: &[u8]) -> Result<Result<usize, Refused>, End> {
+        let mut fields = Fields(content);
+        let mut parse = || {
+            let name = fields.name()?;
+            let wanted: Option<Vec<u16>> = (0..fields.u16()?).map(|_| fields.u16()).collect();
+            fields.is_empty().then_some((name, wanted?))
+        };
+        let Some((name, wanted)) = parse() else { return Ok(Err(option_reply::INVALID)) };
+        let Some(export) = self.find(name) else { return Ok(Err(option_reply::UNKNOWN)) };
+        let (name, served) = &self.exports[export];
+        let block_sizes = [1, served.preferred_block(), MOST_PAYLOAD].map(u32::to_be_bytes).concat();
+        let (export_facts, description) = (self.size_and_flags(export), served.description());
+        let facts: [(u16, &[u8]); 4] = [
+            (info::EXPORT, &export_facts),
+            (info::NAME, name.as_bytes()),
+            (info::DESCRIPTION, description.as_bytes()),
+            (info::BLOCK_SIZE, &block_sizes),
+        ];
+        for (fact, content) in facts {
+            if fact == info::EXPORT || wanted.contains(&fact) {
+                let content = [&fact.to_be_bytes()[..], content].concat();
+                self.reply(number, option_reply::INFO, &content)?;
+            }
+        }
+        Ok(Ok(export))
+    }
+
+    /// Lists or chooses contexts of an export.
+    fn contexts(&mut self, number: u32, content: &[u8]) -> Result<Result<(), Refused>, End> {
+        let is_choice = number == option::SET_META_CONTEXT;
+        let mut fields = Fields(content);
+        let mut parse = || {
+            let name = fields.name()?;
+            let mut queries = vec![];
+            for _ in 0..fields.u32()? {
+                queries.push(fields.name()?);
+            }
+            fields.is_empty().then_some((name, queries))
+        };
+        if is_choice {
+            self.allocation_of = None;
+        }
+        let Some((name, queries)) = parse().filter(|_| self.is_structured) else {
+            return Ok(Err(option_reply::INVALID));
+        };
+        let Some(export) = self.find(name) else { return Ok(Err(option_reply::UNKNOWN)) };
+        let lists_all = !is_choice && (queries.is_empty() || queries.contains(&"base:"));
+        if lists_all || queries.contains(&ALLOCATION) {
+            let id = if is_choice { ALLOCATION_ID } else { 0 };
+            let context = [&id.to_be_bytes()[..], ALLOCATION.as_bytes()].concat();
+            self.reply(number, option_reply::META_CONTEXT, &context)?;
+            self.allocation_of = is_choice.then_some(export);
+        }
+        Ok(Ok(()))
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        match name {
+            "" => (!self.exports.is_empty()).then_some(0),
+            _ => self.exports.iter().position(|(other, _)| other == name),
+        }
+    }
+
+    fn size_and_flags(&self, export: usize) -> Vec<u8> {
+        let export = &self.exports[export].1;
+        let mut flags = transmission::HAS_FLAGS
+            | transmission::SEND_FLUSH
+            | transmission::SEND_FUA
+            | transmission::CAN_MULTI_CONN;
+        flags |= if export.is_read_only() {
+            transmission::READ_ONLY
+        } else {
+            transmission::SEND_WRITE_ZEROES | transmission::SEND_FAST_ZERO
+        };
+        if !export.is_read_only() && export.can_trim() {
+            flags |= transmission::SEND_TRIM;
+        }
+        if self.is_structured {
+            flags |= transmission::SEND_DF;
+        }
+        [&export.size().to_be_bytes()[..], &flags.to_be_bytes()].concat()
+    }
+
+    fn reply(&mut self, number: u32, kind: u32, content: &[u8]) -> Result<(), End> {
+        let length = (content.len() as u32).to_be_bytes();
+        let head =
+            [&OPTION_REPLY_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &kind.to_be_bytes(), &length];
+        self.send(&[&head.concat(), content].concat())
+    }
+
+    fn send(&mut self, message: &[u8]) -> Result<(), End> {
+        self.output.write_all(message)?;
+        Ok(self.output.flush()?)
+    }
+}
+
+const _: () = assert!(LONGEST_OPTION as usize > 2 * LONGEST_NAME);

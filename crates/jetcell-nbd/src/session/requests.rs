@@ -1,0 +1,355 @@
+//! Requests and replies.
+//!
+//! Requests that have arrived together are answered together: reads that follow each other are one batch of the export, and one flush
+//! makes all writes durable that ask for it. No reply waits for a request that has not arrived.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::mem;
+
+use super::handshake::Chosen;
+use super::{End, bytes, data, is_closed, skip};
+use crate::export::Read;
+use crate::protocol::{
+    ALLOCATION_ID, MOST_PAYLOAD, REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO,
+    STRUCTURED_REPLY_MAGIC, chunk, command, command_flag, error,
+};
+
+/// Bytes of replies after which they are sent, although more requests are there.
+const MOST_REPLIES: usize = 4 << 20;
+/// Most reads of a batch.
+const MOST_READS: usize = 128;
+/// Bytes of buffers that are kept between messages.
+const KEPT: usize = 8 << 20;
+
+/// A request, without the data of a write.
+#[derive(Clone, Copy)]
+struct Request {
+    flags: u16,
+    kind: u16,
+    cookie: [u8; 8],
+    offset: u64,
+    length: u32,
+}
+
+impl Request {
+    /// `None` if it does not begin as a request.
+    fn parse(header: &[u8; REQUEST_HEADER]) -> Option<Request> {
+        let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
+        let u64_at = |at: usize| u64::from(u32_at(at)) << 32 | u64::from(u32_at(at + 4));
+        (u32_at(0) == REQUEST_MAGIC).then(|| Request {
+            flags: u16_at(4),
+            kind: u16_at(6),
+            cookie: u64_at(8).to_be_bytes(),
+            offset: u64_at(16),
+            length: u32_at(24),
+        })
+    }
+}
+
+/// An error number of the protocol.
+type Errno = u32;
+
+pub struct Transmission<'session, R, W> {
+    input: &'session mut BufReader<R>,
+    output: W,
+    chosen: Chosen,
+    note: &'session dyn Fn(&str),
+    /// Replies that are not sent yet.
+    replies: Vec<u8>,
+    /// Places of replies that may say that all is well only after a flush.
+    unflushed: Vec<usize>,
+    payload: Vec<u8>,
+    failures: u64,
+}
+
+impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
+    pub fn new(
+        input: &'session mut BufReader<R>,
+        output: W,
+        chosen: Chosen,
+        note: &'session dyn Fn(&str),
+    ) -> Self {
+        let (replies, unflushed, payload) = (vec![], vec![], vec![]);
+        Transmission { input, output, chosen, note, replies, unflushed, payload, failures: 0 }
+    }
+
+    /// Answers requests until the connection ends.
+    pub fn run(mut self) -> End {
+        let end = loop {
+            match self.next() {
+                Ok(true) => {}
+                Ok(false) => break End::Closed,
+                Err(end) => break end,
+            }
+        };
+        // What was done is said, if anybody listens.
+        let sent = self.send();
+        if self.failures > 1 {
+            (self.note)(&format!("{} requests failed in all", self.failures));
+        }
+        match (end, sent) {
+            (End::Closed, Err(end)) => end,
+            (end, _) => end,
+        }
+    }
+
+    /// Handles the next requests. Returns whether others may follow.
+    fn next(&mut self) -> Result<bool, End> {
+        if self.input.buffer().len() < REQUEST_HEADER || self.replies.len() >= MOST_REPLIES {
+            self.send()?;
+        }
+        if is_closed(self.input)? {
+            return Ok(false);
+        }
+        let header: [u8; REQUEST_HEADER] = bytes(self.input)?;
+        let Some(request) = Request::parse(&header) else {
+            return Err(End::Garbage(format!("{:02x?} instead of a request", &header[..4])));
+        };
+        match request.kind {
+            command::DISCONNECT => return Ok(false),
+            command::READ => self.reads(request),
+            command::WRITE => {
+                if request.length > MOST_PAYLOAD {
+                    skip(self.input, request.length)?;
+                } else {
+                    let mut payload = mem::take(&mut self.payload);
+                    let taken = data(self.input, request.length, &mut payload);
+                    self.payload = payload;
+                    taken?;
+                }
+                self.change(request);
+            }
+            command::FLUSH | command::TRIM | command::WRITE_ZEROES => self.change(request),
+            command::BLOCK_STATUS => self.status(request),
+            _ => self.simple_reply(request, Err(error::EINVAL)),
+        }
+        Ok(true)
+    }
+
+    /// Flushes, if a reply demands it, and sends all replies.
+    fn send(&mut self) -> Result<(), End> {
+        if !self.unflushed.is_empty()
+            && let Err(failed) = self.chosen.export.flush()
+        {
+            let number = self.failed("a flush", &failed);
+            for place in &self.unflushed {
+                self.replies[place + 4..place + 8].copy_from_slice(&number.to_be_bytes());
+            }
+        }
+        self.unflushed.clear();
+        self.output.write_all(&self.replies)?;
+        self.output.flush()?;
+        self.replies.clear();
+        for buffer in [&mut self.replies, &mut self.payload] {
+            if buffer.capacity() > KEPT {
+                *buffer = vec![];
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a request may be tried.
+    fn check(&self, request: &Request) -> Result<(), Errno> {
+        let is_change = matches!(request.kind, command::WRITE | command::WRITE_ZEROES | command::TRIM);
+        if request.flags & !command_flag::ALL != 0 {
+            return Err(error::EINVAL);
+        }
+        if is_change && self.chosen.export.is_read_only() {
+            return Err(error::EPERM);
+        }
+        let has_payload = matches!(request.kind, command::READ | command::WRITE);
+        if has_payload && request.length > MOST_PAYLOAD {
+            return Err(error::EINVAL);
+        }
+        let end = request.offset.checked_add(request.length.into());
+        if end.is_some_and(|end| end <= self.chosen.export.size()) {
+            return Ok(());
+        }
+        let writes = matches!(request.kind, command::WRITE | command::WRITE_ZEROES);
+        Err(if writes { error::ENOSPC } else { error::EINVAL })
+    }
+
+    /// The first read, and those that have arrived behind it.
+    fn reads(&mut self, first: Request) {
+        let mut requests = vec![first];
+        let mut total = first.length as usize;
+        while requests.len() < MOST_READS
+            && let Some(header) = self.input.buffer().first_chunk()
+            && let Some(next) = Request::parse(header)
+            && next.kind == command::READ
+            && total + next.length as usize <= MOST_REPLIES
+        {
+            self.input.consume(REQUEST_HEADER);
+            total += next.length as usize;
+            requests.push(next);
+        }
+        let is_good = |request: &Request| request.length > 0 && self.check(request).is_ok();
+        if !(requests.iter().all(is_good) && self.read(&requests).is_ok()) {
+            for request in requests {
+                self.read_alone(request);
+            }
+        }
+    }
+
+    fn read_alone(&mut self, request: Request) {
+        let result = match self.check(&request) {
+            Ok(()) if request.length > 0 => {
+                self.read(&[request]).map_err(|failed| self.failed("a read", &failed))
+            }
+            Ok(()) if self.chosen.is_structured => {
+                self.chunk(request, chunk::DONE, 0, &[]);
+                Ok(())
+            }
+            Ok(()) => {
+                self.simple_reply(request, Ok(()));
+                Ok(())
+            }
+            Err(number) => Err(number),
+        };
+        if let Err(number) = result {
+            self.structured_error(request, number);
+        }
+    }
+
+    /// Adds the replies of reads that are within the export, or nothing.
+    fn read(&mut self, requests: &[Request]) -> io::Result<()> {
+        let start = self.replies.len();
+        for request in requests {
+            if self.chosen.is_structured {
+                self.chunk_head(*request, chunk::DONE, chunk::OFFSET_DATA, 8 + request.length);
+                self.replies.extend(request.offset.to_be_bytes());
+            } else {
+                self.simple_reply(*request, Ok(()));
+            }
+            self.replies.resize(self.replies.len() + request.length as usize, 0);
+        }
+        let head = if self.chosen.is_structured { 28 } else { 16 };
+        let mut batch = Vec::with_capacity(requests.len());
+        let mut rest = &mut self.replies[start..];
+        for request in requests {
+            let (buffer, behind) = rest[head..].split_at_mut(request.length as usize);
+            batch.push(Read { offset: request.offset, buffer });
+            rest = behind;
+        }
+        let result = self.chosen.export.read(&mut batch);
+        if result.is_err() {
+            self.replies.truncate(start);
+        }
+        result
+    }
+
+    /// A request that changes something or makes it durable.
+    fn change(&mut self, request: Request) {
+        let result = match request.kind {
+            command::FLUSH => Ok(()),
+            _ => self.check(&request).and_then(|()| self.try_change(&request)),
+        };
+        let wants_flush = request.kind == command::FLUSH || request.flags & command_flag::FUA != 0;
+        if wants_flush && result.is_ok() {
+            self.unflushed.push(self.replies.len());
+        }
+        self.simple_reply(request, result);
+    }
+
+    fn try_change(&mut self, request: &Request) -> Result<(), Errno> {
+        if request.length == 0 {
+            return Ok(());
+        }
+        let Request { flags, offset, length, .. } = *request;
+        let export = &self.chosen.export;
+        let (name, result) = match request.kind {
+            command::WRITE => ("a write", export.write(offset, &self.payload)),
+            command::TRIM if export.can_trim() => ("a trim", export.trim(offset, length.into())),
+            // A trim is only a hint.
+            command::TRIM => return Ok(()),
+            _ => {
+                let may_free = flags & command_flag::NO_HOLE == 0;
+                let only_fast = flags & command_flag::FAST_ZERO != 0;
+                ("a write of zeros", export.zero(offset, length.into(), may_free, only_fast))
+            }
+        };
+        match result {
+            Err(failed) if failed.kind() == io::ErrorKind::Unsupported => Err(error::ENOTSUP),
+            result => result.map_err(|failed| self.failed(name, &failed)),
+        }
+    }
+
+    /// Which ranges have data.
+    fn status(&mut self, request: Request) {
+        let answer = match self.check(&request) {
+            Ok(()) if !self.chosen.has_allocation || request.length == 0 => Err(error::EINVAL),
+            Ok(()) => {
+                let found = self.chosen.export.extents(request.offset, request.length.into());
+                found.map_err(|failed| self.failed("a block status", &failed))
+            }
+            Err(number) => Err(number),
+        };
+        let extents = match answer {
+            Ok(extents) => extents,
+            Err(number) => return self.structured_error(request, number),
+        };
+        let mut states: Vec<(u32, u32)> = vec![];
+        let mut left = request.length;
+        for extent in extents {
+            let length = u32::try_from(extent.length).unwrap_or(u32::MAX).min(left);
+            let state = if extent.is_hole { STATE_HOLE | STATE_ZERO } else { 0 };
+            left -= length;
+            match states.last_mut() {
+                Some(last) if last.1 == state => last.0 += length,
+                _ if length > 0 => states.push((length, state)),
+                _ => {}
+            }
+        }
+        if request.flags & command_flag::REQ_ONE != 0 {
+            states.truncate(1);
+        }
+        let states = states.iter().flat_map(|(length, state)| [length.to_be_bytes(), state.to_be_bytes()]);
+        let content: Vec<u8> = std::iter::once(ALLOCATION_ID.to_be_bytes()).chain(states).flatten().collect();
+        self.chunk(request, chunk::DONE, chunk::BLOCK_STATUS, &content);
+    }
+
+    fn simple_reply(&mut self, request: Request, result: Result<(), Errno>) {
+        self.replies.extend(SIMPLE_REPLY_MAGIC.to_be_bytes());
+        self.replies.extend(result.err().unwrap_or(0).to_be_bytes());
+        self.replies.extend(request.cookie);
+    }
+
+    /// The error of a request whose reply is structured, if the client understands such replies.
+    fn structured_error(&mut self, request: Request, number: Errno) {
+        if self.chosen.is_structured {
+            // Without a text: it would tell the client paths of this machine.
+            let content = [&number.to_be_bytes()[..], &0u16.to_be_bytes()].concat();
+            self.chunk(request, chunk::DONE, chunk::ERROR, &content);
+        } else {
+            self.simple_reply(request, Err(number));
+        }
+    }
+
+    fn chunk(&mut self, request: Request, flags: u16, kind: u16, content: &[u8]) {
+        self.chunk_head(request, flags, kind, content.len() as u32);
+        self.replies.extend(content);
+    }
+
+    fn chunk_head(&mut self, request: Request, flags: u16, kind: u16, length: u32) {
+        self.replies.extend(STRUCTURED_REPLY_MAGIC.to_be_bytes());
+        self.replies.extend(flags.to_be_bytes());
+        self.replies.extend(kind.to_be_bytes());
+        self.replies.extend(request.cookie);
+        self.replies.extend(length.to_be_bytes());
+    }
+
+    /// The number of an error of the export. The first one is noted.
+    fn failed(&mut self, what: &str, failed: &io::Error) -> Errno {
+        self.failures += 1;
+        if self.failures == 1 {
+            (self.note)(&format!("{what} failed: {failed}"));
+        }
+        match failed.kind() {
+            io::ErrorKind::StorageFull => error::ENOSPC,
+            io::ErrorKind::Unsupported => error::ENOTSUP,
+            io::ErrorKind::InvalidInput => error::EINVAL,
+            _ => error::EIO,
+        }
+    }
+}
