@@ -5,6 +5,7 @@
 //! | part | content |
 //! | --- | --- |
 //! | [`drive`] | parameters of drives, and the time that an access takes |
+//! | [`demerit`](demerit()) | how well modelled times agree with measured ones |
 //! | [`config`] | an experiment: drive, load, layouts |
 //! | `disk` | a drive with its queue |
 //! | `in_place` | RAID 10, 5, 6 and RAID-DP that overwrite blocks where they are |
@@ -23,6 +24,7 @@
 struct Readme;
 
 pub mod config;
+mod demerit;
 mod disk;
 pub mod drive;
 mod engine;
@@ -32,4 +34,5 @@ pub mod published;
 pub mod write_anywhere;
 
 pub use config::{Config, Invalid, Layout, Level};
+pub use demerit::demerit;
 pub use experiment::{Experiment, run};

@@ -231,6 +231,8 @@ fn positive(name: &str, value: Option<f64>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const TWO: &str = "[[drive]]\nname = \"a\"\n[[drive]]\nname = \"b\"\n";

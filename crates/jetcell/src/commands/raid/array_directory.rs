@@ -1,8 +1,9 @@
 //! The directory of an array: where its members are.
 //!
 //! ```text
-//! DIR/array.toml      identity of the array, paths of its members
+//! DIR/array.toml      identity of the array, paths of its members and of the write log of its LUNs
 //! DIR/events.jsonl    what happened to it
+//! DIR/write-log       the write log, unless it is elsewhere
 //! ```
 //!
 //! The superblocks of the members decide what the array is. The file only says where to look for them, so it may name files that
@@ -30,6 +31,8 @@ pub struct ArrayDirectory {
     pub id: u128,
     /// Absolute paths.
     pub members: Vec<PathBuf>,
+    /// The write log of its LUNs, if it is not in the directory.
+    pub write_log: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -37,6 +40,8 @@ pub struct ArrayDirectory {
 struct Stored {
     id: String,
     members: Vec<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_log: Option<PathBuf>,
 }
 
 impl ArrayDirectory {
@@ -80,12 +85,14 @@ impl ArrayDirectory {
             damaged(&what)
         })?;
         let id = u128::from_str_radix(&stored.id, 16).map_err(|_| damaged("the identity is not a number"))?;
-        Ok(ArrayDirectory { path: path.to_path_buf(), id, members: stored.members })
+        let Stored { members, write_log, .. } = stored;
+        Ok(ArrayDirectory { path: path.to_path_buf(), id, members, write_log })
     }
 
     /// Writes the file, whole or not at all.
     pub fn save(&self) -> Result<(), Failure> {
-        let stored = Stored { id: format!("{:032x}", self.id), members: self.members.clone() };
+        let (members, write_log) = (self.members.clone(), self.write_log.clone());
+        let stored = Stored { id: format!("{:032x}", self.id), members, write_log };
         let shown = self.path.join(FILE);
         let failed = |what: &dyn std::fmt::Display| {
             Failure::from(format!("{}: cannot be written: {what}", shown.display()))
@@ -116,9 +123,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(ArrayDirectory::open(dir.path()).unwrap_err().to_string().contains("raid create"));
         let members = vec!["/disks/a \"b\"".into(), "/disks/c".into()];
-        let array = ArrayDirectory { path: dir.path().into(), id: 0xABC, members };
-        array.save().unwrap();
-        assert_eq!(ArrayDirectory::open(dir.path()).unwrap(), array);
+        let mut array = ArrayDirectory { path: dir.path().into(), id: 0xABC, members, write_log: None };
+        for write_log in [None, Some("/fast/log".into())] {
+            array.write_log = write_log;
+            array.save().unwrap();
+            assert_eq!(ArrayDirectory::open(dir.path()).unwrap(), array);
+        }
         assert!(ArrayDirectory::refuse_used(dir.path()).is_err());
         for text in ["", "id = 3", "id = \"x\"\nmembers = []", "id = \"1\"\nmembers = []\nmore = 1", "[[["] {
             std::fs::write(dir.path().join(FILE), text).unwrap();

@@ -82,7 +82,7 @@ impl Create {
             EventFile::open(&self.array, true)
         };
         let events = made().map_err(|error| format!("{}: cannot be made: {error}", self.array.display()))?;
-        ArrayDirectory { path: self.array.clone(), id, members: all.clone() }.save()?;
+        ArrayDirectory { path: self.array.clone(), id, members: all.clone(), write_log: None }.save()?;
         files.keep();
         let (level, count) = (self.level, members.len());
         let text = format!("An array was created: {level}, {count} members, {}.", human_bytes(bytes));

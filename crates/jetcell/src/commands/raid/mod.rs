@@ -1,29 +1,38 @@
 //! `jetcell raid`: makes, watches, repairs and ends arrays, and calculates their reliability.
 
 mod array_directory;
+mod caretaker;
+mod content;
 mod create;
 mod destroy;
 mod grow;
+mod lun;
 mod maintenance;
 mod measured;
 mod member_file;
 mod members;
 mod running_array;
 mod scrub;
+mod serve;
 mod simulate;
+mod snapshot;
 mod status;
 
 use clap::Subcommand;
 
+pub use self::caretaker::Caretaker;
 use self::create::Create;
 use self::destroy::Destroy;
 use self::grow::Grow;
+use self::lun::LunCommand;
 use self::maintenance::Rebuild;
 use self::measured::Measured;
 use self::members::{Fail, Replace, Spare};
 pub use self::running_array::{ArrayFiles, RunningArray, Severity, Start};
 use self::scrub::Scrub;
+use self::serve::Serve;
 use self::simulate::Simulate;
+use self::snapshot::SnapshotCommand;
 use self::status::ShowStatus;
 use super::raid_reliability::{Options, RaidReliability};
 use crate::console::note;
@@ -45,6 +54,11 @@ Examples:
       gives the slot another member, and rebuilds it
   jetcell raid scrub arr1
       reads and verifies everything
+  jetcell raid serve arr1
+      makes it a network block device for virtual machines and nbd-client
+  jetcell raid lun create arr2 mail --size 1TiB
+  jetcell raid snapshot create arr2 mail before-update
+      thin devices with snapshots, on an array that holds nothing else
   jetcell raid simulate --html experiment.html
       10,000 mailboxes on RAID 10, 5, 6 and RAID-DP of 63 simulated disks
   jetcell raid reliability --compare
@@ -69,6 +83,14 @@ pub enum Raid {
     Rebuild(Rebuild),
     /// Read and verify all blocks, and repair what is damaged
     Scrub(Scrub),
+    /// Serve an array, or the LUNs on it, as network block devices (NBD)
+    Serve(Serve),
+    /// Make, list, clean and delete LUNs: thin devices that are written anywhere
+    #[command(subcommand)]
+    Lun(LunCommand),
+    /// Make, list, delete, clone and go back to snapshots of LUNs
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
     /// Add members with further room
     Grow(Grow),
     /// End an array: its members become ordinary files
@@ -90,6 +112,9 @@ impl Raid {
             Raid::Spare(command) => outcome(command.add()),
             Raid::Rebuild(command) => outcome(command.rebuild()),
             Raid::Scrub(command) => outcome(command.scrub()),
+            Raid::Serve(command) => outcome(command.serve()),
+            Raid::Lun(command) => outcome(command.run()),
+            Raid::Snapshot(command) => outcome(command.run()),
             Raid::Grow(command) => outcome(command.grow()),
             Raid::Destroy(command) => outcome(command.destroy()),
             Raid::Simulate(command) => outcome(command.simulate()),

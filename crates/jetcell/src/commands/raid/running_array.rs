@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{Local, SecondsFormat};
 use clap::Args;
 use jetcell_array::{
-    Array, ArrayError, ArrayState, AssembleOptions, Examination, MemberState, Refusal, Status,
+    Array, ArrayError, ArrayState, AssembleOptions, Examination, LunVolume, MemberState, Refusal, Status,
 };
 use jetcell_vfs::{Vfs, is_locked};
 use jetcell_workload::EventFile;
@@ -69,7 +69,7 @@ impl Start {
         }
         let members: Vec<PathBuf> = known.into_iter().map(|(path, _)| path).collect();
         let options = AssembleOptions { force: self.start_degraded, ..AssembleOptions::default() };
-        let array = Array::assemble(vfs.clone(), &members, options).map_err(|error| match error {
+        let mut array = Array::assemble(vfs.clone(), &members, options).map_err(|error| match error {
             ArrayError::Refused(Refusal::DirtyDegraded { missing }) => format!(
                 "{}: the array was not shut down and {missing} of its members are missing; bring them back, or add \
                  --start-degraded",
@@ -78,6 +78,7 @@ impl Start {
             .into(),
             error => named(&self.array, error),
         })?;
+        LunVolume::settle(&mut array).map_err(|error| named(&self.array, error))?;
         let mut running = RunningArray { array, vfs, files: ArrayFiles { directory, events } };
         for (path, state) in left_out {
             running.event(

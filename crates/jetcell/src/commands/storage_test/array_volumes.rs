@@ -5,22 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use jetcell_array::{Throttle, Volume};
+use jetcell_array::Volume;
 use jetcell_vfs::Vfs;
 use jetcell_workload::{Mistake, TestKind};
 use serde_json::json;
 
-use crate::commands::raid::{ArrayFiles, RunningArray, Severity, Start};
+use crate::commands::raid::{ArrayFiles, Caretaker, RunningArray, Severity, Start};
 use crate::console;
 use crate::outcome::Failure;
 
 const PREFIX: &str = "array:";
-/// Mean time of reads and commits of the load above which a rebuild beside it pauses longer.
-const TARGET_LATENCY: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-
 /// Replaces `array:NAME` by the absolute path of the directory, and returns those paths.
 pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
     let mut arrays = vec![];
@@ -123,13 +118,10 @@ impl ArrayVolumes {
 
 /// Rebuilds zone by zone, with pauses while the load is slow.
 fn rebuild(volume: &Volume, stop: &AtomicBool) {
-    let mut throttle = Throttle::new(TARGET_LATENCY, LONGEST_PAUSE);
+    let mut caretaker = Caretaker::new();
     while !stop.load(Ordering::SeqCst) {
-        let step = volume.with_array(|array| (array.rebuild_step(), array.take_load_latency()));
-        match step {
-            Some((Ok(progress), latency)) if !progress.is_complete() => {
-                std::thread::sleep(throttle.pause(latency))
-            }
+        match volume.with_array(|array| caretaker.step(array)) {
+            Some(Ok(care)) if !care.is_whole => std::thread::sleep(care.pause),
             // Complete, closed, or failed: the load meets the error as well.
             _ => return,
         }

@@ -1,0 +1,159 @@
+//! An array, or a LUN on it, as a network block device.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jetcell_array::{ArrayError, BLOCK, BlockStore};
+use jetcell_nbd::{Export, Extent, Read};
+
+use crate::commands::raid::content::Content;
+
+/// Blocks whose state is found out at once.
+const MOST_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
+
+/// What is served. Connections and the caretaker of the array take turns.
+pub struct Shared(Mutex<Option<Content>>);
+
+impl Shared {
+    pub fn new(content: Content) -> Arc<Shared> {
+        Arc::new(Shared(Mutex::new(Some(content))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Content>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs something on it. `None` after it was taken.
+    pub fn with<T>(&self, call: impl FnOnce(&mut Content) -> T) -> Option<T> {
+        self.lock().as_mut().map(call)
+    }
+
+    /// The content, which serves nobody from now on.
+    pub fn take(&self) -> Option<Content> {
+        self.lock().take()
+    }
+}
+
+/// A device.
+pub struct DeviceExport {
+    shared: Arc<Shared>,
+    /// `None`: all of the array.
+    lun: Option<String>,
+    bytes: u64,
+    description: String,
+    is_read_only: bool,
+}
+
+impl DeviceExport {
+    pub fn new(
+        shared: Arc<Shared>,
+        lun: Option<String>,
+        bytes: u64,
+        description: String,
+        is_read_only: bool,
+    ) -> DeviceExport {
+        DeviceExport { shared, lun, bytes, description, is_read_only }
+    }
+
+    fn run<T>(&self, call: impl FnOnce(&mut dyn BlockStore) -> Result<T, ArrayError>) -> io::Result<T> {
+        let run = |content: &mut Content| -> Result<T, ArrayError> {
+            match (content, &self.lun) {
+                (Content::Array(array), _) => call(array),
+                (Content::Luns(volume), lun) => call(&mut volume.lun(lun.as_deref().unwrap_or_default())?),
+            }
+        };
+        let result = self.shared.with(run).ok_or_else(|| io::Error::other("the array was shut down"))?;
+        result.map_err(|error| match error {
+            ArrayError::Full => io::Error::new(io::ErrorKind::StorageFull, error),
+            error => io::Error::other(error),
+        })
+    }
+}
+
+/// The blocks that lie within a range of bytes as a whole.
+fn whole_blocks(offset: u64, length: u64) -> Range<u64> {
+    let block = BLOCK as u64;
+    let first = offset.div_ceil(block);
+    first..((offset + length) / block).max(first)
+}
+
+impl Export for DeviceExport {
+    fn size(&self) -> u64 {
+        self.bytes
+    }
+
+    fn description(&self) -> String {
+        self.description.clone()
+    }
+
+    fn preferred_block(&self) -> u32 {
+        BLOCK as u32
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Blocks of an array in place have their room, whether they have content or not.
+    fn can_trim(&self) -> bool {
+        self.lun.is_some()
+    }
+
+    fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()> {
+        let mut ranges: Vec<(u64, &mut [u8])> =
+            batch.iter_mut().map(|read| (read.offset, &mut *read.buffer)).collect();
+        self.run(|store| store.read_bytes(&mut ranges))
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.run(|store| store.write_bytes(offset, data))
+    }
+
+    fn zero(&self, offset: u64, length: u64, _may_free: bool, only_fast: bool) -> io::Result<()> {
+        // A LUN gives blocks up, which is always fast.
+        let is_slow =
+            || Ok::<_, io::Error>(self.extents(offset, length)? != [Extent { length, is_hole: true }]);
+        if only_fast && self.lun.is_none() && is_slow()? {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.run(|store| store.zero_bytes(offset, length))
+    }
+
+    fn trim(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.run(|store| store.zero_blocks(whole_blocks(offset, length)))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.run(|store| store.flush())
+    }
+
+    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
+        let block = BLOCK as u64;
+        let (first, end) = (offset / block, (offset + length).div_ceil(block));
+        let runs = self.run(|store| store.allocation(first..end.min(first + MOST_EXTENT_BLOCKS)))?;
+        let mut at = offset;
+        let mut border = first * block;
+        let mut extents = vec![];
+        for (count, has_content) in runs {
+            border += count * block;
+            let part_end = border.min(offset + length);
+            extents.push(Extent { length: part_end - at, is_hole: !has_content });
+            at = part_end;
+        }
+        Ok(extents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_a_range_does_not_cover_are_left_out() {
+        assert_eq!(whole_blocks(0, 8192), 0..2);
+        assert_eq!(whole_blocks(1, 8191), 1..2);
+        assert_eq!(whole_blocks(4095, 4098), 1..2);
+        assert!(whole_blocks(1, 100).is_empty() && whole_blocks(5000, 4000).is_empty());
+    }
+}

@@ -1,0 +1,225 @@
+//! `jetcell raid serve`.
+
+mod export;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jetcell_array::{ArrayError, Status};
+use jetcell_backup::Cancel;
+use jetcell_nbd::{Address, Export, Limits, Server};
+use jetcell_workload::units::human_bytes;
+use serde_json::json;
+
+use self::export::{DeviceExport, Shared};
+use super::array_directory::absolute;
+use super::caretaker::{Care, Caretaker};
+use super::content::{Content, start_with_content};
+use super::running_array::{ArrayFiles, Severity, Start};
+use crate::commands::transfer_progress::stop_on_signals;
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+
+/// Time after which writes to an array are committed although no client asks for it.
+const LONGEST_UNCOMMITTED: Duration = Duration::from_secs(5);
+/// Time between two consistency points of LUNs.
+const POINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A device that is served: its name, and a URI for clients.
+type Device = (String, Arc<dyn Export>);
+
+/// Serves an array, or the LUNs on it, as network block devices (NBD), until it is interrupted
+#[derive(Args)]
+#[command(after_help = "\
+The device has the name of the array's directory, or of the LUN; clients that give no name get the first one. Writes are durable after
+a flush of any connection. Ctrl-C or SIGTERM answers what was asked, shuts the array down and ends. Members that fail are taken out, spares take
+their place, and the rebuild goes on beside the clients.
+
+There is no encryption and no authentication: whoever reaches the address can read and write everything. Listen on the loopback
+address (the default) or on a socket, and use a tunnel, for example ssh -L, for other machines.
+
+Examples:
+  jetcell raid serve arr1
+      prints nbd://127.0.0.1:10809/arr1
+  jetcell raid serve arr1 --socket /run/arr1.sock &
+  nbdinfo 'nbd+unix:///arr1?socket=/run/arr1.sock'
+  nbd-client localhost -N arr1 /dev/nbd0 && mkfs.ext4 /dev/nbd0
+  qemu-img convert -n -O raw disk.qcow2 nbd://127.0.0.1:10809/arr1
+
+Exit code: 0 ended by a signal, 2 could not run, or the array stopped because too many members failed.")]
+pub struct Serve {
+    #[command(flatten)]
+    start: Start,
+    /// Address and port to listen on; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10809", conflicts_with = "socket")]
+    listen: SocketAddr,
+    /// Listen on a Unix socket instead, which only its owner can use
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Serve LUNs although their write log is lost or damaged: the writes since the last consistency point are lost
+    #[arg(long)]
+    forget_log: bool,
+    /// Most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    connections: u16,
+    /// Print the address as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Serve {
+    pub fn serve(&self) -> Result<Outcome, Failure> {
+        let shown = self.start.array.display();
+        let name = absolute(&self.start.array)?;
+        let name =
+            name.file_name().map_or_else(|| "array".into(), |name| name.to_string_lossy().into_owned());
+        let address = match &self.socket {
+            Some(path) => Address::Unix(absolute(path)?),
+            None => Address::Tcp(self.listen),
+        };
+        let cancel = Cancel::default();
+        stop_on_signals(cancel.clone())?;
+        let (content, files) = start_with_content(&self.start, self.forget_log)?;
+        let (shared, devices) = self.devices(content, &name);
+        let limits = Limits { connections: self.connections.into(), ..Limits::default() };
+        let bound = if devices.is_empty() {
+            Err(format!("{shown}: the array has no LUN; jetcell raid lun create makes one"))
+        } else {
+            Server::bind(&address, devices.clone(), limits, console::note)
+                .and_then(|server| server.address().map(|address| (server, address)))
+                .map_err(|error| format!("{}: cannot listen: {error}", listening_on(&address)))
+        };
+        let (server, address) = match bound {
+            Ok(bound) => bound,
+            Err(what) => {
+                close(&shared, files)?;
+                return Err(what.into());
+            }
+        };
+        let mut served = Served { shared, files };
+        served.begin(&address, &devices, self.json);
+        let stopper = server.stopper();
+        let running = thread::spawn(move || server.run());
+        let result = served.look_after(&cancel);
+        stopper.stop();
+        let ended = running.join();
+        let closed = served.end();
+        result.map_err(|error| format!("{shown}: {error}"))?;
+        ended.map_err(|_| format!("{shown}: a thread of the server has failed"))?;
+        closed.map(|()| Outcome::Good)
+    }
+
+    /// The devices that the content of the array is.
+    fn devices(&self, mut content: Content, name: &str) -> (Arc<Shared>, Vec<Device>) {
+        let layout = *content.array().layout();
+        let on = format!("{} array, {} members", layout.level, layout.slots);
+        let luns = match &content {
+            Content::Array(_) => vec![(None, name.to_string(), layout.bytes())],
+            Content::Luns(volume) => {
+                volume.lun_sizes().into_iter().map(|(lun, bytes)| (Some(lun.clone()), lun, bytes)).collect()
+            }
+        };
+        let shared = Shared::new(content);
+        let device = |(lun, name, bytes): (Option<String>, String, u64)| {
+            let description = if lun.is_some() { format!("LUN on a {on}") } else { on.clone() };
+            let export = DeviceExport::new(shared.clone(), lun, bytes, description, self.read_only);
+            (name, Arc::new(export) as Arc<dyn Export>)
+        };
+        let devices = luns.into_iter().map(device).collect();
+        (shared, devices)
+    }
+}
+
+/// An address as an error names it.
+fn listening_on(address: &Address) -> String {
+    match address {
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => path.display().to_string(),
+    }
+}
+
+/// An array that clients use.
+struct Served {
+    shared: Arc<Shared>,
+    files: ArrayFiles,
+}
+
+impl Served {
+    fn begin(&mut self, address: &Address, devices: &[Device], as_json: bool) {
+        let uris: Vec<String> = devices.iter().map(|(name, _)| address.uri(name)).collect();
+        let text = format!("The array is served as {}.", uris.join(", "));
+        self.files.event("serving_started", Severity::Information, &text, json!({ "uris": uris }));
+        if let Address::Tcp(address) = address
+            && !address.ip().is_loopback()
+        {
+            console::note(&format!("{address}: whoever reaches this address can read and write the array"));
+        }
+        let lines = devices.iter().zip(&uris).map(|((name, export), uri)| match as_json {
+            true => format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() })),
+            false => format!("{uri} ({})\n", human_bytes(export.size())),
+        });
+        console::print(&lines.collect::<String>());
+    }
+
+    /// Rebuilds, notes failures and commits writes that nobody flushes, until the user interrupts it.
+    fn look_after(&mut self, cancel: &Cancel) -> Result<(), ArrayError> {
+        let mut caretaker = Caretaker::new();
+        let mut committed = Instant::now();
+        while !cancel.is_cancelled() {
+            let step = |content: &mut Content| -> Result<(Care, Status), ArrayError> {
+                let interval =
+                    if matches!(content, Content::Luns(_)) { POINT_INTERVAL } else { LONGEST_UNCOMMITTED };
+                if committed.elapsed() >= interval {
+                    content.commit()?;
+                    committed = Instant::now();
+                }
+                let care = caretaker.step(content.array())?;
+                Ok((care, content.array().status()))
+            };
+            let Some(result) = self.shared.with(step) else { return Ok(()) };
+            let (care, status) = result?;
+            for change in &care.changes {
+                change.note(&mut self.files);
+            }
+            if !care.changes.is_empty()
+                && let Err(error) = self.files.save_members(&status)
+            {
+                console::note(&error.to_string());
+            }
+            thread::sleep(care.pause);
+        }
+        Ok(())
+    }
+
+    /// Shuts the array down.
+    fn end(mut self) -> Result<(), Failure> {
+        if let Some(counters) = self.shared.with(|content| content.array().counters()) {
+            let text = format!(
+                "The array is not served any more: {} blocks read, {} written in {} commits, {} rows recovered, {} blocks repaired.",
+                counters.blocks_read,
+                counters.blocks_written,
+                counters.commits,
+                counters.rows_recovered,
+                counters.blocks_repaired
+            );
+            let figures = json!({ "blocks_read": counters.blocks_read, "blocks_written": counters.blocks_written,
+                "commits": counters.commits });
+            self.files.event("serving_ended", Severity::Information, &text, figures);
+        }
+        close(&self.shared, self.files)
+    }
+}
+
+fn close(shared: &Shared, mut files: ArrayFiles) -> Result<(), Failure> {
+    let Some(mut content) = shared.take() else { return Ok(()) };
+    files.save_members(&content.array().status())?;
+    let shown = files.directory.path.display().to_string();
+    content.close().map_err(|error| format!("{shown}: {error}").into())
+}
