@@ -56,6 +56,18 @@ fn maintained(result: &mut RunResult) {
     result.analysis.maintenance_impact = vec![TaskImpact::default()];
 }
 
+/// The reasons for transfers that have a distribution.
+const LATENCIES: [&str; 8] = [
+    "database_read",
+    "database_write",
+    "log_read",
+    "log_write",
+    "log_format",
+    "scan_read",
+    "log_copy_read",
+    "backup_read",
+];
+
 /// A result with everything that a report can show.
 fn everything() -> RunResult {
     let mut result = result();
@@ -83,16 +95,7 @@ fn everything() -> RunResult {
     result.configuration.mailboxes =
         Some(jetcell_workload::profile::Mailboxes { count: 1, iops_each: 1.0, quota });
     let some = LatencySummary { count: 1, ..LatencySummary::default() };
-    for kind in [
-        "database_read",
-        "database_write",
-        "log_read",
-        "log_write",
-        "log_format",
-        "scan_read",
-        "log_copy_read",
-        "backup_read",
-    ] {
+    for kind in LATENCIES {
         result.latency.insert(kind.into(), some);
         let mut latencies = Latencies::default();
         latencies.record(1);

@@ -223,13 +223,16 @@ pub(crate) fn fill_index(
     })
 }
 
+/// Takes the keys that a record has in an index, and the record's own key.
+type EnterKeys<'a> = dyn FnMut(&mut ActiveTransaction, &[Key], &[u8]) -> Result<()> + 'a;
+
 /// Passes the keys that each record of a table has in an index, and the record's own key, to `enter`. No other session can
 /// change the table meanwhile.
 pub(super) fn for_each_record(
     session: &mut ActiveTransaction,
     state: &TableState,
     index: &Index,
-    enter: &mut dyn FnMut(&mut ActiveTransaction, &[Key], &[u8]) -> Result<()>,
+    enter: &mut EnterKeys<'_>,
 ) -> Result<()> {
     let view = session.view();
     check_settled(&state.tree, &view)?;

@@ -83,7 +83,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
                 Err(end) => break end,
             }
         };
-        // What was done is said, if anybody listens.
+        // The client gets the replies of what was done, if it still listens.
         let sent = self.send();
         if self.failures > 1 {
             (self.note)(&format!("{} requests failed in all", self.failures));

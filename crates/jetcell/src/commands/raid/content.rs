@@ -12,8 +12,8 @@ const WRITE_LOG: &str = "write-log";
 
 /// A started array with what is on it.
 pub enum Content {
-    Array(Array),
-    Luns(LunVolume),
+    Array(Box<Array>),
+    Luns(Box<LunVolume>),
 }
 
 impl Content {
@@ -67,8 +67,8 @@ pub fn start_with_content(start: &Start, forget_log: bool) -> Result<(Content, A
     let log = log_options(&running, forget_log);
     let RunningArray { array, files, .. } = running;
     if !holds_luns {
-        return Ok((Content::Array(array), files));
+        return Ok((Content::Array(Box::new(array)), files));
     }
     let volume = LunVolume::start(array, &log).map_err(failed)?;
-    Ok((Content::Luns(volume), files))
+    Ok((Content::Luns(Box::new(volume)), files))
 }

@@ -29,7 +29,7 @@ impl Shared {
         self.lock().as_mut().map(call)
     }
 
-    /// The content, which serves nobody from now on.
+    /// The content, which no client can use from now on.
     pub fn take(&self) -> Option<Content> {
         self.lock().take()
     }

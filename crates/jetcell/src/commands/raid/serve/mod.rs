@@ -168,7 +168,7 @@ impl Served {
         console::print(&lines.collect::<String>());
     }
 
-    /// Rebuilds, notes failures and commits writes that nobody flushes, until the user interrupts it.
+    /// Rebuilds, notes failures and commits writes that no client flushes, until the user interrupts it.
     fn look_after(&mut self, cancel: &Cancel) -> Result<(), ArrayError> {
         let mut caretaker = Caretaker::new();
         let mut committed = Instant::now();
