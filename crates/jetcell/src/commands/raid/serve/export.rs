@@ -59,7 +59,7 @@ impl DeviceExport {
     fn run<T>(&self, call: impl FnOnce(&mut dyn BlockStore) -> Result<T, ArrayError>) -> io::Result<T> {
         let run = |content: &mut Content| -> Result<T, ArrayError> {
             match (content, &self.lun) {
-                (Content::Array(array), _) => call(array),
+                (Content::Array(array), _) => call(&mut **array),
                 (Content::Luns(volume), lun) => call(&mut volume.lun(lun.as_deref().unwrap_or_default())?),
             }
         };
