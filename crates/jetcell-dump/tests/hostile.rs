@@ -198,7 +198,10 @@ fn other_formats_are_rejected_with_advice() {
     let message =
         "/file: this is an ESE database, not an ESE log file; use dump header, pages, tree, schema or space";
     assert_eq!(failed(log, &file), message);
-    assert!(failed(jetcell_dump::dump_header, b"text").contains("this is not an ESE file"));
+    assert!(
+        failed(jetcell_dump::dump_header, b"text")
+            .contains("this is not an ESE database, log, checkpoint or flush map")
+    );
     assert!(failed(jetcell_dump::dump_header, &file[..700]).contains("cut off inside the header: 700 bytes"));
     let Some(mut old) = corpus_file("logsets/srum-server2022/a/SRU00001.log") else { return };
     old[32] = 7;

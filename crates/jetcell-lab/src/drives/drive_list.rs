@@ -262,7 +262,7 @@ mod tests {
             (with("colour = 1"), "unknown field `colour`"),
             (with("price = 0"), "price of b is not above 0; write a number above 0"),
             (with("price = -3.0"), "above 0"),
-            (with("power = { watts = 3 }"), "write what the meter measured"),
+            (with("power = { watts = 3 }"), "what the meter measured; write scope"),
             (
                 with("power = { watts = 3, kwh = 1, hours = 1, scope = \"drive\" }"),
                 "it does not give one power; write watts, or kwh and hours, or log",

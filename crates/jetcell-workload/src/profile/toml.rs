@@ -93,7 +93,7 @@ fn unknown_key(
         Some((place, key)) => format!("the nearest known key is '{key}' in [{place}]"),
         None => String::new(),
     };
-    Mistake::new(format!("line {line}: unknown key '{written}': {near}"))
+    Mistake::new(format!("line {line}: unknown key '{written}'; {near}"))
 }
 
 /// The example with every key, also the keys that are commented out.

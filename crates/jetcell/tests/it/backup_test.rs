@@ -60,7 +60,7 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     assert_eq!((checked.status.code(), text.matches("verified: good").count()), (Some(0), 2), "{text}");
     let text = cell.program_refused(&["restore", "kept/monday", "--to", "again"]);
     assert!(
-        text.contains("2 backups are in this directory: name one: kept/monday/Jetstress001001"),
+        text.contains("2 backups are in this directory; name one: kept/monday/Jetstress001001"),
         "{text}"
     );
     let restored = said(&cell, &["restore", "kept/monday/Jetstress002001", "--to", "again"]);

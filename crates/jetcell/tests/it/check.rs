@@ -372,7 +372,7 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
         (&["missing"], "missing: No such file"),
         (&["--from", "0", "garbage"], "0 is not in"),
         (&["--throttle", "fast", "garbage"], "neither a pause nor a rate"),
-        (&["--from", "9", "garbage", "empty"], "--from needs the path of one database"),
+        (&["--from", "9", "garbage", "empty"], "give the path of that one only"),
     ] {
         let output = check(&cell, arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -81,7 +81,10 @@ fn damage_gives_exit_code_1_and_a_refusal_exit_code_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty() && stderr.contains(message), "{arguments:?}: {stderr}");
     };
-    refused(&["header", "notes.txt"], "jetcell: notes.txt: this is not an ESE file");
+    refused(
+        &["header", "notes.txt"],
+        "jetcell: notes.txt: this is not an ESE database, log, checkpoint or flush map; ",
+    );
     refused(&["header", "missing.edb"], "jetcell: missing.edb: No such file");
     refused(&["header", "."], "jetcell: .: Is a directory");
     refused(&["log", "priv1.edb"], "not an ESE log file; use dump header, pages, tree, schema or space");

@@ -200,7 +200,6 @@ fn every_error_says_what_is_wrong_and_what_to_do() {
         "compare damaged damaged",
         "compare --drives none",
         "compare --drives bad.toml",
-        "raid create array --level raid5 --size 1KiB --members m1 m2 m3",
         "raid status none",
         "raid reliability --config none",
         "raid reliability --config bad.toml",

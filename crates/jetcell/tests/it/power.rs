@@ -80,7 +80,7 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
             .unwrap()
             .contains("Energy per transactional I/O")
     );
-    let compared = run(&cell, 0, &["compare", "black-run", "black-run", "--format", "json"]);
+    let compared = run(&cell, 0, &["compare", "green-run", "black-run", "--format", "json"]);
     assert!(compared.contains("Energy per I/O, server"), "{compared}");
     let shown = run(
         &cell,

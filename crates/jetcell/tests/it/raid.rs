@@ -337,10 +337,10 @@ fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
     ] {
         cell.write("wrong.toml", short.replacen(from, to, 1));
         let text = cell.program_refused(&["raid", "simulate", "--config", "wrong.toml"]);
-        assert!(text.starts_with("wrong.toml: ") && text.contains(what), "{text}");
+        assert!(text.starts_with("--config wrong.toml") && text.contains(what), "{text}");
     }
     let text = cell.program_refused(&["raid", "simulate", "--config", "none.toml"]);
-    assert!(text.starts_with("none.toml: No such file"), "{text}");
+    assert!(text.starts_with("--config none.toml: No such file"), "{text}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Recording {
         let scope = match (scope, kind.scope()) {
             (None, None) => {
                 return Err(format!(
-                    "{kind} does not know what it measures: give its scope: drive, enclosure, server or processor"
+                    "{kind} does not know what it measures; give its scope: drive, enclosure, server or processor"
                 )
                 .into());
             }

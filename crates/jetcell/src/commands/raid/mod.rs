@@ -66,6 +66,24 @@ Examples:
 
 jetcell raid COMMAND --help has more. Exit code: 0 good, 1 findings or stopped early, 2 could not run.";
 
+/// Shown below the commands of LUNs.
+const LUN_EXAMPLES: &str = "\
+Examples:
+  jetcell raid lun create arr2 mail --size 1TiB
+  jetcell raid lun list arr2
+      names, sizes, and what each takes
+
+Exit code: 0 done, 2 could not run.";
+
+/// Shown below the commands of snapshots.
+const SNAPSHOT_EXAMPLES: &str = "\
+Examples:
+  jetcell raid snapshot create arr2 mail before-update
+  jetcell raid snapshot rollback arr2 mail before-update --force
+      the LUN is as it was then
+
+Exit code: 0 done, 2 could not run.";
+
 /// The commands of arrays.
 #[derive(Subcommand)]
 pub enum Raid {
@@ -86,10 +104,10 @@ pub enum Raid {
     /// Serve an array, or the LUNs on it, as network block devices (NBD)
     Serve(Serve),
     /// Make, list, clean and delete LUNs: thin devices that are written anywhere
-    #[command(subcommand)]
+    #[command(subcommand, after_help = LUN_EXAMPLES)]
     Lun(LunCommand),
     /// Make, list, delete, clone and go back to snapshots of LUNs
-    #[command(subcommand)]
+    #[command(subcommand, after_help = SNAPSHOT_EXAMPLES)]
     Snapshot(SnapshotCommand),
     /// Add members with further room
     Grow(Grow),
