@@ -199,12 +199,12 @@ mod tests {
         assert_eq!(found(), []);
         let leftover = work.leftover.clone();
         drop(work);
-        assert_eq!(found(), [leftover.clone()]);
+        assert_eq!(found(), std::slice::from_ref(&leftover));
         for name in ["file", "..", "a b"] {
             fs::write(parent.path().join(format!("{PREFIX}{name}")), "").unwrap();
         }
         std::os::unix::fs::symlink("/", parent.path().join(format!("{PREFIX}1-1"))).unwrap();
-        assert_eq!(found(), [leftover.clone()]);
+        assert_eq!(found(), std::slice::from_ref(&leftover));
         fs::create_dir(leftover.path().join("mount")).unwrap();
         leftover.remove(&FakeSystem::default()).unwrap();
         assert_eq!(found(), []);
