@@ -39,8 +39,8 @@ The device has the name of the array's directory, or of the LUN; clients that gi
 a flush of any connection. Ctrl-C or SIGTERM answers what was asked, shuts the array down and ends. Members that fail are taken out, spares take
 their place, and the rebuild goes on beside the clients.
 
-There is no encryption and no authentication: whoever reaches the address can read and write everything. Listen on the loopback
-address (the default) or on a socket, and use a tunnel, for example ssh -L, for other machines.
+The server does not encrypt, and asks for no password: each program that can connect to the address can read and write everything. Listen
+on the loopback address (the default) or on a socket, and use a tunnel, for example ssh -L, for other machines.
 
 Examples:
   jetcell raid serve arr1
@@ -159,7 +159,9 @@ impl Served {
         if let Address::Tcp(address) = address
             && !address.ip().is_loopback()
         {
-            console::note(&format!("{address}: whoever reaches this address can read and write the array"));
+            console::note(&format!(
+                "{address}: each program that can connect to this address can read and write the array"
+            ));
         }
         let lines = devices.iter().zip(&uris).map(|((name, export), uri)| match as_json {
             true => format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() })),
