@@ -208,9 +208,6 @@ impl PageExchange {
         let Some(request) = request.filter(|request| request.position == patch.position) else {
             return Ok(false);
         };
-        if !patch.is_whole() {
-            return Ok(false);
-        }
         let time = Page::new(&patch.bytes, file.page_size).db_time();
         let is_page = patch.bytes.len() == file.page_size.bytes()
             && validate(&patch.bytes, file.page_size).is_ok()

@@ -81,6 +81,20 @@ kind = "zfs"
 name = "pool"
 "#;
 
+/// A test of the file systems in `list.toml`, on small images.
+const MAKE: [&str; 10] = [
+    "test",
+    "filesystems",
+    "--make-list",
+    "list.toml",
+    "--images",
+    "images",
+    "--image-size",
+    "512MiB",
+    "--size",
+    "32MiB",
+];
+
 #[test]
 fn file_systems_are_made_compared_and_removed() {
     let cell = Cell::new();
@@ -89,27 +103,8 @@ fn file_systems_are_made_compared_and_removed() {
     }
     cell.write("list.toml", LIST);
     let images = cell.make_dir("images");
-    let words = [
-        "test",
-        "filesystems",
-        "--make-list",
-        "list.toml",
-        "--images",
-        "images",
-        "--image-size",
-        "512MiB",
-        "--size",
-        "32MiB",
-        "--duration",
-        "1s",
-        "--turns",
-        "1",
-        "--output",
-        "out",
-        "--json",
-        "--signs-of-change",
-    ];
-    let output = cell.program(&words).output().unwrap();
+    let more = ["--duration", "1s", "--turns", "1", "--output", "out", "--json", "--signs-of-change"];
+    let output = cell.program(&[&MAKE[..], &more].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -146,20 +141,8 @@ fn what_a_killed_test_left_is_found_and_removed() {
         "list.toml",
         "[[filesystem]]\nkind = \"ext4\"\n[[filesystem]]\nkind = \"ext4\"\nname = \"other\"\n",
     );
-    let make = [
-        "test",
-        "filesystems",
-        "--make-list",
-        "list.toml",
-        "--images",
-        "images",
-        "--image-size",
-        "512MiB",
-        "--size",
-        "32MiB",
-    ];
     let mut child = cell
-        .program(&[&make[..], &["--duration", "60s", "--output", "out"]].concat())
+        .program(&[&MAKE[..], &["--duration", "60s", "--output", "out"]].concat())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
@@ -171,7 +154,7 @@ fn what_a_killed_test_left_is_found_and_removed() {
     assert!(mounted(), "the file system is mounted while it is measured");
     child.kill().unwrap();
     child.wait().unwrap();
-    let again = [&make[..], &["--output", "out2"]].concat();
+    let again = [&MAKE[..], &["--output", "out2"]].concat();
     let output = cell.program(&again).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{stderr}");
