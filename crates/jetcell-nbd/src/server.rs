@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,12 +14,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::session::{End, Exports, serve};
 
 /// Time for clients to take the last replies after the server was stopped.
 const LAST_REPLIES: Duration = Duration::from_secs(5);
+/// Connections that wait to be accepted, as the standard library has it.
+const BACKLOG: i32 = 128;
 /// Pause after a connection could not be accepted, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -116,9 +119,12 @@ impl Server {
             Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
             Address::Unix(path) => {
                 remove_abandoned(path)?;
-                let listener = UnixListener::bind(path)?;
+                let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+                socket.bind(&SockAddr::unix(path)?)?;
+                // No client can connect before the server listens, so none connects with other permissions.
                 fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-                Listener::Unix(listener, path.clone())
+                socket.listen(BACKLOG)?;
+                Listener::Unix(OwnedFd::from(socket).into(), path.clone())
             }
         };
         Ok(Server(Arc::new(Shared {
