@@ -55,7 +55,11 @@ pub fn serve(
             if let Err(error) = begins() {
                 return End::Lost(error);
             }
-            Transmission::new(&mut input, output, chosen, note).run()
+            match Transmission::new(&mut input, output, chosen, note).run() {
+                // The keepalive of the system found that the machine of the client is gone.
+                End::Silent => End::Lost(io::ErrorKind::TimedOut.into()),
+                end => end,
+            }
         }
         Err(end) => end,
     }

@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -335,6 +336,24 @@ fn a_client_that_vanishes_or_sends_garbage_leaves_the_export_as_it_is() {
     }
     let endless = (0..2000).fold(Talk::new(), |talk, _| talk.option(99, &[]));
     assert!(matches!(endless.answers(&exports).1, End::Garbage(_)));
+}
+
+/// A connection on which the system gives up.
+struct TimedOut;
+
+impl Read for TimedOut {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+#[test]
+fn silence_is_a_lost_connection_behind_the_handshake_and_an_unfinished_handshake_before() {
+    let (_, exports) = exports(MemoryExport::new(SIZE));
+    let end = |said: Talk| serve((&said.0[..]).chain(TimedOut), vec![], &exports, || Ok(()), &|_| {});
+    assert!(matches!(end(Talk::new()), End::Silent));
+    let lost = end(Talk::chosen().read(0, 10));
+    assert!(matches!(&lost, End::Lost(error) if error.kind() == io::ErrorKind::TimedOut), "{lost:?}");
 }
 
 proptest! {
