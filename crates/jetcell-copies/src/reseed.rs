@@ -139,6 +139,12 @@ impl Reseed {
         if known.as_ref().is_some_and(|state| state.phase == Phase::Seeding) {
             return Err(only_full("the seeding of the copy has not ended"));
         }
+        // The logs do not say which pages are damaged.
+        if let Some(Phase::Unfit { reason: UnfitReason::BadDatabase, what }) =
+            known.as_ref().map(|state| &state.phase)
+        {
+            return Err(only_full(&format!("a database of the copy is damaged ({what})")));
+        }
         let locks = lock_all(vfs, directory, &target, known.as_ref())?;
         let mut reseed = Reseed {
             vfs: vfs.clone(),

@@ -87,7 +87,7 @@ impl Replay {
                 }
                 LogRecord::DetachDb(detach) => {
                     self.redo.replay_pages(&payloads)?;
-                    self.redo.check_readable()?;
+                    self.redo.check_readable_to_close(Some(detach.database.0))?;
                     self.attacher.detach(detach.database.0, start)?;
                 }
                 LogRecord::SetDbVersion(version) => {
@@ -99,7 +99,7 @@ impl Replay {
                 // ESE's clean shutdown: it logs no detach records.
                 LogRecord::ShutDownMark => {
                     self.redo.replay_pages(&payloads)?;
-                    self.redo.check_readable()?;
+                    self.redo.check_readable_to_close(None)?;
                     self.attacher.shut_down(start)?;
                 }
                 LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) => {

@@ -10,6 +10,7 @@ use ese_format::{LogPosition, PageNumber};
 use super::Redo;
 use super::page_redo::PageRole;
 use crate::Result;
+use crate::cache::PageKey;
 use crate::recovery::replay_window::Payloads;
 use crate::storage::GivenBackPages;
 
@@ -78,5 +79,16 @@ impl Redo {
             database.pin(key.page)?;
         }
         Err(error.clone())
+    }
+
+    /// Like [`Redo::check_readable`], before a database is closed, or all of them. No page can wait for its repair then: the
+    /// file would say that it has all changes, and a page that can be read again later would lack them.
+    pub fn check_readable_to_close(&self, log_id: Option<u8>) -> Result<()> {
+        let closed = log_id.and_then(|id| self.attached(id)).map(|database| database.file_id);
+        let is_closed = |key: &&PageKey| log_id.is_none() || closed == Some(key.file);
+        match self.unreadable.iter().find(|(key, _)| is_closed(key)) {
+            Some((_, (error, _))) if self.copy.is_some() => Err(error.clone()),
+            _ => self.check_readable(),
+        }
     }
 }
