@@ -238,10 +238,10 @@ impl Story {
     /// All hosts have power, and keep it until the next round.
     fn power_all(&mut self) {
         for host in 0..HOSTS {
-            self.hosts.disk(host).stop_after(u64::MAX);
             if !self.hosts.has_power(host) {
                 self.restart(host, false);
             }
+            self.hosts.disk(host).stop_after(u64::MAX);
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) struct SimFile {
 
 impl SimFile {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         state.check_power()?;
         let content = &state.node(self.node).current;
         if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > content.len()) {
@@ -80,7 +80,7 @@ impl File for SimFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         state.check_power()?;
         Ok(state.node(self.node).current.len())
     }

@@ -74,7 +74,8 @@ impl SimVfs {
     }
 
     /// Cuts the power when [`SimVfs::operations`] reaches this number. From then on every operation fails with an
-    /// error for which [`is_power_off`] holds.
+    /// error for which [`is_power_off`] holds. Once one has failed, the power stays off: only the disks that
+    /// [`SimVfs::crash`] and [`SimVfs::process_kill`] return have power again.
     pub fn stop_after(&self, operations: u64) {
         self.state.lock().stop_at = Some(operations);
     }
@@ -197,13 +198,13 @@ impl Vfs for SimVfs {
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         state.check_power()?;
         Ok(state.names.keys().filter(|path| state::parent(path) == directory).cloned().collect())
     }
 
     fn free_space(&self, _path: &Path) -> io::Result<u64> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         state.check_power()?;
         Ok(state.capacity.unwrap_or(PLENTY).saturating_sub(state.used()))
     }

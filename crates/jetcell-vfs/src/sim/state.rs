@@ -116,6 +116,8 @@ pub(super) struct DiskState {
     pub operations: u64,
     /// The power is cut when `operations` reaches this number.
     pub stop_at: Option<u64>,
+    /// Somebody has seen that the power is off. Only a restart turns it on again.
+    is_off: bool,
     /// Operations that fail, by number.
     pub faults: BTreeMap<u64, io::ErrorKind>,
     pub interrupted: Vec<Interrupted>,
@@ -126,8 +128,9 @@ pub(super) struct DiskState {
 }
 
 impl DiskState {
-    pub fn check_power(&self) -> io::Result<()> {
-        if self.stop_at.is_some_and(|limit| self.operations >= limit) { Err(power_off()) } else { Ok(()) }
+    pub fn check_power(&mut self) -> io::Result<()> {
+        self.is_off |= self.stop_at.is_some_and(|limit| self.operations >= limit);
+        if self.is_off { Err(power_off()) } else { Ok(()) }
     }
 
     /// Counts a mutating operation. When the power is off, records what it may have changed all the same.
@@ -147,7 +150,7 @@ impl DiskState {
 
     /// A call ended. If the power was cut during it, no later call reaches the disk.
     pub fn call_ended(&mut self) {
-        self.interruption_over |= self.check_power().is_err() && !self.interrupted.is_empty();
+        self.interruption_over |= !self.interrupted.is_empty();
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
@@ -353,7 +356,8 @@ impl DiskState {
         self.lost_writes.clear();
         self.faults.clear();
         self.interrupted.clear();
-        (self.interruption_over, self.operations, self.stop_at) = (false, 0, None);
+        (self.interruption_over, self.operations) = (false, 0);
+        (self.stop_at, self.is_off) = (None, false);
         self.forget_unreachable();
         self
     }

@@ -143,6 +143,17 @@ fn power_can_be_cut_at_any_operation_and_the_one_in_flight_may_be_torn() {
 }
 
 #[test]
+fn power_comes_back_with_a_restart_only() {
+    let (disk, file) = disk_with_file();
+    disk.rename(path("/d/a"), path("/d/b")).unwrap();
+    disk.stop_after(disk.operations());
+    assert!(is_power_off(&disk.rename(path("/d/b"), path("/d/c")).unwrap_err()));
+    disk.stop_after(u64::MAX);
+    assert!(is_power_off(&file.sync(WHY).unwrap_err()));
+    assert!(disk.process_kill().rename(path("/d/b"), path("/d/c")).is_ok());
+}
+
+#[test]
 fn a_batch_in_flight_at_the_cut_survives_in_part() {
     let (disk, file) = disk_with_file();
     disk.stop_after(disk.operations() + 1);
