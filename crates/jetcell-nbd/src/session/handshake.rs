@@ -81,7 +81,8 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         let result = match number {
             option::EXPORT_NAME => return self.begin(content).map(Some),
             option::ABORT => {
-                self.reply(number, option_reply::ACK, &[])?;
+                // The client need not wait for it.
+                let _ = self.reply(number, option_reply::ACK, &[]);
                 return Err(End::Closed);
             }
             option::LIST if content.is_empty() => self.list()?,

@@ -338,6 +338,15 @@ fn a_client_that_vanishes_or_sends_garbage_leaves_the_export_as_it_is() {
     assert!(matches!(endless.answers(&exports).1, End::Garbage(_)));
 }
 
+#[test]
+fn a_client_that_ends_the_handshake_need_not_wait_for_the_answer() {
+    let (_, exports) = exports(MemoryExport::new(SIZE));
+    let talk = Talk::new().option(option::ABORT, &[]);
+    // There is space for the hello only.
+    let mut output = [0; 18];
+    assert!(matches!(serve(&talk.0[..], &mut output[..], &exports, || Ok(()), &|_| {}), End::Closed));
+}
+
 /// A connection on which the system gives up.
 struct TimedOut;
 
