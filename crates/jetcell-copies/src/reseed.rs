@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{Error, FoundDatabase, LogChanges, LogCopy, RecoverySet};
+use ese_engine::{CopyEvent, Error, EventSink, FoundDatabase, LogChanges, LogCopy, RecoverySet};
 use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, PageNumber, PageSize};
@@ -66,6 +66,7 @@ pub struct Reseed {
     target: RecoverySet,
     directory: PathBuf,
     stored: Stored,
+    events: CopyEvents,
     plan: ReseedPlan,
     _locks: Vec<Box<dyn DirectoryLock>>,
 }
@@ -153,6 +154,7 @@ impl Reseed {
             target,
             directory: directory.to_path_buf(),
             stored: Stored::default(),
+            events: CopyEvents::unheard(),
             plan: ReseedPlan {
                 first_diverged: None,
                 commits_given_up: 0,
@@ -169,6 +171,11 @@ impl Reseed {
         reseed.add_touched_there()?;
         reseed.sum_up();
         Ok(reseed)
+    }
+
+    /// From now on `sink` hears what happens.
+    pub fn report_to(&mut self, sink: Arc<dyn EventSink>) {
+        self.events = CopyEvents::new(&*self.vfs, &self.directory, Some(sink));
     }
 
     /// What will be done.
@@ -326,8 +333,17 @@ impl Reseed {
         let mut state = self.state()?;
         state.store(vfs, &self.directory)?;
         let (mut done, mut headers) = (0, Vec::new());
+        let clock = vfs.clock();
         for database in &self.stored.databases {
+            let begun = clock.monotonic();
             headers.push(self.patch(database, &mut done, progress)?);
+            let page = |page: Option<&u32>| page.and_then(|page| PageNumber::new(*page));
+            self.events.report(CopyEvent::Patched {
+                database: database.path.clone(),
+                pages: database.pages.len() as u64,
+                range: page(database.pages.first()).zip(page(database.pages.last())),
+                seconds: (clock.monotonic() - begun).as_secs_f64(),
+            });
         }
         let newest = self.keep_part_of_log(&headers)?;
         self.put_logs_aside()?;
@@ -463,7 +479,7 @@ impl Reseed {
     fn fetch_logs(&self, state: &mut CopyState, newest: Generation) -> Result<()> {
         let source = DirectorySource::new(self.source_logs.clone());
         let (vfs, directory) = (&self.vfs, &*self.directory);
-        let events = &CopyEvents::unheard();
+        let events = &self.events;
         let mut copier = LogCopier { vfs, directory, source: &source, streamed: &mut None, events };
         copier.bring(state, Generation(newest.0.saturating_sub(1)), u32::MAX)?;
         if state.next >= newest.0 {

@@ -121,9 +121,10 @@ impl Backup {
             ended: false,
         };
         backup.mark.0 = backup.append(record::Backup::BEGIN, DatabaseIdInLog(0))?;
-        backup.core.events.report(match kind.has_pages() {
-            true => EventKind::FullBackupStarted,
-            false => EventKind::IncrementalBackupStarted,
+        backup.core.events.report(match kind {
+            BackupKind::Full => EventKind::FullBackupStarted,
+            BackupKind::Copy => EventKind::InternalCopyStarted,
+            BackupKind::Incremental | BackupKind::Differential => EventKind::IncrementalBackupStarted,
         });
         Ok(backup)
     }
@@ -345,7 +346,7 @@ impl Backup {
         }
         self.append(record::Backup::STOP, DatabaseIdInLog(0))?;
         self.ended = true;
-        self.core.events.report(EventKind::BackupCompleted);
+        self.core.events.report(EventKind::BackupCompleted { internal_copy: self.kind == BackupKind::Copy });
         self.report_snapshot(SnapshotEvent::Completed);
         Ok(summary)
     }
@@ -404,7 +405,8 @@ impl Drop for Backup {
         if !self.ended {
             // The log may be down, and then the end of the instance ends the backup.
             let _ = self.append(record::Backup::ABORT, DatabaseIdInLog(0));
-            self.core.events.report(EventKind::BackupAborted);
+            let internal_copy = self.kind == BackupKind::Copy;
+            self.core.events.report(EventKind::BackupAborted { internal_copy });
             self.report_snapshot(SnapshotEvent::Aborted);
         }
         self.core.backup_running.store(false, Ordering::Release);

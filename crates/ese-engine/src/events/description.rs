@@ -87,9 +87,10 @@ impl EventKind {
             | EventKind::DatabaseAttached { .. }
             | EventKind::DatabaseDetached { .. } => self.lifecycle(),
             EventKind::FullBackupStarted
+            | EventKind::InternalCopyStarted
             | EventKind::IncrementalBackupStarted
-            | EventKind::BackupCompleted
-            | EventKind::BackupAborted
+            | EventKind::BackupCompleted { .. }
+            | EventKind::BackupAborted { .. }
             | EventKind::BackupFileStarted { .. }
             | EventKind::BackupLogsStarted { .. }
             | EventKind::LogsTruncated { .. }
@@ -97,6 +98,7 @@ impl EventKind {
             EventKind::RecoveryStarted { .. }
             | EventKind::LogReplayed { .. }
             | EventKind::RecoveryCompleted { .. }
+            | EventKind::ReplayCompleted { .. }
             | EventKind::CommittedLogsLost { .. }
             | EventKind::RecoveryFailed { .. } => self.recovery(),
             EventKind::DatabaseDiskFull { file } => full(424, file, "database"),
@@ -171,9 +173,15 @@ impl EventKind {
             informs(id, EventCategory::LoggingRecovery, parameters, text)
         };
         match self {
-            EventKind::FullBackupStarted => says(210, "A full backup or a copy has started."),
+            EventKind::FullBackupStarted => says(210, "A full backup has started."),
+            EventKind::InternalCopyStarted => {
+                says(240, "A copy of the databases has started. It changes nothing about backups.")
+            }
             EventKind::IncrementalBackupStarted => says(211, "A backup of logs has started."),
-            EventKind::BackupCompleted => says(213, "The backup is complete."),
+            EventKind::BackupCompleted { internal_copy: true } => {
+                says(243, "The copy of the databases is complete.")
+            }
+            EventKind::BackupCompleted { .. } => says(213, "The backup is complete."),
             EventKind::BackupFileStarted { file, bytes } => informs(
                 220,
                 EventCategory::LoggingRecovery,
@@ -183,6 +191,10 @@ impl EventKind {
             EventKind::BackupLogsStarted { first, last } => logs(223, first.0, last.0, "The backup reads"),
             EventKind::LogsTruncated { first, last } => logs(224, first.0, last.0, "The backup removed"),
             EventKind::NoLogsTruncated => says(225, "The backup removed no logs: all are needed."),
+            EventKind::BackupAborted { internal_copy: true } => EventDescription {
+                severity: EventSeverity::Warning,
+                ..says(245, "The copy of the databases was stopped before its end, and is not usable.")
+            },
             _ => EventDescription {
                 severity: EventSeverity::Warning,
                 ..says(215, "The backup was stopped before its end, and is not usable.")
@@ -211,6 +223,20 @@ impl EventKind {
                      {rolled_back} transactions rolled back, {torn_pages} torn pages replaced."
                 ),
             ),
+            EventKind::ReplayCompleted { generations, changed } => {
+                let [first, last] = generations.map_or([0; 2], |(first, last)| [first.0, last.0]);
+                says(
+                    304,
+                    vec![("first", first.into()), ("last", last.into()), ("changed", (*changed).into())],
+                    match generations {
+                        None => "The replay has ended. There was no log to replay.".to_string(),
+                        Some(_) => format!(
+                            "Log generations {first:X} to {last:X} (hexadecimal) were replayed: {changed} changes of pages made. \
+                             The databases stay dirty, ready for more logs."
+                        ),
+                    },
+                )
+            }
             EventKind::CommittedLogsLost { first, last } => EventDescription {
                 severity: EventSeverity::Warning,
                 ..says(

@@ -37,14 +37,22 @@ pub enum EventKind {
         /// The database.
         database: PathBuf,
     },
-    /// 210: a full backup starts, or a copy.
+    /// 210: a full backup starts.
     FullBackupStarted,
+    /// 240: a copy of the databases starts, to seed a passive copy or to keep it.
+    InternalCopyStarted,
     /// 211: a backup of logs starts.
     IncrementalBackupStarted,
-    /// 213.
-    BackupCompleted,
-    /// 215.
-    BackupAborted,
+    /// 213, or 243.
+    BackupCompleted {
+        /// It was no backup, but a copy.
+        internal_copy: bool,
+    },
+    /// 215, or 245.
+    BackupAborted {
+        /// It was no backup, but a copy.
+        internal_copy: bool,
+    },
     /// 220: the pages of a database are being read.
     BackupFileStarted {
         /// The database.
@@ -92,6 +100,13 @@ pub enum EventKind {
         rolled_back: u64,
         /// Torn pages that were replaced.
         torn_pages: u64,
+    },
+    /// 304: logs were replayed. Transactions that have not ended are kept, and the databases stay dirty.
+    ReplayCompleted {
+        /// Generations that were replayed: the first and the last one.
+        generations: Option<(Generation, Generation)>,
+        /// Changes that pages lacked.
+        changed: u64,
     },
     /// 524: logs that may have held commits are missing, and recovery went on without them.
     CommittedLogsLost {
@@ -222,8 +237,9 @@ impl EventKind {
             EventKind::DatabaseDetached { .. } => "database_detached",
             EventKind::FullBackupStarted => "full_backup_started",
             EventKind::IncrementalBackupStarted => "incremental_backup_started",
-            EventKind::BackupCompleted => "backup_completed",
-            EventKind::BackupAborted => "backup_aborted",
+            EventKind::InternalCopyStarted => "internal_copy_started",
+            EventKind::BackupCompleted { .. } => "backup_completed",
+            EventKind::BackupAborted { .. } => "backup_aborted",
             EventKind::BackupFileStarted { .. } => "backup_file_started",
             EventKind::BackupLogsStarted { .. } => "backup_logs_started",
             EventKind::LogsTruncated { .. } => "logs_truncated",
@@ -231,6 +247,7 @@ impl EventKind {
             EventKind::RecoveryStarted { .. } => "recovery_started",
             EventKind::LogReplayed { .. } => "log_replayed",
             EventKind::RecoveryCompleted { .. } => "recovery_completed",
+            EventKind::ReplayCompleted { .. } => "replay_completed",
             EventKind::CommittedLogsLost { .. } => "committed_logs_lost",
             EventKind::RecoveryFailed { .. } => "recovery_failed",
             EventKind::DatabaseDiskFull { .. } => "database_disk_full",

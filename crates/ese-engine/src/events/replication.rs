@@ -1,5 +1,9 @@
 //! What happened to a passive copy, apart from its pages.
 
+use std::path::PathBuf;
+
+use ese_format::PageNumber;
+
 /// What happened to a passive copy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CopyEvent {
@@ -29,6 +33,17 @@ pub enum CopyEvent {
     },
     /// It goes on.
     Continued,
+    /// 334: an incremental reseed has patched the pages of a database.
+    Patched {
+        /// The database.
+        database: PathBuf,
+        /// Pages that were patched.
+        pages: u64,
+        /// The first and the last of them.
+        range: Option<(PageNumber, PageNumber)>,
+        /// How long that took.
+        seconds: f64,
+    },
     /// The copy cannot follow any more.
     Unfit {
         /// Why, and what to do.
@@ -51,6 +66,7 @@ impl CopyEvent {
             CopyEvent::LogRefused { .. } => "log_refused",
             CopyEvent::Waiting { .. } => "copy_waiting",
             CopyEvent::Continued => "copy_continued",
+            CopyEvent::Patched { .. } => "copy_patched",
             CopyEvent::Unfit { .. } => "copy_unfit",
             CopyEvent::CutOff { .. } => "copy_cut_off",
         }

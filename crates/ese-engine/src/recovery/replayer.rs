@@ -30,6 +30,7 @@ use super::replay::Replay;
 use super::replay_window::ReplayWindow;
 use super::{MIN_WINDOW_BYTES, redo_threads};
 use crate::core::Core;
+use crate::events::EventKind;
 use crate::log::{CheckpointFile, LogChain, LogNames, LogOptions, LogReader, LogStream, ReceivedLog};
 use crate::maintenance::checkpoint::Checkpointer;
 use crate::maintenance::cleanup;
@@ -406,7 +407,10 @@ impl Replayer {
         if self.replay.attacher.check_consistent(self.complete).is_ok() {
             self.replay.attacher.restored()?;
         }
-        Ok(self.replayed())
+        let replayed = self.replayed();
+        let (generations, changed) = (replayed.generations, replayed.changed);
+        self.core.events.report(EventKind::ReplayCompleted { generations, changed });
+        Ok(replayed)
     }
 
     /// The options with which the replayer was opened, with the page size of the log.

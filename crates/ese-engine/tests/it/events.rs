@@ -55,16 +55,23 @@ fn a_life_of_an_instance_is_reported_with_the_numbers_of_ese() {
     session.commit(CommitMode::Durable).unwrap();
     drop((table, session));
 
-    let mut backup = instance.begin_backup(BackupKind::Full).unwrap();
-    let mut pages = backup.read_pages(&db, ReadOptions::default()).unwrap();
-    while let Some(extent) = pages.next_extent().unwrap() {
-        pages.recycle(extent);
-    }
-    drop(pages);
-    backup.close_logs().unwrap();
-    while backup.next_log().unwrap().is_some() {}
-    backup.finish(std::slice::from_ref(&db)).unwrap();
+    let whole = |kind| {
+        let mut backup = instance.begin_backup(kind).unwrap();
+        let mut pages = backup.read_pages(&db, ReadOptions::default()).unwrap();
+        while let Some(extent) = pages.next_extent().unwrap() {
+            pages.recycle(extent);
+        }
+        drop(pages);
+        backup.close_logs().unwrap();
+        while backup.next_log().unwrap().is_some() {}
+        backup.finish(std::slice::from_ref(&db)).unwrap();
+    };
+    whole(BackupKind::Full);
     assert!(matches!(heard.ids()[..], [210, 220, 223, 224 | 225, 213]));
+    whole(BackupKind::Copy);
+    assert_eq!(heard.ids(), [240, 220, 223, 243]);
+    drop(instance.begin_backup(BackupKind::Copy).unwrap());
+    assert_eq!(heard.ids(), [240, 245]);
     // A snapshot by itself, one that was given up, and one of a backup.
     instance.freeze(Freeze::DEFAULT_LIMIT).unwrap().thaw().unwrap();
     assert_eq!(heard.ids(), [2009, 2001, 2003, 2006]);

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ese_engine::{EventKind, ScanOptions, Throttle};
-use jetcell_copies::{PageChecks, ReplayOptions, Replication, StepReport};
+use ese_format::header::DatabaseState;
+use jetcell_copies::{
+    CopyError, CopyState, PageChecks, Phase, ReplayOptions, Replication, Reseed, StepReport, UnfitReason,
+};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
@@ -178,6 +181,43 @@ fn a_page_of_the_copy_that_lost_a_write_is_named_and_repaired_under_load() {
     assert_eq!(checks(&disk).divergences, []);
     assert_eq!(checks(&disk).repaired.len(), 1);
     compare(&disk, site, copy);
+}
+
+/// A database that is closed must not have a page that waits: the file would say that it lacks nothing.
+#[test]
+fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
+    let disk = seeded(150);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    let before = disk.contents(&database(COPY)).unwrap();
+    site.insert(150..250);
+    let page = behind_checkpoint(&disk, &site, &before);
+    put_page(&disk, COPY, page, &[0x5A; 900]);
+    let mut copy = follow(&disk, &Arc::new(Heard::default()));
+    site.replace(0..300, 1);
+    site.roll();
+    while !copy.step().unwrap().is_idle() {}
+    // A shutdown, and the next start ends the log.
+    site.close();
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.roll();
+    let refused = loop {
+        match copy.step() {
+            Ok(step) => assert!(!step.is_idle(), "the copy follows"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(refused.contains(&format!("page {page}")), "{refused}");
+    drop(copy);
+    let phase = CopyState::read(&disk, Path::new(COPY)).unwrap().unwrap().phase;
+    assert!(matches!(phase, Phase::Unfit { reason: UnfitReason::BadDatabase, .. }), "{phase:?}");
+    let header = disk.contents(&database(COPY)).unwrap();
+    let header = ese_format::header::DatabaseHeader::decode(&header[..SIZE.bytes()]).unwrap();
+    assert_eq!(header.state, DatabaseState::DirtyShutdown);
+    site.close();
+    // The logs do not say which page is damaged.
+    let files = disk.list(Path::new(ACTIVE)).unwrap();
+    let reseed = Reseed::plan(&vfs(&disk), &files, Path::new(COPY)).map(drop);
+    assert!(matches!(reseed, Err(CopyError::OnlyFullReseed(_))), "{reseed:?}");
 }
 
 #[test]

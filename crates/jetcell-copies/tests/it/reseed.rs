@@ -8,10 +8,11 @@ use jetcell_copies::{
     CopyState, DirectorySource, History, LossLimit, Phase, Relation, Replication, Reseed, ReseedPlan, Result,
     activate, seed_stopped,
 };
+use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::site::{
-    ACTIVE, COPY, KEEP, Site, catch_up, logs, pages, replay_options, seed_options, seeded, source, vfs,
+    ACTIVE, COPY, Heard, KEEP, Site, catch_up, logs, pages, replay_options, seed_options, seeded, source, vfs,
 };
 
 /// The copy was activated without the last logs of the active side, and both sides have gone on: the old active side until it
@@ -83,7 +84,13 @@ fn a_side_that_has_diverged_is_reseeded_by_the_pages_that_its_logs_touched() {
         assert!(disk.contents(Path::new("/active/data.edb")) == before, "a plan changes nothing");
         assert!(planned.pages > 20 && planned.bytes == planned.pages * 4096, "{planned:?}");
         assert!(planned.commits_given_up >= 100, "{planned:?}");
-        assert_eq!(reseed(&disk).unwrap(), planned);
+        let mut reseed = plan(&disk).unwrap();
+        let heard = Arc::new(Heard::default());
+        reseed.report_to(heard.clone());
+        reseed.run(&mut |_| ()).unwrap();
+        assert_eq!(*reseed.what(), planned);
+        drop(reseed);
+        assert_eq!(heard.of_copies(), [("copy_patched", Some(334))]);
         // What was given up is kept.
         let kept = disk.list(Path::new("/active/diverged")).unwrap();
         assert!(kept.len() >= 2, "{kept:?}");

@@ -11,6 +11,7 @@ use jetcell_copies::{
 };
 use jetcell_report::printable_lines;
 use jetcell_vfs::Vfs;
+use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
@@ -120,7 +121,13 @@ impl ReseedCommand {
     }
 
     fn patch(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), CopyError> {
-        let reseed = Reseed::plan(vfs, from, to)?;
+        let mut reseed = Reseed::plan(vfs, from, to)?;
+        if !self.dry_run {
+            let events = EventFile::open(to, true).map_err(|error| {
+                CopyError::Refused(format!("{}: {error}", to.join("events.jsonl").display()))
+            })?;
+            reseed.report_to(Arc::new(events));
+        }
         let plan = reseed.what();
         if !self.dry_run {
             let (bar, pace) = TransferProgress::with_cancel("Patching", None, Cancel::default());

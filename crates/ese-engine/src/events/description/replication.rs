@@ -59,6 +59,24 @@ impl CopyEvent {
                 format!("The copy '{copy}' waits, and tries again: {what}."),
             ),
             CopyEvent::Continued => says(None, informs, vec![], format!("The copy '{copy}' goes on.")),
+            CopyEvent::Patched { database, pages, range, seconds } => {
+                let [first, last] = range.map_or([0; 2], |(first, last)| [first.get(), last.get()]);
+                says(
+                    Some(334),
+                    informs,
+                    vec![
+                        ("database", (&**database).into()),
+                        ("pages", (*pages).into()),
+                        ("first", first.into()),
+                        ("last", last.into()),
+                        ("seconds", EventValue::Fraction(*seconds)),
+                    ],
+                    format!(
+                        "{pages} pages of the database '{}' were patched with those of the active side, in {seconds:.1} s.",
+                        database.display()
+                    ),
+                )
+            }
             CopyEvent::Unfit { what } => says(
                 None,
                 fails,
