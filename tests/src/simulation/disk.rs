@@ -3,11 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jetcell_array::{Array, AssembleOptions, CreateOptions, Level, Volume};
+use jetcell_array::{Array, AssembleOptions, CreateOptions, Level, LogOptions, LunVolume, Volume};
+use jetcell_sync::Mutex;
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
 /// Bytes of a member.
 const MEMBER: u64 = 96 << 20;
+/// Name and blocks of the LUN with the files, and bytes of the write log. The log is small, so that consistency points come.
+const LUN: (&str, u64) = ("files", 20_000);
+const LOG: u64 = 2 << 20;
 
 /// A disk that can lose power, with the files of the engine.
 pub(super) struct Disk {
@@ -20,6 +24,8 @@ struct ArrayDisk {
     members: Vec<PathBuf>,
     /// How many of them may still be lost.
     spare_losses: usize,
+    /// The files are on a LUN, which never writes in place.
+    has_luns: bool,
     files: Volume,
 }
 
@@ -30,7 +36,7 @@ impl Disk {
     }
 
     /// An array without one of its members. The others that it bears to lose are lost with later power cuts.
-    pub fn degraded_array(level: Level, count: usize, seed: u64) -> Disk {
+    pub fn degraded_array(level: Level, count: usize, has_luns: bool, seed: u64) -> Disk {
         let sim = SimVfs::new();
         let mut members: Vec<PathBuf> =
             (0..count).map(|number| format!("/members/m{number:02}").into()).collect();
@@ -40,10 +46,15 @@ impl Disk {
         }
         sim.sync_directory(Path::new("/members")).expect("the power is on");
         Array::create(&sim, &members, &CreateOptions::new(level, 99)).expect("the members are new");
+        if has_luns {
+            let made = LunVolume::create(assembled(&sim, &members), &log(&sim))
+                .and_then(|mut luns| luns.create_lun(LUN.0, LUN.1).and_then(|()| luns.close()));
+            made.expect("the power is on");
+        }
         members.remove(seed as usize % count);
-        let files = mount(&sim, &members);
+        let files = mount(&sim, &members, has_luns);
         let spare_losses = level.tolerance(count) - 1;
-        Disk { sim, array: Some(ArrayDisk { members, spare_losses, files }) }
+        Disk { sim, array: Some(ArrayDisk { members, spare_losses, has_luns, files }) }
     }
 
     /// The files of the engine.
@@ -83,21 +94,34 @@ impl Disk {
 
     fn restarted(&self, sim: SimVfs, loses_member: bool) -> Disk {
         let array = self.array.as_ref().map(|array| {
-            let (mut members, mut spare_losses) = (array.members.clone(), array.spare_losses);
+            let ArrayDisk { mut spare_losses, has_luns, .. } = *array;
+            let mut members = array.members.clone();
             if loses_member && spare_losses > 0 {
                 members.remove(0);
                 spare_losses -= 1;
             }
-            ArrayDisk { files: mount(&sim, &members), members, spare_losses }
+            ArrayDisk { files: mount(&sim, &members, has_luns), members, spare_losses, has_luns }
         });
         Disk { sim, array }
     }
 }
 
-fn mount(sim: &SimVfs, members: &[PathBuf]) -> Volume {
+fn log(sim: &SimVfs) -> LogOptions {
+    LogOptions { bytes: LOG, ..LogOptions::new(Arc::new(sim.clone()), "/members/write-log".into()) }
+}
+
+fn assembled(sim: &SimVfs, members: &[PathBuf]) -> Array {
     let options = AssembleOptions { force: true, ..AssembleOptions::default() };
     let array = Array::assemble(Arc::new(sim.clone()), members, options);
-    let array = array.unwrap_or_else(|error| panic!("the array cannot be assembled: {error}"));
-    let volume = Volume::mount(array, sim.clock(), Path::new("/"));
+    array.unwrap_or_else(|error| panic!("the array cannot be assembled: {error}"))
+}
+
+fn mount(sim: &SimVfs, members: &[PathBuf], has_luns: bool) -> Volume {
+    let (array, clock, root) = (assembled(sim, members), sim.clock(), Path::new("/"));
+    let volume = match has_luns {
+        false => Volume::mount(array, clock, root),
+        true => LunVolume::start(array, &log(sim))
+            .and_then(|luns| Volume::mount_lun(Arc::new(Mutex::new(luns)), LUN.0, clock, root)),
+    };
     volume.unwrap_or_else(|error| panic!("the files cannot be read: {error}"))
 }

@@ -154,10 +154,10 @@ pub fn run(seed: u64) -> Tally {
 }
 
 /// Runs one seed on an array that has lost a member, and loses more; panics when the engine or the array lost or damaged
-/// something.
+/// something. Half of the seeds have the files on a LUN.
 pub fn run_on_degraded_array(seed: u64) -> Tally {
     let (level, members) = ARRAYS[seed as usize % ARRAYS.len()];
-    run_on(seed, Disk::degraded_array(level, members, seed))
+    run_on(seed, Disk::degraded_array(level, members, seed % 4 >= 2, seed))
 }
 
 /// Runs one seed with a waypoint latency, and loses up to as many of the newest log generations after a cut; panics when

@@ -46,7 +46,7 @@ impl State {
         let mut rest = buffer;
         for extent in self.table.map(node, first, count) {
             let (part, behind) = rest.split_at_mut((extent.end - extent.start) as usize * BLOCK);
-            self.array()?.read(extent.start, part).map_err(io_error)?;
+            self.base()?.read(extent.start, part).map_err(io_error)?;
             rest = behind;
         }
         Ok(())
@@ -61,7 +61,7 @@ impl State {
         let mut rest = data;
         for extent in self.table.map(node, first, count) {
             let (part, behind) = rest.split_at((extent.end - extent.start) as usize * BLOCK);
-            self.array()?.write(extent.start, part).map_err(io_error)?;
+            self.base()?.write(extent.start, part).map_err(io_error)?;
             rest = behind;
         }
         Ok(())
@@ -98,7 +98,7 @@ impl File for VolumeFile {
 
     fn len(&self) -> io::Result<u64> {
         let mut state = self.volume.state();
-        state.array()?;
+        state.base()?;
         Ok(state.table.len(self.node))
     }
 

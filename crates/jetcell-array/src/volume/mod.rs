@@ -1,4 +1,4 @@
-//! Files on an array: named, of any length, on the blocks of the array.
+//! Files on an array or on a LUN: named, of any length, on its blocks.
 //!
 //! ```text
 //! blocks 0 to 255      table of files, written when its number is even
@@ -7,35 +7,37 @@
 //! ```
 //!
 //! As on any file system, content is durable after a sync of the file, and a name after a sync of its directory. Both are one commit of
-//! the array, then one of the table if it changed, so that no table names content that is not there. Blocks that a durable table names are
+//! the blocks, then one of the table if it changed, so that no table names content that is not there. Blocks that a durable table names are
 //! not used again before a newer table is durable.
 //!
 //! New room must read as zeros. Blocks behind the *reserve* were never written, so they do. The reserve is raised in the table, durably,
-//! before any block behind it is used. Other blocks are overwritten with zeros.
+//! before any block behind it is used. Other blocks are overwritten with zeros, and those of a LUN are given up.
 
+mod base;
 mod file;
 mod space;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::{Arc, Mutex, MutexGuard};
 use jetcell_vfs::{Clock, DirectoryLock, File, OpenMode, Vfs};
 
+use self::base::Base;
 use self::file::VolumeFile;
 use self::space::Space;
 use self::table::{AREA, NodeId, Table};
 use crate::array::Array;
 use crate::error::{ArrayError, Refusal};
 use crate::geometry::BLOCK;
+use crate::luns::LunVolume;
 
 /// Bytes by which the reserve is raised, if nothing needs more.
 const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 
-/// A file system on an array. Clones share it.
+/// A file system on an array or on a LUN. Clones share it.
 #[derive(Clone)]
 pub struct Volume {
     state: Arc<Mutex<State>>,
@@ -46,7 +48,7 @@ pub struct Volume {
 
 struct State {
     /// `None` after the volume was closed.
-    array: Option<Array>,
+    base: Option<Base>,
     table: Table,
     space: Space,
     /// The table changed since it was written.
@@ -64,12 +66,12 @@ fn io_error(error: ArrayError) -> io::Error {
 }
 
 impl State {
-    fn array(&mut self) -> io::Result<&mut Array> {
-        self.array.as_mut().ok_or_else(|| io::Error::other("the volume was closed"))
+    fn base(&mut self) -> io::Result<&mut Base> {
+        self.base.as_mut().ok_or_else(|| io::Error::other("the volume was closed"))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.array()?.flush().map_err(io_error)
+        self.base()?.flush().map_err(io_error)
     }
 
     /// Makes all content and names durable.
@@ -90,7 +92,7 @@ impl State {
         self.table.sequence += 1;
         let bytes = self.table.encode()?;
         let place = self.table.sequence % 2 * AREA;
-        self.array()?.write(place, &bytes).map_err(io_error)?;
+        self.base()?.write(place, &bytes).map_err(io_error)?;
         self.flush()?;
         self.is_changed = false;
         Ok(())
@@ -112,20 +114,11 @@ impl State {
             }
             let (extent, is_fresh) = self.space.take(missing).ok_or(io::ErrorKind::StorageFull)?;
             if !is_fresh {
-                self.clear(extent.clone())?;
+                self.base()?.clear(extent.clone()).map_err(io_error)?;
             }
             missing -= extent.end - extent.start;
             self.table.add_extent(node, extent);
             self.is_changed = true;
-        }
-        Ok(())
-    }
-
-    fn clear(&mut self, extent: Range<u64>) -> io::Result<()> {
-        let zeros = vec![0; 64 * BLOCK];
-        for start in extent.clone().step_by(64) {
-            let count = (extent.end - start).min(64) as usize;
-            self.array()?.write(start, &zeros[..count * BLOCK]).map_err(io_error)?;
         }
         Ok(())
     }
@@ -142,13 +135,15 @@ impl State {
 }
 
 /// The table of files that counts, and whether the places of both tables read as zeros.
-fn newest_table(array: &mut Array) -> crate::Result<(Option<Table>, bool)> {
-    let blocks = array.layout().blocks();
+fn newest_table(
+    read: &mut impl FnMut(u64, &mut [u8]) -> crate::Result<()>,
+    blocks: u64,
+) -> crate::Result<(Option<Table>, bool)> {
     let mut newest: Option<Table> = None;
     let mut is_empty = true;
     for area in 0..2 {
         let mut bytes = vec![0; AREA as usize * BLOCK];
-        array.read(area * AREA, &mut bytes)?;
+        read(area * AREA, &mut bytes)?;
         is_empty &= bytes.iter().all(|byte| *byte == 0);
         let found = Table::decode(&bytes, blocks).filter(|table| table.sequence % 2 == area);
         let is_newer = |table: &Table| newest.as_ref().is_none_or(|other| table.sequence > other.sequence);
@@ -163,48 +158,68 @@ impl Volume {
     /// # Errors
     /// The array cannot be read.
     pub fn is_on(array: &mut Array) -> crate::Result<bool> {
-        Ok(array.layout().blocks() > 2 * AREA && newest_table(array)?.0.is_some())
+        let blocks = array.layout().blocks();
+        let mut read = |first, buffer: &mut [u8]| array.read(first, buffer);
+        Ok(blocks > 2 * AREA && newest_table(&mut read, blocks)?.0.is_some())
     }
 
     /// The files of an array, below the path `root`. An array that was just created has none.
     ///
     /// # Errors
     /// The array is too small, or its blocks hold something else than a volume.
-    pub fn mount(mut array: Array, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
-        let blocks = array.layout().blocks();
+    pub fn mount(array: Array, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
+        Volume::mount_on(Base::Array(Box::new(array)), clock, root)
+    }
+
+    /// The files of a LUN, below the path `root`. A LUN that was just created has none. The owner of the LUNs closes them after the
+    /// volumes on them, and makes their consistency points.
+    ///
+    /// # Errors
+    /// There is no such LUN; it is too small, or its blocks hold something else than a volume.
+    pub fn mount_lun(
+        luns: Arc<Mutex<LunVolume>>,
+        lun: &str,
+        clock: Arc<dyn Clock>,
+        root: &Path,
+    ) -> crate::Result<Volume> {
+        Volume::mount_on(Base::Lun(luns, lun.to_string()), clock, root)
+    }
+
+    fn mount_on(mut base: Base, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
+        let blocks = base.blocks()?;
         if blocks <= 2 * AREA {
-            let text = format!("the array has {blocks} blocks; files on it need more than {}", 2 * AREA);
+            let text = format!("there are {blocks} blocks; files need more than {}", 2 * AREA);
             return Err(Refusal::Parameter(text).into());
         }
-        let (newest, is_empty) = newest_table(&mut array)?;
+        let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
             Some(table) => table,
             // What was written below the files, if anything was, does not read as zeros.
-            None if is_empty && array.was_written() => Table::with_reserve(blocks),
+            None if is_empty && base.was_written()? => Table::with_reserve(blocks),
             None if is_empty => Table::default(),
             None => {
-                let text = "the array holds something else than files of this program, or both tables of files are damaged";
+                let text = "its blocks hold something else than files of this program, or both tables of files are damaged";
                 return Err(Refusal::Parameter(text.into()).into());
             }
         };
         let space = Space::new(2 * AREA..blocks, table.reserve, table.extents());
         let (handles, locks) = (BTreeMap::new(), BTreeSet::new());
-        let state = State { array: Some(array), table, space, is_changed: false, handles, locks };
+        let state = State { base: Some(base), table, space, is_changed: false, handles, locks };
         Ok(Volume { state: Arc::new(Mutex::new(state)), clock, root: root.to_path_buf() })
     }
 
     /// Runs something on the array below the files. `None` after the volume was closed.
     pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> T) -> Option<T> {
-        self.state.lock().array.as_mut().map(call)
+        self.state.lock().base.as_mut().map(|base| base.with_array(call))
     }
 
-    /// Makes everything durable and shuts the array down. Files that are still open fail from now on.
+    /// Makes everything durable and shuts the array down; LUNs go on. Files that are still open fail from now on.
     pub fn close(&self) -> crate::Result<()> {
         let mut state = self.state.lock();
         let synced = state.sync();
-        let Some(array) = state.array.take() else { return Ok(()) };
+        let Some(base) = state.base.take() else { return Ok(()) };
         synced.map_err(|error| ArrayError::io(&self.root, "syncing the table of files", 0, error))?;
-        array.close()
+        base.close()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -231,7 +246,7 @@ impl Vfs for Volume {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let name = self.name(path)?;
         let mut state = self.state();
-        state.array()?;
+        state.base()?;
         let node = match (state.table.find(name), mode) {
             (Some(_), OpenMode::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Some(node), _) => node,

@@ -1,15 +1,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jetcell_sync::Arc;
+use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoReason, OpenMode, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Volume;
 use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::luns::LogOptions;
 use crate::member::MemberLayout;
-use crate::{Array, AssembleOptions, CreateOptions, Level};
+use crate::{Array, AssembleOptions, BlockStore, CreateOptions, Level, LunVolume};
 use jetcell_vfs::{CrashOptions, SimVfs};
 
 const ROOT: &str = "/arr";
@@ -22,8 +23,17 @@ fn members() -> Vec<PathBuf> {
     (0..5).map(|member| format!("/m/{member}").into()).collect()
 }
 
+/// What the files are on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum On {
+    Array,
+    Lun,
+}
+
+const LUN: &str = "files";
+
 /// An array of three data members with room for about 6 MiB of files.
-fn disk() -> SimVfs {
+fn disk(on: On) -> SimVfs {
     let disk = SimVfs::new();
     for member in members() {
         let file = disk.open(&member, OpenMode::CreateNew).unwrap();
@@ -33,13 +43,38 @@ fn disk() -> SimVfs {
     disk.sync_directory(Path::new("/m")).unwrap();
     let options = CreateOptions { journal_images: 64, ..CreateOptions::new(Level::Raid6, 9) };
     Array::create(&disk, &members(), &options).unwrap();
+    if on == On::Lun {
+        let mut luns = LunVolume::create(array(&disk, &members()), &log(&disk)).unwrap();
+        luns.create_lun(LUN, 512 + 900).unwrap();
+        luns.close().unwrap();
+    }
     disk
 }
 
-fn mounted(disk: &SimVfs) -> Volume {
-    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
-    let array = Array::assemble(vfs.clone(), &members(), AssembleOptions::default()).unwrap();
-    Volume::mount(array, vfs.clock(), Path::new(ROOT)).unwrap()
+fn log(disk: &SimVfs) -> LogOptions {
+    LogOptions { bytes: 1 << 20, ..LogOptions::new(Arc::new(disk.clone()), "/log".into()) }
+}
+
+fn array(disk: &SimVfs, members: &[PathBuf]) -> Array {
+    let options = AssembleOptions { force: true, ..AssembleOptions::default() };
+    Array::assemble(Arc::new(disk.clone()), members, options).unwrap()
+}
+
+fn luns(disk: &SimVfs, members: &[PathBuf]) -> Arc<Mutex<LunVolume>> {
+    Arc::new(Mutex::new(LunVolume::start(array(disk, members), &log(disk)).unwrap()))
+}
+
+fn mounted_with(disk: &SimVfs, on: On, members: &[PathBuf]) -> Volume {
+    let (clock, root) = (disk.clock(), Path::new(ROOT));
+    match on {
+        On::Array => Volume::mount(array(disk, members), clock, root),
+        On::Lun => Volume::mount_lun(luns(disk, members), LUN, clock, root),
+    }
+    .unwrap()
+}
+
+fn mounted(disk: &SimVfs, on: On) -> Volume {
+    mounted_with(disk, on, &members())
 }
 
 fn content(seed: u64, blocks: usize) -> Vec<u8> {
@@ -56,8 +91,12 @@ fn read_all(volume: &Volume, name: &str) -> Vec<u8> {
 
 #[test]
 fn files_are_there_after_a_restart_and_with_members_lost() {
-    let disk = disk();
-    let volume = mounted(&disk);
+    [On::Array, On::Lun].into_iter().for_each(files_are_there);
+}
+
+fn files_are_there(on: On) {
+    let disk = disk(on);
+    let volume = mounted(&disk, on);
     let file = volume.open(&path("logs/a"), OpenMode::CreateNew).unwrap();
     file.write_at(0, &content(1, 40), IoReason::Other).unwrap();
     file.write_at(8192, &content(2, 3), IoReason::Other).unwrap();
@@ -69,9 +108,7 @@ fn files_are_there_after_a_restart_and_with_members_lost() {
     drop(file);
     volume.close().unwrap();
 
-    let lost = members().split_off(2);
-    let array = Array::assemble(Arc::new(disk.clone()), &lost, AssembleOptions::default()).unwrap();
-    let volume = Volume::mount(array, disk.clock(), Path::new(ROOT)).unwrap();
+    let volume = mounted_with(&disk, on, &members().split_off(2));
     let expected = [&content(1, 40)[..8192], &content(2, 3), &content(1, 40)[8192 + 3 * BLOCK..]].concat();
     assert!(read_all(&volume, "logs/a") == expected);
     assert_eq!(read_all(&volume, "c"), vec![0; 5 * BLOCK]);
@@ -79,8 +116,12 @@ fn files_are_there_after_a_restart_and_with_members_lost() {
 
 #[test]
 fn room_is_used_again_reads_as_zeros_and_ends() {
-    let disk = disk();
-    let volume = mounted(&disk);
+    [On::Array, On::Lun].into_iter().for_each(room_is_used_again);
+}
+
+fn room_is_used_again(on: On) {
+    let disk = disk(on);
+    let volume = mounted(&disk, on);
     let free = volume.free_space(Path::new(ROOT)).unwrap();
     for round in 0..3 {
         let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
@@ -101,26 +142,58 @@ fn room_is_used_again_reads_as_zeros_and_ends() {
 
 #[test]
 fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
-    let disk = disk();
-    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
-    let mut array = Array::assemble(vfs.clone(), &members(), AssembleOptions::default()).unwrap();
-    array.write(300, &content(1, 1)).unwrap();
-    array.close().unwrap();
-    let array = Array::assemble(vfs.clone(), &members(), AssembleOptions::default()).unwrap();
-    let refused = Volume::mount(array, vfs.clock(), Path::new(ROOT)).err().unwrap().to_string();
+    let in_place = disk(On::Array);
+    let mut other = array(&in_place, &members());
+    other.write(300, &content(1, 1)).unwrap();
+    other.close().unwrap();
+    let refused = Volume::mount(array(&in_place, &members()), in_place.clock(), Path::new(ROOT));
+    let refused = refused.err().unwrap().to_string();
     assert!(refused.contains("something else"), "{refused}");
+
+    let disk = disk(On::Lun);
+    let luns = luns(&disk, &members());
+    luns.lock().lun(LUN).unwrap().write_blocks(300, &content(1, 1)).unwrap();
+    let mount = |name| Volume::mount_lun(luns.clone(), name, disk.clock(), Path::new(ROOT)).err().unwrap();
+    assert!(mount(LUN).to_string().contains("something else"));
+    assert!(mount("other").to_string().contains("other"));
+}
+
+#[test]
+fn two_luns_have_files_of_their_own_and_share_the_room() {
+    let disk = disk(On::Lun);
+    let shared = luns(&disk, &members());
+    shared.lock().create_lun("logs", 512 + 400).unwrap();
+    let mount = |name| Volume::mount_lun(shared.clone(), name, disk.clock(), Path::new(ROOT)).unwrap();
+    let volumes = [LUN, "logs"].map(mount);
+    for (seed, volume) in (0..).zip(&volumes) {
+        let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
+        file.write_at(0, &content(seed, 50), IoReason::Other).unwrap();
+    }
+    volumes[0].close().unwrap();
+    volumes[1].open(&path("b"), OpenMode::CreateNew).unwrap().grow(4096).unwrap();
+    volumes[1].close().unwrap();
+    drop(volumes);
+    Arc::into_inner(shared).unwrap().into_inner().close().unwrap();
+    let again = luns(&disk, &members());
+    for (seed, name) in [(0, LUN), (1, "logs")] {
+        let volume = Volume::mount_lun(again.clone(), name, disk.clock(), Path::new(ROOT)).unwrap();
+        assert!(read_all(&volume, "a") == content(seed, 50));
+        assert_eq!(volume.exists(&path("b")).unwrap(), seed == 1);
+    }
 }
 
 /// What must be there: files by name, with the content of the last sync.
 type Durable = BTreeMap<String, Vec<u8>>;
 
 /// Random work with a power cut after some operations of the disk. What was durable before the last call is there.
-fn history(seed: u64) -> bool {
+fn history(on: On, seed: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let disk = disk();
-    let mut volume = mounted(&disk);
+    let disk = disk(on);
+    let mut volume = mounted(&disk, on);
     let (mut durable, mut now) = (Durable::new(), Durable::new());
-    disk.stop_after(disk.operations() + rng.random_range(0..200));
+    // Writes to a LUN are in memory until a sync.
+    let most = if on == On::Lun { 50 } else { 200 };
+    disk.stop_after(disk.operations() + rng.random_range(0..most));
     for step in 0..40 {
         let name = format!("f{}", rng.random_range(0..4));
         let outcome = match rng.random_range(0..6) {
@@ -155,7 +228,7 @@ fn history(seed: u64) -> bool {
         if outcome.is_err() {
             drop(volume);
             let after = disk.crash(seed, CrashOptions::default());
-            volume = mounted(&after);
+            volume = mounted(&after, on);
             // A cut during a sync may leave the new state as well; other states have blocks of both.
             let names: Vec<PathBuf> = volume.list(Path::new(ROOT)).unwrap();
             let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_string();
@@ -165,7 +238,7 @@ fn history(seed: u64) -> bool {
                 if now.get(name) == Some(content) {
                     assert!(
                         found.get(name) == Some(content),
-                        "seed {seed}: {name} was durable and unchanged"
+                        "{on:?}, seed {seed}: {name} was durable and unchanged"
                     );
                 }
             }
@@ -177,6 +250,8 @@ fn history(seed: u64) -> bool {
 
 #[test]
 fn what_was_synced_and_not_changed_survives_power_cuts() {
-    let cuts = (0..150).filter(|seed| history(*seed)).count();
-    assert!(cuts > 75, "{cuts}");
+    for on in [On::Array, On::Lun] {
+        let cuts = (0..150).filter(|seed| history(on, *seed)).count();
+        assert!(cuts > 75, "{on:?}: {cuts}");
+    }
 }

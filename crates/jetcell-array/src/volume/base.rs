@@ -1,0 +1,99 @@
+//! What the files of a volume are on: an array in place, or a LUN.
+
+use std::ops::Range;
+
+use jetcell_sync::{Arc, Mutex};
+
+use crate::array::Array;
+use crate::bytes::BlockStore;
+use crate::error::Result;
+use crate::geometry::BLOCK;
+use crate::luns::LunVolume;
+
+/// Blocks that are cleared at once.
+const CLEAR_BATCH: u64 = 64;
+
+/// The blocks below the files.
+pub(super) enum Base {
+    Array(Box<Array>),
+    /// LUNs, and the name of the one that has the files. Others may have files, too.
+    Lun(Arc<Mutex<LunVolume>>, String),
+}
+
+impl Base {
+    pub fn blocks(&mut self) -> Result<u64> {
+        match self {
+            Base::Array(array) => Ok(array.block_count()),
+            Base::Lun(luns, name) => Ok(luns.lock().lun(name)?.block_count()),
+        }
+    }
+
+    pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
+        match self {
+            Base::Array(array) => array.read(first, buffer),
+            Base::Lun(luns, name) => {
+                let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
+                let blocks: Vec<u64> = (first..).take(buffers.len()).collect();
+                luns.lock().lun(name)?.read_blocks(&blocks, &mut buffers)
+            }
+        }
+    }
+
+    pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
+        match self {
+            Base::Array(array) => array.write(first, data),
+            Base::Lun(luns, name) => luns.lock().lun(name)?.write_blocks(first, data),
+        }
+    }
+
+    /// Makes blocks read as zeros. A LUN gives them up.
+    pub fn clear(&mut self, range: Range<u64>) -> Result<()> {
+        match self {
+            Base::Array(array) => {
+                let zeros = vec![0; CLEAR_BATCH as usize * BLOCK];
+                for start in range.clone().step_by(CLEAR_BATCH as usize) {
+                    let count = (range.end - start).min(CLEAR_BATCH) as usize;
+                    array.write(start, &zeros[..count * BLOCK])?;
+                }
+                Ok(())
+            }
+            Base::Lun(luns, name) => luns.lock().lun(name)?.zero_blocks(range),
+        }
+    }
+
+    pub fn flush(&mut self) -> Result<()> {
+        match self {
+            Base::Array(array) => array.flush(),
+            Base::Lun(luns, _) => luns.lock().flush(),
+        }
+    }
+
+    /// Whether blocks may hold something.
+    pub fn was_written(&mut self) -> Result<bool> {
+        match self {
+            Base::Array(array) => Ok(array.was_written()),
+            Base::Lun(luns, name) => {
+                let mut luns = luns.lock();
+                let mut lun = luns.lun(name)?;
+                let all = 0..lun.block_count();
+                Ok(lun.allocation(all)?.iter().any(|(_, has_content)| *has_content))
+            }
+        }
+    }
+
+    /// Runs something on the array below.
+    pub fn with_array<T>(&mut self, call: impl FnOnce(&mut Array) -> T) -> T {
+        match self {
+            Base::Array(array) => call(array),
+            Base::Lun(luns, _) => call(luns.lock().array()),
+        }
+    }
+
+    /// Shuts an array down. LUNs go on for others.
+    pub fn close(self) -> Result<()> {
+        match self {
+            Base::Array(array) => array.close(),
+            Base::Lun(..) => Ok(()),
+        }
+    }
+}
