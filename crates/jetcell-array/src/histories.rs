@@ -136,9 +136,9 @@ impl History {
         // Without power, every read fails.
         assert!(cut || is_good, "{report:?}");
         match result {
-            Ok(()) => self.tested.disk.stop_after(u64::MAX),
-            Err(error) => {
-                assert!(cut && is_io(&error), "{error}");
+            Ok(()) if self.tested.has_power() => self.tested.disk.stop_after(u64::MAX),
+            result => {
+                assert!(cut && result.as_ref().err().is_none_or(is_io), "{result:?}");
                 self.tested.crash();
                 self.tested.assemble(true).unwrap();
             }

@@ -12,7 +12,7 @@
 //! | `maintenance` | rebuild, copy, scrub, spares, growth, in steps |
 //! | `bytes` | ranges of bytes on blocks |
 //! | `luns` | LUNs that never write in place: thin, with snapshots and clones |
-//! | `volume` | named files on an array, as a [`jetcell_vfs::Vfs`] |
+//! | `volume` | named files on an array or a LUN, as a [`jetcell_vfs::Vfs`] |
 //!
 //! Members are files of a [`jetcell_vfs::Vfs`], so that tests can cut the power at every write and inject faults.
 
@@ -50,4 +50,4 @@ pub use luns::{
     CleaningProgress, LogOptions, Lun, LunCounters, LunStatus, LunVolume, SnapshotStatus, check_lun_name,
 };
 pub use maintenance::{Disagreement, RebuildProgress, ScrubReport, Throttle};
-pub use volume::Volume;
+pub use volume::{HostWrites, Volume};

@@ -1,7 +1,7 @@
 //! An array on a simulated disk beside a model of its content, for tests: faults, power cuts, and what must hold after them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
 use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, OpenMode, SimVfs, Vfs};
@@ -150,15 +150,20 @@ impl TestArray {
         Ok(())
     }
 
+    pub fn has_power(&self) -> bool {
+        self.disk.list(Path::new("/")).is_ok()
+    }
+
     /// Writes a batch while the power fails after some operations of the disk, and starts again. All of the batch is there, or
     /// none of it. Returns whether the power failed.
     pub fn write_with_cut(&mut self, batch: &BTreeMap<u64, u64>, operations: u64) -> bool {
         self.disk.stop_after(self.disk.operations() + operations);
         match self.write(batch) {
-            Ok(()) => {
+            Ok(()) if self.has_power() => {
                 self.disk.stop_after(u64::MAX);
                 return false;
             }
+            Ok(()) => {}
             Err(error) => assert!(is_io(&error), "{error}"),
         }
         self.crash();

@@ -55,6 +55,8 @@ impl State {
     fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
         let (first, count) = blocks_of(offset, data.len())?;
         let end = offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        self.written.writes += 1;
+        self.written.blocks += count;
         if end > self.table.len(node) {
             self.set_len(node, end)?;
         }

@@ -56,6 +56,16 @@ struct State {
     /// Open files by node.
     handles: BTreeMap<NodeId, usize>,
     locks: BTreeSet<PathBuf>,
+    written: HostWrites,
+}
+
+/// What callers wrote to the files of a volume since it was mounted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HostWrites {
+    /// Writes.
+    pub writes: u64,
+    /// Their blocks.
+    pub blocks: u64,
 }
 
 fn io_error(error: ArrayError) -> io::Error {
@@ -204,13 +214,19 @@ impl Volume {
         };
         let space = Space::new(2 * AREA..blocks, table.reserve, table.extents());
         let (handles, locks) = (BTreeMap::new(), BTreeSet::new());
-        let state = State { base: Some(base), table, space, is_changed: false, handles, locks };
+        let written = HostWrites::default();
+        let state = State { base: Some(base), table, space, is_changed: false, handles, locks, written };
         Ok(Volume { state: Arc::new(Mutex::new(state)), clock, root: root.to_path_buf() })
     }
 
     /// Runs something on the array below the files. `None` after the volume was closed.
     pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> T) -> Option<T> {
         self.state.lock().base.as_mut().map(|base| base.with_array(call))
+    }
+
+    /// What callers wrote.
+    pub fn host_writes(&self) -> HostWrites {
+        self.state.lock().written
     }
 
     /// Makes everything durable and shuts the array down; LUNs go on. Files that are still open fail from now on.

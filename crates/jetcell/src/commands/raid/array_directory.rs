@@ -35,6 +35,11 @@ pub struct ArrayDirectory {
     pub write_log: Option<PathBuf>,
 }
 
+/// Whether a directory is that of an array.
+pub fn is_array(directory: &Path) -> bool {
+    directory.join(FILE).is_file()
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {

@@ -20,7 +20,9 @@ mod status;
 
 use clap::Subcommand;
 
-pub use self::caretaker::Caretaker;
+pub use self::array_directory::is_array;
+pub use self::caretaker::{Care, Caretaker};
+pub use self::content::log_options;
 use self::create::Create;
 use self::destroy::Destroy;
 use self::grow::Grow;
@@ -30,6 +32,7 @@ use self::measured::Measured;
 use self::members::{Fail, Replace, Spare};
 pub use self::running_array::{ArrayFiles, RunningArray, Severity, Start};
 use self::scrub::Scrub;
+pub use self::serve::POINT_INTERVAL;
 use self::serve::Serve;
 use self::simulate::Simulate;
 use self::snapshot::SnapshotCommand;

@@ -1,21 +1,27 @@
-//! `--dir array:NAME`: databases and logs on an array, in the same process. Results and small state files stay in the directory of the
-//! array.
+//! `--dir array:NAME` and `--dir array:NAME/LUN`: databases and logs on an array or on its LUNs, in the same process. Results and small
+//! state files stay in the directory of that name.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use jetcell_array::Volume;
+use jetcell_array::{ArrayError, HostWrites, LunVolume, Volume};
+use jetcell_sync::Mutex;
 use jetcell_vfs::Vfs;
 use jetcell_workload::{Mistake, TestKind};
 use serde_json::json;
 
-use crate::commands::raid::{ArrayFiles, Caretaker, RunningArray, Severity, Start};
+use crate::commands::raid::{
+    ArrayFiles, Care, Caretaker, POINT_INTERVAL, RunningArray, Severity, Start, is_array, log_options,
+};
 use crate::console;
 use crate::outcome::Failure;
 
 const PREFIX: &str = "array:";
+
 /// Replaces `array:NAME` by the absolute path of the directory, and returns those paths.
 pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
     let mut arrays = vec![];
@@ -38,81 +44,207 @@ pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Resu
     Ok(())
 }
 
-/// The arrays of a run, and the rebuilds that go on beside its load.
+/// The arrays of a run, and what goes on beside its load: rebuilds, and consistency points of LUNs.
 pub struct ArrayVolumes {
     mounted: Vec<Mounted>,
     stop: Arc<AtomicBool>,
 }
 
 struct Mounted {
-    directory: PathBuf,
-    volume: Volume,
+    array: PathBuf,
     files: ArrayFiles,
-    rebuild: Option<JoinHandle<()>>,
+    /// The directories of the test, each with its files.
+    volumes: Vec<(PathBuf, Volume)>,
+    luns: Option<Arc<Mutex<LunVolume>>>,
+    was_whole: bool,
+    beside: Option<JoinHandle<()>>,
+}
+
+/// A directory of the test as an array and perhaps one of its LUNs.
+fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
+    let parent = directory.parent().filter(|parent| !is_array(directory) && is_array(parent));
+    let lun = directory.file_name().and_then(|name| name.to_str());
+    match parent.zip(lun) {
+        Some((array, lun)) => (array.to_path_buf(), Some(lun.to_string())),
+        None => (directory.to_path_buf(), None),
+    }
 }
 
 impl ArrayVolumes {
     /// Starts the arrays. Those with something to rebuild are rebuilt from now on.
-    pub fn mount(mut directories: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
-        directories.sort();
-        directories.dedup();
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut mounted = vec![];
+    pub fn mount(directories: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
+        let mut luns_of: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<String>>> = BTreeMap::new();
         for directory in directories {
-            let RunningArray { array, vfs, files } = Start::of(&directory).start()?;
-            let is_whole = array.rebuild_progress().is_complete();
-            let volume = Volume::mount(array, vfs.clock(), &directory)
-                .map_err(|error| format!("{}: {error}", directory.display()))?;
-            let rebuild = (!is_whole).then(|| {
-                let (volume, stop) = (volume.clone(), stop.clone());
-                console::note(&format!("{}: members are rebuilt beside the load", directory.display()));
-                std::thread::spawn(move || rebuild(&volume, &stop))
-            });
-            mounted.push(Mounted { directory, volume, files, rebuild });
+            let (array, lun) = array_and_lun(&directory);
+            luns_of.entry(array).or_default().insert(directory, lun);
         }
-        Ok(ArrayVolumes { mounted, stop })
+        let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default() };
+        for (array, directories) in luns_of {
+            volumes.mount_one(array, directories)?;
+        }
+        Ok(volumes)
+    }
+
+    fn mount_one(
+        &mut self,
+        path: PathBuf,
+        directories: BTreeMap<PathBuf, Option<String>>,
+    ) -> Result<(), Failure> {
+        let mut running = Start::of(&path).start()?;
+        let failed = |error: ArrayError| Failure::from(format!("{}: {error}", path.display()));
+        let holds_luns = LunVolume::is_on(&mut running.array).map_err(failed)?;
+        if let Some(what) = misplaced(&path, holds_luns, &directories) {
+            running.close()?;
+            return Err(what.into());
+        }
+        let was_whole = running.array.rebuild_progress().is_complete();
+        let log = log_options(&running, false);
+        let RunningArray { array, vfs, files } = running;
+        let (volumes, luns) = match holds_luns {
+            false => {
+                let volume = Volume::mount(array, vfs.clock(), &path).map_err(failed)?;
+                (vec![(path.clone(), volume)], None)
+            }
+            true => {
+                let luns = Arc::new(Mutex::new(LunVolume::start(array, &log).map_err(failed)?));
+                let volumes =
+                    directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
+                let mounted: Result<Vec<_>, Failure> = volumes
+                    .map(|(directory, lun)| {
+                        std::fs::create_dir_all(&directory)
+                            .map_err(|error| format!("{}: {error}", directory.display()))?;
+                        let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
+                        Ok((directory, volume.map_err(failed)?))
+                    })
+                    .collect();
+                let mounted = match mounted {
+                    Ok(mounted) => mounted,
+                    Err(failure) => {
+                        close_luns(luns, &path)?;
+                        return Err(failure);
+                    }
+                };
+                (mounted, Some(luns))
+            }
+        };
+        if !was_whole {
+            console::note(&format!("{}: members are rebuilt beside the load", path.display()));
+        }
+        let stop = self.stop.clone();
+        let beside = match (&luns, &volumes[..]) {
+            (Some(luns), _) => {
+                let luns = luns.clone();
+                Some(std::thread::spawn(move || look_after_luns(&luns, &stop)))
+            }
+            (None, [(_, volume)]) if !was_whole => {
+                let volume = volume.clone();
+                Some(std::thread::spawn(move || rebuild(&volume, &stop)))
+            }
+            _ => None,
+        };
+        self.mounted.push(Mounted { array: path, files, volumes, luns, was_whole, beside });
+        Ok(())
     }
 
     /// The volumes with their directories.
     pub fn mounts(&self) -> Vec<(PathBuf, Arc<dyn Vfs>)> {
-        let mount =
-            |mounted: &Mounted| (mounted.directory.clone(), Arc::new(mounted.volume.clone()) as Arc<dyn Vfs>);
-        self.mounted.iter().map(mount).collect()
+        let volumes = self.mounted.iter().flat_map(|mounted| &mounted.volumes);
+        volumes
+            .map(|(directory, volume)| (directory.clone(), Arc::new(volume.clone()) as Arc<dyn Vfs>))
+            .collect()
     }
 
     /// Shuts the arrays down.
     pub fn close(self) -> Result<(), Failure> {
         self.stop.store(true, Ordering::SeqCst);
-        for Mounted { directory, volume, mut files, rebuild } in self.mounted {
-            let was_rebuilding = rebuild.is_some();
-            if let Some(rebuild) = rebuild {
-                // An error of the rebuild is one of the array: the close reports it.
-                let _ = rebuild.join();
-            }
-            let found =
-                volume.with_array(|array| (array.status(), array.counters(), array.rebuild_progress()));
-            if let Some((status, counters, progress)) = found {
-                if was_rebuilding && progress.is_complete() {
-                    files.event(
-                        "rebuild_completed",
-                        Severity::Information,
-                        "The rebuild is complete.",
-                        json!({}),
-                    );
-                }
-                let text = format!(
-                    "A test ended: {} blocks written in {} commits, {} rows recovered, {} blocks repaired.",
-                    counters.blocks_written,
-                    counters.commits,
-                    counters.rows_recovered,
-                    counters.blocks_repaired
-                );
-                files.event("test_ended", Severity::Information, &text, json!({}));
-                files.save_members(&status)?;
-            }
-            volume.close().map_err(|error| format!("{}: {error}", directory.display()))?;
+        self.mounted.into_iter().try_for_each(Mounted::close)
+    }
+}
+
+/// Why these directories are not those of the array.
+fn misplaced(
+    array: &Path,
+    holds_luns: bool,
+    directories: &BTreeMap<PathBuf, Option<String>>,
+) -> Option<String> {
+    let shown = array.display();
+    let of_array = directories.values().any(Option::is_none);
+    match holds_luns {
+        true if of_array => {
+            Some(format!("{shown}: the array holds LUNs; name one of them: --dir array:{shown}/LUN"))
         }
-        Ok(())
+        false if directories.len() > 1 || !of_array => Some(format!(
+            "{shown}: the array holds no LUNs; make one with jetcell raid lun create, or put everything on the array: --dir array:{shown}"
+        )),
+        _ => None,
+    }
+}
+
+impl Mounted {
+    fn close(mut self) -> Result<(), Failure> {
+        if let Some(beside) = self.beside.take() {
+            // The close reports an error of the rebuild or of a consistency point.
+            let _ = beside.join();
+        }
+        // What is pending belongs to the figures, too.
+        let last = match &self.luns {
+            Some(luns) => luns.lock().consistency_point(),
+            None => Ok(()),
+        };
+        let shown = self.array.display().to_string();
+        let failed = |error: ArrayError| Failure::from(format!("{shown}: {error}"));
+        self.report();
+        let closed = last.and_then(|()| self.volumes.iter().try_for_each(|(_, volume)| volume.close()));
+        if let Some(luns) = self.luns.take() {
+            close_luns(luns, &self.array)?;
+        }
+        closed.map_err(failed)
+    }
+
+    /// Adds what the test did to the events of the array.
+    fn report(&mut self) {
+        let Some((_, first)) = self.volumes.first() else { return };
+        let found = first.with_array(|array| (array.status(), array.counters(), array.rebuild_progress()));
+        let Some((status, counters, progress)) = found else { return };
+        if !self.was_whole && progress.is_complete() {
+            self.files.event(
+                "rebuild_completed",
+                Severity::Information,
+                "The rebuild is complete.",
+                json!({}),
+            );
+        }
+        let mut host = HostWrites::default();
+        for (_, volume) in &self.volumes {
+            let HostWrites { writes, blocks } = volume.host_writes();
+            host.writes += writes;
+            host.blocks += blocks;
+        }
+        let ratio = |members: u64, host: u64| members as f64 / host.max(1) as f64;
+        let (commands, blocks) =
+            (ratio(counters.member_writes, host.writes), ratio(counters.member_blocks_written, host.blocks));
+        let text = format!(
+            "A test ended: {} writes of {} blocks; {commands:.2} writes of members for each, and {blocks:.2} blocks for each block. \
+             {} commits, {} rows recovered, {} blocks repaired.",
+            host.writes, host.blocks, counters.commits, counters.rows_recovered, counters.blocks_repaired
+        );
+        let figures = json!({
+            "host_writes": host.writes, "host_blocks": host.blocks,
+            "member_writes": counters.member_writes, "member_blocks_written": counters.member_blocks_written,
+            "member_writes_per_host_write": commands, "member_blocks_per_host_block": blocks,
+        });
+        self.files.event("test_ended", Severity::Information, &text, figures);
+        if let Err(failure) = self.files.save_members(&status) {
+            console::note(&failure.to_string());
+        }
+    }
+}
+
+fn close_luns(luns: Arc<Mutex<LunVolume>>, array: &Path) -> Result<(), Failure> {
+    let failed = |what: String| Failure::from(format!("{}: {what}", array.display()));
+    match Arc::into_inner(luns) {
+        Some(luns) => luns.into_inner().close().map_err(|error| failed(error.to_string())),
+        None => Err(failed("files on it are still in use, so the array is not shut down".into())),
     }
 }
 
@@ -125,5 +257,23 @@ fn rebuild(volume: &Volume, stop: &AtomicBool) {
             // Complete, closed, or failed: the load meets the error as well.
             _ => return,
         }
+    }
+}
+
+/// Makes the consistency points of LUNs, and rebuilds as [`rebuild`] does.
+fn look_after_luns(luns: &Mutex<LunVolume>, stop: &AtomicBool) {
+    let (mut caretaker, mut point) = (Caretaker::new(), Instant::now());
+    while !stop.load(Ordering::SeqCst) {
+        let mut volume = luns.lock();
+        if point.elapsed() >= POINT_INTERVAL {
+            // The load meets the error as well.
+            if volume.consistency_point().is_err() {
+                return;
+            }
+            point = Instant::now();
+        }
+        let Ok(Care { pause, .. }) = caretaker.step(volume.array()) else { return };
+        drop(volume);
+        std::thread::sleep(pause.max(Duration::from_millis(1)));
     }
 }

@@ -27,7 +27,7 @@ use crate::outcome::{Failure, Outcome};
 /// Time after which writes to an array are committed although no client asks for it.
 const LONGEST_UNCOMMITTED: Duration = Duration::from_secs(5);
 /// Time between two consistency points of LUNs.
-const POINT_INTERVAL: Duration = Duration::from_secs(10);
+pub const POINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A device that is served: its name, and a URI for clients.
 type Device = (String, Arc<dyn Export>);
