@@ -257,6 +257,58 @@ fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
 }
 
 #[test]
+fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
+    let cell = Cell::with_limits();
+    let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    let words = ["create", "a", "--level", "raid-dp", "--size", "80MiB", "--members"];
+    ended(&cell, 0, &[&words[..], &members].concat());
+    // An array without LUNs has none to name.
+    let text = cell.refused(&["--dir", "array:a/mail"]);
+    assert!(text.contains("the array holds no LUNs"), "{text}");
+    ended(&cell, 0, &["lun", "create", "a", "mail", "--size", "128MiB"]);
+    ended(&cell, 0, &["lun", "create", "a", "logs", "--size", "64MiB"]);
+    let test = |arguments: &[&str]| {
+        let common = ["--config", "wide.toml", "--dir", "array:a/mail", "--log-dir", "array:a/logs"];
+        let more = ["--size", "32MiB", "--duration", "1s", "--quiet"];
+        let output = cell.jetcell(&[&common[..], &more, arguments].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+    };
+    test(&["--output", "first"]);
+    let result = std::fs::read_to_string(cell.path("first/result.json")).unwrap();
+    assert!(
+        result.contains("/a/mail/Jetstress001001.edb") && !cell.path("a/mail/Jetstress001001.edb").exists()
+    );
+    let ends = || {
+        let events = std::fs::read_to_string(cell.path("a/events.jsonl")).unwrap();
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.filter(|event| event["event"] == "test_ended").collect::<Vec<_>>()
+    };
+    // Whole rows: fewer commands than writes; parity makes more blocks than were written.
+    let first = ends().pop().unwrap();
+    let ratio = |event: &Value, what: &str| event[what].as_f64().unwrap();
+    assert!(ratio(&first, "member_blocks_per_host_block") >= 1.5, "{first}");
+    assert!(first["host_writes"].as_u64().unwrap() > 100, "{first}");
+
+    ended(&cell, 0, &["snapshot", "create", "a", "mail", "full"]);
+    ended(&cell, 0, &["snapshot", "create", "a", "logs", "full"]);
+    ended(&cell, 0, &["fail", "a", "1"]);
+    // Every page is verified before and after the load, by the way of two members that are lost.
+    ended(&cell, 0, &["fail", "a", "m3"]);
+    test(&["--output", "second", "--open"]);
+    for lun in ["mail", "logs"] {
+        ended(&cell, 0, &["snapshot", "rollback", "a", lun, "full", "--force"]);
+    }
+    test(&["--output", "third", "--open"]);
+    assert_eq!(ends().len(), 3);
+    let text = cell.refused(&["--dir", "array:a"]);
+    assert!(text.contains("holds LUNs; name one of them"), "{text}");
+    let text = cell.refused(&["--dir", "array:a/other"]);
+    assert!(text.contains("other"), "{text}");
+}
+
+#[test]
 fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
     let cell = Cell::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();
