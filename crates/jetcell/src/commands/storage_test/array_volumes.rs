@@ -111,10 +111,12 @@ impl ArrayVolumes {
                     directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
                 let mounted: Result<Vec<_>, Failure> = volumes
                     .map(|(directory, lun)| {
+                        let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
+                        let volume = volume.map_err(failed)?;
+                        // Of results and state files.
                         std::fs::create_dir_all(&directory)
                             .map_err(|error| format!("{}: {error}", directory.display()))?;
-                        let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
-                        Ok((directory, volume.map_err(failed)?))
+                        Ok((directory, volume))
                     })
                     .collect();
                 let mounted = match mounted {
@@ -220,12 +222,14 @@ impl Mounted {
             host.writes += writes;
             host.blocks += blocks;
         }
-        let ratio = |members: u64, host: u64| members as f64 / host.max(1) as f64;
-        let (commands, blocks) =
-            (ratio(counters.member_writes, host.writes), ratio(counters.member_blocks_written, host.blocks));
+        let each = |members: u64, host: u64| (host > 0).then(|| members as f64 / host as f64);
+        let commands = each(counters.member_writes, host.writes);
+        let blocks = each(counters.member_blocks_written, host.blocks);
+        let ratios = commands.zip(blocks).map_or(String::new(), |(commands, blocks)| {
+            format!(", {commands:.2} writes of members for each, and {blocks:.2} blocks for each block")
+        });
         let text = format!(
-            "A test ended: {} writes of {} blocks; {commands:.2} writes of members for each, and {blocks:.2} blocks for each block. \
-             {} commits, {} rows recovered, {} blocks repaired.",
+            "A test ended: {} writes of {} blocks{ratios}; {} commits, {} rows recovered, {} blocks repaired.",
             host.writes, host.blocks, counters.commits, counters.rows_recovered, counters.blocks_repaired
         );
         let figures = json!({

@@ -40,6 +40,8 @@ Examples:
       the same databases again, for a day
   jetcell test performance --dir array:arr1 --size 10GiB --duration 1h
       database and logs on an array of jetcell raid create, which is rebuilt beside the load if it has lost members
+  jetcell test performance --dir array:arr2/mail --log-dir array:arr2/logs --size 10GiB --duration 1h
+      on LUNs of jetcell raid lun create, which never write in place
   jetcell test performance --dir /db1 --dir /db2 --log-dir /logs --resume
       continues a creation that was killed: the first command with --resume
   jetcell test performance --dir /db1 --open --find-max --threads 16
