@@ -1,5 +1,7 @@
 //! An open file of a volume.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +16,18 @@ pub(super) struct VolumeFile {
     node: NodeId,
     path: PathBuf,
     mode: OpenMode,
+}
+
+thread_local! {
+    /// Transfers that a completion on this thread has submitted. `None`: no transfer of this thread is being completed.
+    static WAITING: RefCell<Option<VecDeque<(VolumeFile, Transfer)>>> = const { RefCell::new(None) };
+}
+
+impl Clone for VolumeFile {
+    fn clone(&self) -> VolumeFile {
+        *self.volume.state().handles.entry(self.node).or_default() += 1;
+        VolumeFile::new(self.volume.clone(), self.node, &self.path, self.mode)
+    }
 }
 
 impl VolumeFile {
@@ -70,6 +84,16 @@ impl State {
     }
 }
 
+/// The outermost submission of a thread has ended, also by a panic.
+struct EndOfWaiting;
+
+impl Drop for EndOfWaiting {
+    fn drop(&mut self) {
+        // What still waits is dropped outside of the borrow, because it closes files.
+        drop(WAITING.with_borrow_mut(Option::take));
+    }
+}
+
 impl File for VolumeFile {
     fn path(&self) -> &Path {
         &self.path
@@ -85,10 +109,25 @@ impl File for VolumeFile {
     }
 
     fn submit(&self, batch: Vec<Transfer>) {
-        for Transfer { kind, offset, mut buffer, reason, done } in batch {
+        // Completions may submit the next transfers. These wait for their turn, so that the stack does not grow.
+        let outermost = WAITING.with_borrow_mut(|waiting| {
+            let outermost = waiting.is_none();
+            waiting
+                .get_or_insert_default()
+                .extend(batch.into_iter().map(|transfer| (self.clone(), transfer)));
+            outermost
+        });
+        if !outermost {
+            return;
+        }
+        let _end = EndOfWaiting;
+        while let Some((file, transfer)) =
+            WAITING.with_borrow_mut(|waiting| waiting.as_mut().and_then(VecDeque::pop_front))
+        {
+            let Transfer { kind, offset, mut buffer, reason, done } = transfer;
             let result = match kind {
-                TransferKind::Read => self.read_at(offset, &mut buffer, reason),
-                TransferKind::Write => self.write_at(offset, &buffer, reason),
+                TransferKind::Read => file.read_at(offset, &mut buffer, reason),
+                TransferKind::Write => file.write_at(offset, &buffer, reason),
             };
             done(result, buffer);
         }

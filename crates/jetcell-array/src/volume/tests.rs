@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -112,6 +112,36 @@ fn files_are_there(on: On) {
     let expected = [&content(1, 40)[..8192], &content(2, 3), &content(1, 40)[8192 + 3 * BLOCK..]].concat();
     assert!(read_all(&volume, "logs/a") == expected);
     assert_eq!(read_all(&volume, "c"), vec![0; 5 * BLOCK]);
+}
+
+/// Each completion submits the next transfer, a hundred thousand times.
+#[test]
+fn completions_may_submit_the_next_transfer() {
+    fn next(file: Arc<dyn File>, left: u32, done: std::sync::mpsc::Sender<()>) {
+        let again = file.clone();
+        let completed = move |result: std::io::Result<()>, _| {
+            result.unwrap();
+            match left {
+                0 => done.send(()).unwrap(),
+                _ => next(again, left - 1, done),
+            }
+        };
+        let transfer = Transfer {
+            kind: TransferKind::Read,
+            offset: 0,
+            buffer: IoBuffer::zeroed(BLOCK),
+            reason: IoReason::Other,
+            done: Box::new(completed),
+        };
+        file.submit(vec![transfer]);
+    }
+    let disk = disk(On::Array);
+    let volume = mounted(&disk, On::Array);
+    let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
+    file.grow(BLOCK as u64).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    next(file, 100_000, sender);
+    assert!(receiver.try_recv().is_ok());
 }
 
 #[test]

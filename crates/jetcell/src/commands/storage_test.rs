@@ -1,6 +1,6 @@
 //! `jetcell test`: makes a profile from the options, runs it and reports. One type for all tests.
 
-mod array_volumes;
+pub mod array_volumes;
 mod kind;
 mod power_options;
 mod workload_options;

@@ -257,6 +257,39 @@ fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
 }
 
 #[test]
+fn an_array_is_measured_beside_plain_files() {
+    let cell = Cell::with_limits();
+    ended(&cell, 0, &["create", "a", "--level", "raid5", "--size", "64MiB", "--members", "m0", "m1", "m2"]);
+    let words = [
+        "bench",
+        "a",
+        "--size",
+        "64MiB",
+        "--seconds",
+        "0.02",
+        "--steps",
+        "transfer_write,random_read_4k,sync",
+    ];
+    let measured = json(&cell, 0, &words);
+    let names: Vec<&str> = measured["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|target| target["name"].as_str().unwrap())
+        .collect();
+    assert!(names.len() == 2 && names[0].ends_with("/a"), "{names:?}");
+    // Every step has figures of both.
+    for step in measured["steps"].as_array().unwrap() {
+        assert!(step["figures"].as_array().unwrap().iter().all(|figure| !figure.is_null()), "{step}");
+    }
+    // Nothing is left on the array.
+    let scrubbed = json(&cell, 0, &["scrub", "a"]);
+    assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));
+    let refused = cell.program_refused(&["raid", "bench", "nowhere"]);
+    assert!(refused.contains("nowhere: no array has this directory"), "{refused}");
+}
+
+#[test]
 fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
     let cell = Cell::with_limits();
     let members: Vec<String> = (0..6).map(|member| format!("m{member}")).collect();

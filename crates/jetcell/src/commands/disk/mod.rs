@@ -8,7 +8,7 @@ use clap::Subcommand;
 
 use self::experiment::FragmentationExperiment;
 use self::fragmentation::ShowFragmentation;
-use self::test::DiskTest;
+pub use self::test::{DiskTest, seconds, step};
 use crate::outcome::Outcome;
 
 /// Shown below the list of the commands.

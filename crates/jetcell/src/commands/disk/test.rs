@@ -3,17 +3,19 @@
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_lab::drive::{Costs, DriveTest, Options, Progress, Target, is_step, test};
 use jetcell_lab::{ErasableDevice, LocalSystem};
 use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
-use jetcell_vfs::{Cancel, RealOptions, RealVfs};
+use jetcell_vfs::{Cancel, MountedVfs, RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::ByteSize;
 
 use crate::commands::empty_directory::require_empty;
 use crate::commands::power::above_zero;
+use crate::commands::storage_test::array_volumes::{ArrayVolumes, of_directories};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
@@ -34,6 +36,8 @@ Examples:
       the same device, read and written: everything on it is lost
   jetcell disk test /mnt/data --steps sync,mixed_8k --json
       some steps only
+  jetcell disk test array:arr1 /mnt/data
+      an array of jetcell raid create beside a file system; jetcell raid bench does the same
 
 Files and devices that exist are only read, unless --erase is given.
 
@@ -108,20 +112,50 @@ fn size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
 }
 
-fn step(text: &str) -> Result<String, String> {
+pub fn step(text: &str) -> Result<String, String> {
     match is_step(text) {
         true => Ok(text.into()),
         false => Err("no step has this name; write for example transfer_read, random_read_4k or sync".into()),
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is no time of a step; write seconds, from 0.01 to 86400");
     let value: f64 = text.parse().map_err(|_| wrong())?;
     if (0.01..=86_400.0).contains(&value) { Ok(value) } else { Err(wrong()) }
 }
 
 impl DiskTest {
+    /// A test of these targets, with the usual options apart from those given.
+    pub fn of(
+        targets: Vec<PathBuf>,
+        size: ByteSize,
+        steps: Vec<String>,
+        seconds: f64,
+        output: Option<PathBuf>,
+        json: bool,
+    ) -> DiskTest {
+        DiskTest {
+            targets,
+            size,
+            write: false,
+            erase: false,
+            force: false,
+            steps,
+            seconds,
+            repetitions: None,
+            zones: 64,
+            precondition: false,
+            seed: 1,
+            price: vec![],
+            watts: vec![],
+            price_per_kwh: None,
+            currency: None,
+            output,
+            json,
+        }
+    }
+
     /// Runs the command.
     pub fn run(self) -> Outcome {
         match self.test() {
@@ -150,13 +184,29 @@ impl DiskTest {
         if self.erase && !self.targets.iter().any(|path| is_device(path)) {
             return Err("--erase is for devices, and none is given".into());
         }
-        let vfs = RealVfs::new(RealOptions::default())
+        let real = RealVfs::new(RealOptions::default())
             .map_err(|error| format!("the threads for transfers cannot start: {error}"))?
             .with_smallest_transfer(SMALLEST_TRANSFER);
+        let backend = real.backend_name();
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
-        let mut targets: Vec<Target> =
-            self.targets.iter().map(|path| self.open(&vfs, path)).collect::<Result<_, _>>()?;
+        let mut paths = self.targets.clone();
+        let arrays = of_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?;
+        let volumes = ArrayVolumes::mount(arrays)?;
+        let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
+        let opened = paths.iter().map(|path| self.open(&vfs, path)).collect::<Result<Vec<Target>, _>>();
+        let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel));
+        drop(vfs);
+        volumes.close()?;
+        tested
+    }
+
+    fn measure(
+        &self,
+        mut targets: Vec<Target>,
+        backend: &'static str,
+        cancel: &Cancel,
+    ) -> Result<DriveTest, Failure> {
         let few = if targets.len() > 1 { TURNS } else { 1 };
         let options = Options {
             seconds: self.seconds,
@@ -173,7 +223,7 @@ impl DiskTest {
             },
         };
         let mut shown = Shown { line: ProgressLine::new(), written: Instant::now() };
-        let result = test(&mut targets, vfs.backend_name(), &options, &cancel, &mut |at| shown.show(&at));
+        let result = test(&mut targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
         let result = result.map_err(|error| error.to_string())?;
         if let Some(output) = &self.output {
@@ -183,7 +233,7 @@ impl DiskTest {
         Ok(result)
     }
 
-    fn open(&self, vfs: &RealVfs, path: &Path) -> Result<Target, Failure> {
+    fn open(&self, vfs: &dyn Vfs, path: &Path) -> Result<Target, Failure> {
         if self.erase && is_device(path) {
             let device = ErasableDevice::claim(path, self.force, &LocalSystem);
             let device = device.map_err(|error| error.to_string())?;

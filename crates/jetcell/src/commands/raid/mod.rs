@@ -1,6 +1,7 @@
 //! `jetcell raid`: makes, watches, repairs and ends arrays, and calculates their reliability.
 
 mod array_directory;
+mod bench;
 mod caretaker;
 mod content;
 mod create;
@@ -116,6 +117,8 @@ pub enum Raid {
     Grow(Grow),
     /// End an array: its members become ordinary files
     Destroy(Destroy),
+    /// Measure an array, or a LUN on it, beside plain files
+    Bench(bench::Bench),
     /// Measure layouts of simulated disks under load, beside the published figures of 2008
     Simulate(Simulate),
     /// Calculate the probability of data loss of an array over its life
@@ -138,6 +141,7 @@ impl Raid {
             Raid::Snapshot(command) => outcome(command.run()),
             Raid::Grow(command) => outcome(command.grow()),
             Raid::Destroy(command) => outcome(command.destroy()),
+            Raid::Bench(command) => command.run(),
             Raid::Simulate(command) => outcome(command.simulate()),
             Raid::Reliability(command) => outcome(reliability(*command)),
         }

@@ -1,0 +1,82 @@
+//! `jetcell raid bench`: measures an array beside the file system below its members.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jetcell_workload::units::ByteSize;
+
+use super::array_directory::ArrayDirectory;
+use crate::commands::disk::DiskTest;
+use crate::outcome::{Outcome, print_error};
+
+const EXAMPLES: &str = "\
+The test is that of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, in turns on the array and in
+a directory beside it, with differences and their confidence intervals. Writes are durable after a sync only.
+
+Examples:
+  jetcell raid bench arr1
+      beside a file in the directory of its first member
+  jetcell raid bench arr2/mail --beside /mnt/nvme --steps transfer_write,transfer_read,random_read_8k
+      a LUN, beside another file system, some steps only
+
+The array must hold no blocks of its own: files of tests and LUNs stay as they are.
+
+Exit code: 0 measured, 1 a read did not find what was just written, 2 could not run.";
+
+/// Measures an array, or a LUN on it, beside plain files
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Bench {
+    /// Directory of the array, or ARRAY/LUN
+    #[arg(value_name = "ARRAY")]
+    array: PathBuf,
+    /// Directory on the file system to compare with [default: that of the first member]
+    #[arg(long, value_name = "DIR")]
+    beside: Option<PathBuf>,
+    /// Size of the file on each side
+    #[arg(long, value_name = "SIZE", default_value = "500MB")]
+    size: ByteSize,
+    /// Do only these steps; their names are in result.json and in the documentation
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = crate::commands::disk::step)]
+    steps: Vec<String>,
+    /// Longest time of each step in seconds
+    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = crate::commands::disk::seconds)]
+    seconds: f64,
+    /// Directory for result.json, report.html with charts, and report.md; it must be empty or new
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Bench {
+    pub fn run(self) -> Outcome {
+        let beside = match self.beside.map_or_else(|| first_member(&self.array), Ok) {
+            Ok(beside) => beside,
+            Err(failure) => {
+                print_error(failure);
+                return Outcome::CouldNotRun;
+            }
+        };
+        let mut array = std::ffi::OsString::from("array:");
+        array.push(&self.array);
+        let targets = vec![array.into(), beside];
+        DiskTest::of(targets, self.size, self.steps, self.seconds, self.output, self.json).run()
+    }
+}
+
+/// The directory of the first member.
+fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::Failure> {
+    let parent = array.parent().unwrap_or(Path::new("."));
+    let directory = match super::is_array(array) || !super::is_array(parent) {
+        true => ArrayDirectory::open(array)?,
+        false => ArrayDirectory::open(parent)?,
+    };
+    let member = directory.members.first().and_then(|member| member.parent());
+    let inside = member.filter(|directory| !directory.starts_with("/dev"));
+    inside.map(Path::to_path_buf).ok_or_else(|| {
+        format!("{}: the members are devices; name a directory to compare with --beside", array.display())
+            .into()
+    })
+}
