@@ -30,6 +30,7 @@ mod page_repair;
 mod pause;
 mod replication;
 mod reseed;
+mod reseed_files;
 mod seed;
 mod source;
 mod status;

@@ -18,12 +18,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ese_engine::{CopyEvent, Error, EventSink, FoundDatabase, LogChanges, LogCopy, RecoverySet};
-use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::header::{DatabaseHeader, DatabaseState};
-use ese_format::{Generation, PageNumber, PageSize};
+use ese_format::{Generation, PageNumber};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{DirectoryLock, File, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::copy_events::CopyEvents;
@@ -33,6 +32,7 @@ use crate::error::{CopyError, Result};
 use crate::history::{History, Relation};
 use crate::incoming::{part_path, store_log};
 use crate::log_copier::LogCopier;
+use crate::reseed_files::{read_page, write_header};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 
@@ -40,8 +40,6 @@ use crate::streamed_log::remove_streamed;
 pub(crate) const RESEED_FILE: &str = "reseed.json";
 /// Where diverged logs are kept: they have commits that are nowhere else.
 pub(crate) const DIVERGED: &str = "diverged";
-/// How often a page that is being written is read again.
-const READS: u32 = 50;
 
 /// What an incremental reseed will do, or did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -567,39 +565,4 @@ fn lock_all(
         }
     }
     Ok(locks)
-}
-
-/// Reads a page of a database that may be in use: a page that is being written looks wrong for a moment. A page behind the end
-/// of the file is zero.
-fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vfs) -> Result<IoBuffer> {
-    let mut bytes = IoBuffer::zeroed(size.bytes());
-    for _ in 0..READS {
-        match file.read_at(size.offset_of(page), &mut bytes, IoReason::Backup) {
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                return Ok(IoBuffer::zeroed(size.bytes()));
-            }
-            read => read.map_err(|error| CopyError::io(file.path(), &error))?,
-        }
-        match verify_page(&mut bytes, size, page) {
-            PageIntegrity::Good | PageIntegrity::Zero => return Ok(bytes),
-            _ => vfs.clock().sleep(std::time::Duration::from_millis(10)),
-        }
-    }
-    let what =
-        "its page cannot be used for the reseed; check the database, or reseed from another side".to_string();
-    Err(Error::Corrupt { path: file.path().to_path_buf(), page: Some(page), what }.into())
-}
-
-/// Writes both copies of a header, one after the other.
-fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
-    let mut page = IoBuffer::zeroed(header.page_size.bytes());
-    page.copy_from_slice(&header.encode());
-    for copy in 0..2 {
-        let write = || {
-            file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader)?;
-            file.sync(IoReason::DatabaseHeader)
-        };
-        write().map_err(|error| CopyError::io(file.path(), &error))?;
-    }
-    Ok(())
 }

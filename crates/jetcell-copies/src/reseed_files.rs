@@ -1,0 +1,47 @@
+//! The files of a reseed: pages are read from one side, and headers written on the other.
+
+use ese_engine::Error;
+use ese_format::checksum::{PageIntegrity, verify_page};
+use ese_format::header::DatabaseHeader;
+use ese_format::{PageNumber, PageSize};
+use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
+
+use crate::error::{CopyError, Result};
+
+/// How often a page that is being written is read again.
+const READS: u32 = 50;
+
+/// Reads a page of a database that may be in use: a page that is being written looks wrong for a moment. A page behind the end
+/// of the file is zero.
+pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vfs) -> Result<IoBuffer> {
+    let mut bytes = IoBuffer::zeroed(size.bytes());
+    for _ in 0..READS {
+        match file.read_at(size.offset_of(page), &mut bytes, IoReason::Backup) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                return Ok(IoBuffer::zeroed(size.bytes()));
+            }
+            read => read.map_err(|error| CopyError::io(file.path(), &error))?,
+        }
+        match verify_page(&mut bytes, size, page) {
+            PageIntegrity::Good | PageIntegrity::Zero => return Ok(bytes),
+            _ => vfs.clock().sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+    let what =
+        "its page cannot be used for the reseed; check the database, or reseed from another side".to_string();
+    Err(Error::Corrupt { path: file.path().to_path_buf(), page: Some(page), what }.into())
+}
+
+/// Writes both copies of a header, one after the other.
+pub fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
+    let mut page = IoBuffer::zeroed(header.page_size.bytes());
+    page.copy_from_slice(&header.encode());
+    for copy in 0..2 {
+        let write = || {
+            file.write_at(copy * page.len() as u64, &page, IoReason::DatabaseHeader)?;
+            file.sync(IoReason::DatabaseHeader)
+        };
+        write().map_err(|error| CopyError::io(file.path(), &error))?;
+    }
+    Ok(())
+}
