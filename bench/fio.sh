@@ -29,7 +29,7 @@ if [[ -z $device ]]; then
     mkdir -p "$directory"
     image=$(mktemp "$directory/image.XXXXXX")
     # Written, not only allocated: reads of what was never written would not reach the disk.
-    dd if=/dev/urandom of="$image" bs=1M count=$(($(numfmt --from=iec-i --suffix=B "${size%B}B") >> 20)) oflag=direct status=none
+    dd if=/dev/urandom of="$image" bs=1M count=$(($(numfmt --from=iec-i "${size%B}") >> 20)) oflag=direct status=none
     device=$(losetup --direct-io=on --show -f "$image")
 fi
 
@@ -46,7 +46,7 @@ steps=(
     "mixed_8k         --rw=randrw --rwmixread=65 --bs=8k --iodepth=8 --time_based --norandommap"
 )
 ours() {
-    "$JETCELL" disk test --erase --force "$device" --steps "$1" --zones 1 --seconds "$seconds" --repetitions 1 --json 2> /dev/null |
+    "$JETCELL" disk test --erase --force "$device" --steps "$1" --zones 1 --seconds "$seconds" --repetitions 1 --json |
         python3 -c 'import json, sys
 one = json.load(sys.stdin)["steps"][0]["figures"][0]["repetitions"][0]
 print(one["operations"] / one["seconds"])'
@@ -70,7 +70,7 @@ for step in "${steps[@]}"; do
         done
     done
 done
-echo "$("$JETCELL" --version), $(fio --version), $device, $turns turns of $seconds s, transfers per second"
+echo "$("$JETCELL" --version | head -1), $(fio --version), $device, $turns turns of $seconds s, transfers per second"
 python3 - "$work/figures" << 'END'
 import collections, statistics, sys
 figures = collections.defaultdict(lambda: collections.defaultdict(dict))

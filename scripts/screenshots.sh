@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Takes pictures of pages as readers see them.
 #
-#   scripts/screenshots.sh RUN [DIRECTORY]    pictures of the run into DIRECTORY [default: target/screenshots]
+#   scripts/screenshots.sh RUN [DIRECTORY [PAGE...]]    pictures of the run into DIRECTORY [default: target/screenshots]
 #
-# Pages: the report of the run, the run beside a copy of it (compare), the example of jetcell size, and raid reliability. Pictures of each:
+# Pages: the report of the run, the run beside a copy of it (compare), the example of jetcell size, raid reliability, and each PAGE, such as
+# the report.html that jetcell disk test wrote, with the name of its directory. Pictures of each:
 # PAGE-wide.png (1400 pixels), PAGE-narrow.png (390 pixels), PAGE-dark.png, PAGE-print.pdf. Needs chromium. JETCELL=FILE uses that program
 # instead of a build. To renew the picture of the README, give a run of a quiet machine and copy report-wide.png to docs/images/report.png.
 set -euo pipefail
@@ -26,7 +27,13 @@ jetcell compare "$run" "$directory/again" --format html > "$directory/compare.ht
 jetcell size --example > "$directory/site.toml"
 jetcell size --config "$directory/site.toml" --html "$directory/size.html" > "$directory/size.txt"
 jetcell raid reliability --compare --curve scrub --html "$directory/raid.html" > "$directory/raid.txt"
-for page in report compare size raid; do
+pages=(report compare size raid)
+for page in "${@:3}"; do
+    name=$(basename "$(dirname "$(realpath "$page")")")
+    cp "$page" "$directory/$name.html"
+    pages+=("$name")
+done
+for page in "${pages[@]}"; do
     # A browser window is at least 500 pixels wide, so that the narrow page is a frame of 390 pixels.
     echo "<body style='margin:0'><iframe src='$page.html' style='border:0;width:390px;height:3000px'></iframe>" > "$directory/narrow.html"
     shot --window-size=1400,1500 --screenshot="$directory/$page-wide.png" "file://$directory/$page.html"

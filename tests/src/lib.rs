@@ -1,5 +1,5 @@
-//! Code that the system tests share: the crash simulation, killed processes, independent readers, fuzz
-//! targets, a table for storage that fails.
+//! Code that the system tests share: the crash simulation, killed processes, disks that lie, independent readers,
+//! fuzz targets, a table for storage that fails.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,8 @@ pub mod copies;
 pub mod fuzz;
 pub mod killed;
 pub mod logged;
+pub mod lying_disk;
+pub mod mounted;
 pub mod predictable_table;
 pub mod readers;
 pub mod simulation;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::chart::Scale;
+use crate::chart::{Scale, colour};
 use crate::number::significant;
 use crate::standalone::standalone;
 
@@ -23,8 +23,8 @@ pub struct Bar {
     pub value: f64,
     /// Its value with its unit, at its end.
     pub label: String,
-    /// Whether it is the reader's own choice, which stands out.
-    pub own: bool,
+    /// What it belongs to: bars of one series have one colour.
+    pub series: usize,
 }
 
 /// Bars of one quantity.
@@ -36,6 +36,8 @@ pub struct Bars {
     pub unit: String,
     /// Scale of the axis: linear from zero, or logarithmic over whole powers of ten.
     pub scale: Scale,
+    /// Series and what they are, where the names of the bars leave that open.
+    pub legend: Vec<(usize, String)>,
     /// The bars from top to bottom.
     pub bars: Vec<Bar>,
 }
@@ -47,8 +49,12 @@ impl Bars {
             figure {
                 figcaption { strong { (self.title) } " " span class="note" { (self.unit) } }
                 (self.svg())
-                @if self.bars.iter().any(|bar| bar.own) {
-                    ul class="legend" { li { span class="swatch" style="border-top:3px solid var(--series-1)" {} "your choice" } }
+                @if !self.legend.is_empty() {
+                    ul class="legend" {
+                        @for (series, name) in &self.legend {
+                            li { span class="swatch" style=(format!("border-top:3px solid {}", colour(*series))) {} (name) }
+                        }
+                    }
                 }
             }
         }
@@ -56,8 +62,13 @@ impl Bars {
 
     /// The bars as an SVG file of their own.
     pub fn standalone(&self) -> String {
-        let own = if self.bars.iter().any(|bar| bar.own) { "; in another colour: your choice" } else { "" };
-        standalone(&self.svg().into_string(), &self.title, &format!("{}{own}", self.unit))
+        let names: Vec<&str> = self.legend.iter().map(|(_, name)| name.as_str()).collect();
+        let legend = if names.is_empty() {
+            String::new()
+        } else {
+            format!("; in another colour: {}", names.join(", "))
+        };
+        standalone(&self.svg().into_string(), &self.title, &format!("{}{legend}", self.unit))
     }
 
     /// The lowest and the highest value of the axis, and where its labels are.
@@ -103,7 +114,7 @@ impl Bars {
                 }
                 @for (number, bar) in self.bars.iter().enumerate() {
                     @let top = number as f64 * ROW;
-                    @let colour = if bar.own { "fill:var(--series-1)" } else { "fill:var(--series-0)" };
+                    @let colour = format!("fill:{}", colour(bar.series));
                     text x=(place(LEFT)) y=(place(top + 14.0)) { (bar.name) }
                     rect x=(place(LEFT)) y=(place(top + 18.0)) width=(place(x(bar.value) - LEFT)) height="16" style=(colour) {}
                     text x=(place(x(bar.value) + 5.0)) y=(place(top + 31.0)) { (bar.label) }
@@ -130,9 +141,11 @@ mod tests {
             name: format!("n{value}"),
             value: *value,
             label: format!("{value} %"),
-            own: *value == 2.0,
+            series: usize::from(*value == 2.0),
         };
-        Bars { title: "Loss".into(), unit: "percent".into(), scale, bars: values.iter().map(bar).collect() }
+        let legend = if values.contains(&2.0) { vec![(1, "your choice".to_string())] } else { Vec::new() };
+        let bars = values.iter().map(bar).collect();
+        Bars { title: "Loss".into(), unit: "percent".into(), scale, legend, bars }
     }
 
     fn widths(page: &str) -> Vec<f64> {

@@ -13,6 +13,7 @@ use jetcell_workload::Bound;
 use maud::{Markup, PreEscaped, html};
 
 pub use self::axis::{Along, Scale};
+pub(crate) use self::drawing::colour;
 use self::drawing::{MOST_SERIES, swatch};
 use crate::number::significant;
 use crate::standalone::standalone;

@@ -34,20 +34,31 @@ pub fn drive_test_markdown(test: &DriveTest) -> String {
     out
 }
 
-pub(crate) fn tables(test: &DriveTest) -> Vec<Table> {
-    let mut all = vec![targets(test)];
-    all.extend(costs(test));
-    all.push(figures(test));
-    if test.targets.len() > 1 {
-        all.push(differences(test));
-    }
-    all.push(latencies(test));
-    all
+fn tables(test: &DriveTest) -> Vec<Table> {
+    overview(test).into_iter().chain(details(test)).collect()
+}
+
+/// What was tested, and what it costs.
+pub(crate) fn overview(test: &DriveTest) -> Vec<Table> {
+    std::iter::once(targets(test)).chain(costs(test)).collect()
+}
+
+/// What was measured.
+pub(crate) fn details(test: &DriveTest) -> Vec<Table> {
+    let several = test.targets.len() > 1;
+    std::iter::once(figures(test))
+        .chain(several.then(|| differences(test)))
+        .chain([latencies(test)])
+        .collect()
 }
 
 pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
+    let machine = &test.machine;
     let mut lines = vec![format!(
-        "{} of at most {} s for each step, in {}; direct I/O by {}; the smallest transfer is {}",
+        "{} × {}, Linux {}; {} of at most {} s for each step, in {}; direct I/O by {}; the smallest transfer is {}",
+        machine.processors,
+        machine.processor,
+        machine.kernel,
         match test.options.repetitions {
             1 => "1 repetition".to_string(),
             count => format!("{count} repetitions"),
@@ -136,6 +147,13 @@ pub(crate) fn difference(found: &Difference) -> (String, String) {
     let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
     let sign = if found.percent > 0.0 { "+" } else { "" };
     (format!("{sign}{} %", of_unit("%", found.percent)), interval.unwrap_or_default())
+}
+
+/// A name with the difference to the first one: `btrfs: -60.3 % ± 51.2`.
+pub(crate) fn compared(name: String, difference: Option<&Difference>, is_better: bool) -> String {
+    let (percent, interval) = difference.map(self::difference).unwrap_or_default();
+    let apart = if percent.is_empty() { String::new() } else { format!(": {percent} {interval}") };
+    format!("{name}{}{}", apart.trim_end(), if is_better { ", better" } else { "" })
 }
 
 fn with_unit(step: &StepResult) -> String {

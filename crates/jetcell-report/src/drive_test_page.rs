@@ -2,11 +2,10 @@
 
 use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Seek, Step, StepResult};
 use jetcell_workload::measurement::Latencies;
-use jetcell_workload::units::human_bytes;
 
 use crate::bars::{Bar, Bars};
 use crate::chart::{Along, Chart, Scale, Series};
-use crate::drive_test::{difference, notes, tables};
+use crate::drive_test::{compared, details, notes, overview};
 use crate::number::of_unit;
 use crate::page::Page;
 use crate::printable::printable_lines;
@@ -17,15 +16,15 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// Charts, tables and remarks of a test, as one file.
 pub fn drive_test_html(test: &DriveTest) -> String {
-    let mut page = Page::new("Disk test");
-    for line in notes(test) {
-        page = page.text(&line);
-    }
+    let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
+    let page = Page::new(format!("Disk test of {}", names.join(" and ")));
+    let page = overview(test).iter().fold(page, Page::table);
+    let mut page = notes(test).iter().fold(page, |page, line| page.text(line));
     page = page.heading("Over the surface").charts(&surface(test)).charts(seeks(test).as_slice());
     let bars: Vec<Bars> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
     page = page.heading("Random transfers").bars(&bars).charts(&by_depth(test));
     page = page.heading("Latency").charts(&histograms(test));
-    let page = tables(test).iter().fold(page.heading("Tables"), Page::table).finish();
+    let page = details(test).iter().fold(page.heading("Tables"), Page::table).finish();
     printable_lines(&page).into_owned()
 }
 
@@ -71,7 +70,19 @@ fn surface(test: &DriveTest) -> Vec<Chart> {
     let times = lines(test, &access, cloud);
     let mut cloud = Chart::new("Access time", "ms, one dot for each random read of 4 KiB", place(), times);
     cloud.dots = true;
+    if presses_to_the_axis(&cloud) {
+        cloud = cloud.logarithmic();
+    }
     vec![curve, cloud]
+}
+
+/// Whether single points are so high that the others would lie on the axis.
+fn presses_to_the_axis(chart: &Chart) -> bool {
+    let mut values: Vec<f64> =
+        chart.series.iter().flat_map(|line| &line.points).map(|point| point.1).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.get(values.len() / 2);
+    middle.zip(values.last()).is_some_and(|(middle, highest)| *highest > middle * 20.0)
 }
 
 /// The time of a read over its distance from the read before.
@@ -112,26 +123,23 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
     let steps = of_group(test, Group::BySize).filter(|step| step.step.reads_percent == reads);
     let mut bars = Vec::new();
     for step in steps {
-        for (at, (name, figure)) in done(test, step).enumerate() {
-            let size = human_bytes(step.step.size);
-            let better = if step.winner == Some(at) { ", better" } else { "" };
-            let apart = figure.difference.as_ref().map(difference);
-            let apart = apart.map_or(String::new(), |(percent, interval)| format!(" ({percent} {interval})"));
+        for (at, (target, figure)) in test.targets.iter().zip(&step.figures).enumerate() {
+            let Some(figure) = figure else { continue };
+            let size = step.step.size_text();
+            let name = if test.targets.len() > 1 { format!("{size}, {}", target.name) } else { size };
             bars.push(Bar {
-                name: if test.targets.len() > 1 { format!("{size}, {name}") } else { size },
+                name: compared(name, figure.difference.as_ref(), step.winner == Some(at)),
                 value: figure.mean,
-                label: format!("{}{apart}{better}", of_unit("IOPS", figure.mean)),
-                own: false,
+                label: of_unit("IOPS", figure.mean),
+                series: at,
             });
         }
     }
-    let unit = "IOPS, one transfer at a time".to_string();
-    (!bars.is_empty()).then(|| Bars {
-        title: format!("Random {kind} by size"),
-        unit,
-        scale: Scale::Logarithmic,
-        bars,
-    })
+    let (title, unit) = (format!("Random {kind} by size"), "IOPS, one transfer at a time".to_string());
+    // Names of bars begin with the size, so that the colours need words.
+    let targets = test.targets.iter().enumerate().filter(|_| test.targets.len() > 1);
+    let legend = targets.map(|(at, target)| (at, target.name.clone())).collect();
+    (!bars.is_empty()).then_some(Bars { title, unit, scale: Scale::Logarithmic, legend, bars })
 }
 
 fn by_depth(test: &DriveTest) -> Vec<Chart> {
@@ -220,8 +228,11 @@ mod tests {
         );
         let bars = by_size(&test, "read").unwrap();
         let names: Vec<&str> = bars.bars.iter().map(|bar| bar.name.as_str()).collect();
-        assert_eq!(names[0], "512 B, green");
-        assert_eq!((names.len(), bars.bars[1].label.ends_with(", better")), (4, true));
+        assert_eq!((names.len(), names[0]), (4, "512 B, green"));
+        assert!(names[1].starts_with("512 B, black") && names[1].ends_with(", better"), "{names:?}");
+        // Each target has one colour, in bars and in charts.
+        let series: Vec<usize> = bars.bars.iter().map(|bar| bar.series).collect();
+        assert_eq!((series, bars.legend.len()), (vec![0, 1, 0, 1], 2));
         assert!(by_size(&test, "write").is_none());
         assert_eq!(points(&by_depth(&test)[0]), [2, 2]);
         let histogram = &histograms(&test)[0];

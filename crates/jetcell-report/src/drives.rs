@@ -167,11 +167,12 @@ fn notes(summary: &Summary) -> Vec<String> {
 
 fn bars(summary: &Summary) -> Vec<Bars> {
     let of = |title: &str, unit: &str, values: Vec<Option<f64>>| {
-        let bar = |(drive, value): (&Drive, &Option<f64>)| {
-            value.map(|value| Bar { name: drive.name.clone(), value, label: significant(value), own: false })
+        let bar = |(series, (drive, value)): (usize, (&Drive, &Option<f64>))| {
+            value.map(|value| Bar { name: drive.name.clone(), value, label: significant(value), series })
         };
-        let bars: Vec<Bar> = summary.drives.iter().zip(&values).filter_map(bar).collect();
-        (bars.len() > 1).then(|| Bars { title: title.into(), unit: unit.into(), scale: Scale::Linear, bars })
+        let bars: Vec<Bar> = summary.drives.iter().zip(&values).enumerate().filter_map(bar).collect();
+        let (scale, legend) = (Scale::Linear, Vec::new());
+        (bars.len() > 1).then(|| Bars { title: title.into(), unit: unit.into(), scale, legend, bars })
     };
     let currency = summary.currency.as_deref().unwrap_or("money");
     let all = |value: fn(&Drive) -> Option<f64>| summary.drives.iter().map(value).collect();

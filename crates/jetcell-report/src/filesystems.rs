@@ -6,6 +6,7 @@ use jetcell_workload::units::human_bytes;
 
 use crate::bars::{Bar, Bars};
 use crate::chart::{Along, Chart, Scale, Series};
+use crate::drive_test::compared;
 use crate::markdown as md;
 use crate::number::{of_unit, significant};
 use crate::page::Page;
@@ -170,16 +171,17 @@ fn made(name: &str, how: &Specification) -> String {
 
 fn bars(test: &FilesystemTest, row: &RowResult) -> Bars {
     let bar = |((name, mean), at): ((&str, &f64), usize)| {
-        let better = if row.winner == Some(at) { ", better" } else { "" };
+        let difference = row.differences.get(at).and_then(Option::as_ref);
         Bar {
-            name: name.into(),
+            name: compared(name.into(), difference, row.winner == Some(at)),
             value: *mean,
-            label: format!("{}{better}", of_unit(row.row.unit, *mean)),
-            own: false,
+            label: of_unit(row.row.unit, *mean),
+            series: at,
         }
     };
     let bars = names(test).zip(&row.means).zip(0..).map(bar).collect();
-    Bars { title: row.row.title.into(), unit: row.row.unit.into(), scale: Scale::Linear, bars }
+    let (scale, legend) = (Scale::Linear, Vec::new());
+    Bars { title: row.row.title.into(), unit: row.row.unit.into(), scale, legend, bars }
 }
 
 fn turns(test: &FilesystemTest) -> Vec<Chart> {
@@ -188,7 +190,7 @@ fn turns(test: &FilesystemTest) -> Vec<Chart> {
         Series::new(name, values.iter().enumerate().map(|(turn, value)| (turn as f64 + 1.0, *value)))
     };
     let lines = names(test).zip(&row.turns).map(line).collect();
-    vec![Chart::new(row.row.title, row.row.unit, Along::Quantity("turn".into()), lines)]
+    vec![Chart::new(row.row.title, row.row.unit, Along::Count("turn".into()), lines)]
 }
 
 #[cfg(test)]

@@ -44,7 +44,9 @@ pub enum FaultEffect {
     ReadOnlyVolume,
     /// A write of which this many bytes arrive before EIO.
     Torn(usize),
-    /// A write that is acknowledged and never stored.
+    /// A write of which this many bytes are stored, acknowledged as a whole.
+    TornUnnoticed(usize),
+    /// A write that is acknowledged and never stored, or a sync that is acknowledged and not done.
     Lost,
     /// A read that succeeds with this bit inverted.
     FlipBit(usize),
@@ -175,8 +177,12 @@ impl FaultVfs {
         self.faults.lock().fired
     }
 
+    fn next_effect(&self, target: FaultTarget, path: &Path) -> Option<FaultEffect> {
+        self.faults.lock().next_effect(target, path, IoReason::Other, 0)
+    }
+
     fn check(&self, target: FaultTarget, path: &Path) -> io::Result<()> {
-        fail_if(self.faults.lock().next_effect(target, path, IoReason::Other, 0))
+        fail_if(self.next_effect(target, path))
     }
 }
 
@@ -211,8 +217,11 @@ impl VfsLayer for FaultVfs {
         self.inner.rename(from, to)
     }
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        self.check(FaultTarget::SyncDirectory, directory)?;
-        self.inner.sync_directory(directory)
+        match self.next_effect(FaultTarget::SyncDirectory, directory) {
+            Some(FaultEffect::Lost) => Ok(()),
+            Some(effect) => Err(error_of(effect)),
+            None => self.inner.sync_directory(directory),
+        }
     }
 }
 
@@ -236,11 +245,11 @@ impl FaultFile {
     }
 
     fn write(&self, effect: FaultEffect, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        let first = |bytes: usize| self.inner.write_at(offset, &data[..bytes.min(data.len())], reason);
         match effect {
             FaultEffect::Lost => return Ok(()),
-            FaultEffect::Torn(bytes) => {
-                self.inner.write_at(offset, &data[..bytes.min(data.len())], reason)?
-            }
+            FaultEffect::TornUnnoticed(bytes) => return first(bytes),
+            FaultEffect::Torn(bytes) => first(bytes)?,
             _ => {}
         }
         Err(error_of(effect))
@@ -290,8 +299,11 @@ impl File for FaultFile {
     }
 
     fn sync(&self, reason: IoReason) -> io::Result<()> {
-        fail_if(self.next_effect(FaultTarget::Sync, reason, 0))?;
-        self.inner.sync(reason)
+        match self.next_effect(FaultTarget::Sync, reason, 0) {
+            Some(FaultEffect::Lost) => Ok(()),
+            Some(effect) => Err(error_of(effect)),
+            None => self.inner.sync(reason),
+        }
     }
 
     fn len(&self) -> io::Result<u64> {

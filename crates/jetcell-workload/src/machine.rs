@@ -158,12 +158,18 @@ impl Mount {
         let (point, options) = (before.next()?, before.next()?);
         let mut after = after.split(' ');
         let (file_system, source) = (after.next()?, after.next()?);
-        let own = after.next().unwrap_or("");
+        // What both say, such as `rw`, is there once.
+        let mut all: Vec<&str> = options.split(',').collect();
+        for own in after.next().unwrap_or("").split(',') {
+            if !own.is_empty() && !all.contains(&own) {
+                all.push(own);
+            }
+        }
         Some(Mount {
             point: PathBuf::from(unescape(point)),
             file_system: file_system.into(),
             source: unescape(source),
-            options: if own.is_empty() { options.into() } else { format!("{options},{own}") },
+            options: all.join(","),
         })
     }
 }
@@ -221,7 +227,7 @@ mod tests {
         let mount = mount.unwrap();
         assert_eq!(mount.point, Path::new("/mnt/my disk"));
         assert_eq!((mount.file_system.as_str(), mount.source.as_str()), ("ext4", "/dev/sda1"));
-        assert_eq!(mount.options, "rw,noatime,rw,data=ordered");
+        assert_eq!(mount.options, "rw,noatime,data=ordered");
         assert!(Mount::parse("nonsense").is_none());
     }
 

@@ -79,6 +79,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 22] = [
             "jetcell-copies",
             "jetcell-dump",
             "jetcell-export",
+            "jetcell-lab",
             "testkit",
         ],
         &[],

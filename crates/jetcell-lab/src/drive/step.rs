@@ -106,6 +106,11 @@ impl Step {
         self.reads_percent < 100 || matches!(self.group, Group::ReadAfterWrite | Group::Sync)
     }
 
+    /// The size of a transfer for people: `512 B`, `64 KiB`.
+    pub fn size_text(&self) -> String {
+        shown(self.size)
+    }
+
     pub(super) fn access(&self) -> Access {
         match self.group {
             Group::Transfer => Access::OnePass,

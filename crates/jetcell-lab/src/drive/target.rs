@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jetcell_vfs::{Clock, File, IoBuffer, OpenMode, Vfs, direct_io_available};
 use jetcell_workload::fragmentation::{FileMap, Fragmentation};
+use jetcell_workload::units::human_bytes;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +71,7 @@ pub enum TargetError {
     #[error("{}: the file system has no direct I/O (O_DIRECT), so memory would be measured; give a target on another one", .0.display())]
     NoDirectIo(PathBuf),
     /// Nothing can be measured on so little.
-    #[error("{}: {bytes} bytes are too few for a test; give {} MiB or more", .path.display(), SMALLEST_TARGET >> 20)]
+    #[error("{}: {} is too little for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(SMALLEST_TARGET))]
     TooSmall {
         /// The target.
         path: PathBuf,
@@ -78,7 +79,10 @@ pub enum TargetError {
         bytes: u64,
     },
     /// The file of the test does not fit.
-    #[error("{}: {wanted} bytes are wanted and {free} are free; give a smaller --size", .path.display())]
+    #[error(
+        "{}: {} are wanted and {} are free; give a smaller --size",
+        .path.display(), human_bytes(*wanted), human_bytes(*free)
+    )]
     NoSpace {
         /// The target.
         path: PathBuf,

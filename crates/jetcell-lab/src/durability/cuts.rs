@@ -4,10 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use jetcell_vfs::{
-    CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, File, FileLayer, IoReason, OpenMode, SimVfs,
-    Vfs, VfsLayer,
-};
+use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 use super::*;
 
@@ -24,73 +21,34 @@ enum Lie {
     SyncsOf(&'static str),
 }
 
-struct LyingVfs {
-    below: SimVfs,
-    lie: Lie,
-}
-
-struct LyingFile(Arc<dyn File>);
-
-impl VfsLayer for LyingVfs {
-    fn inner(&self) -> &dyn Vfs {
-        &self.below
-    }
-
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let file = self.below.open(path, mode)?;
-        let lies = match self.lie {
-            Lie::FileSyncs => true,
-            Lie::DirectorySyncs => false,
-            Lie::SyncsOf(part) => path.to_string_lossy().contains(part),
-        };
-        Ok(if lies { Arc::new(LyingFile(file)) } else { file })
-    }
-
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        match self.lie {
-            Lie::DirectorySyncs => Ok(()),
-            _ => self.below.sync_directory(directory),
+impl Lie {
+    fn fault(self) -> Fault {
+        let unsynced = |target| Fault::new(target, FaultEffect::Lost).forever();
+        match self {
+            Lie::FileSyncs => unsynced(FaultTarget::Sync),
+            Lie::DirectorySyncs => unsynced(FaultTarget::SyncDirectory),
+            Lie::SyncsOf(part) => unsynced(FaultTarget::Sync).on_path(part),
         }
     }
-}
 
-impl FileLayer for LyingFile {
-    fn inner(&self) -> &dyn File {
-        &*self.0
-    }
-
-    fn sync(&self, _: IoReason) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A witness in memory.
-#[derive(Default)]
-struct Memory(String);
-
-impl Witness for Memory {
-    fn take(&mut self, line: &Line) -> io::Result<()> {
-        self.0 += &line.text();
-        Ok(())
-    }
-}
-
-impl Memory {
-    fn journal(&self) -> Journal {
-        Journal::parse(&self.0).unwrap()
+    /// A disk on which it is told.
+    fn on(self, disk: &SimVfs) -> Arc<dyn Vfs> {
+        let liar = FaultVfs::new(Arc::new(disk.clone()));
+        liar.inject(self.fault());
+        Arc::new(liar)
     }
 }
 
 /// Works on a disk until it ends after this operation, or the power goes.
-fn work(vfs: Arc<dyn Vfs>, level: Level, seed: u64, transactions: bool, operations: u64) -> Memory {
+fn work(vfs: Arc<dyn Vfs>, level: Level, seed: u64, transactions: bool, operations: u64) -> MemoryWitness {
     let begin = Begin::new(seed, level, transactions, DIRECTORY.into());
-    let mut witness = Memory::default();
+    let mut witness = MemoryWitness::default();
     write(&vfs, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < operations).unwrap();
     witness
 }
 
-fn verdict(disk: &SimVfs, witness: &Memory) -> Verification {
-    verify(disk, Path::new(DIRECTORY), &witness.journal()).unwrap()
+fn verdict(disk: &SimVfs, witness: &MemoryWitness) -> Verification {
+    verify(disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap()
 }
 
 /// The operations of a disk that prepares a test, so that cuts come later.
@@ -101,7 +59,7 @@ fn prepared(transactions: bool) -> u64 {
 }
 
 /// An honest disk whose power goes at some operation.
-fn cut(seed: u64, after: u64, transactions: bool) -> (SimVfs, Memory) {
+fn cut(seed: u64, after: u64, transactions: bool) -> (SimVfs, MemoryWitness) {
     let disk = SimVfs::new();
     disk.stop_after(after);
     let witness = work(Arc::new(disk.clone()), Level::Power, seed, transactions, u64::MAX);
@@ -141,8 +99,7 @@ fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
         let lie = [Lie::FileSyncs, Lie::DirectorySyncs, Lie::SyncsOf("log/"), Lie::SyncsOf("trials/")]
             [seed as usize % 4];
         let disk = SimVfs::new();
-        let witness =
-            work(Arc::new(LyingVfs { below: disk.clone(), lie }), Level::Power, seed, false, 400 + seed * 5);
+        let witness = work(lie.on(&disk), Level::Power, seed, false, 400 + seed * 5);
         // No disk keeps all by luck.
         let lose_length = if lie == Lie::SyncsOf("log/") { 1.0 } else { 0.3 };
         let unlucky = CrashOptions { all_or_nothing: 0.0, lose_length, ..CrashOptions::default() };
@@ -178,7 +135,7 @@ fn every_kind_of_operation_and_damage_is_seen() {
     for seed in 0..12 {
         let lie = [Lie::FileSyncs, Lie::DirectorySyncs][seed as usize % 2];
         let disk = SimVfs::new();
-        let witness = work(Arc::new(LyingVfs { below: disk.clone(), lie }), Level::Power, seed, false, 3000);
+        let witness = work(lie.on(&disk), Level::Power, seed, false, 3000);
         let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
         seen.extend(found.findings.iter().map(|finding| (finding.kind, finding.damage)));
     }
@@ -195,8 +152,8 @@ fn every_kind_of_operation_and_damage_is_seen() {
 fn transactions_on_a_disk_that_does_not_sync_their_log_are_lost() {
     for seed in 0..20 {
         let disk = SimVfs::new();
-        let liar = LyingVfs { below: disk.clone(), lie: Lie::SyncsOf("engine/E00") };
-        let witness = work(Arc::new(liar), Level::Power, seed, true, 2000);
+        let liar = Lie::SyncsOf("engine/E00").on(&disk);
+        let witness = work(liar, Level::Power, seed, true, 2000);
         let everything =
             CrashOptions { lose_write: 1.0, tear_write: 0.0, all_or_nothing: 0.0, ..CrashOptions::default() };
         let found = verdict(&disk.crash(seed, everything), &witness);
@@ -217,7 +174,7 @@ fn one_lost_write_that_was_acknowledged_is_named() {
         let disk = SimVfs::new();
         let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
-        let mut witness = Memory::default();
+        let mut witness = MemoryWitness::default();
         // The log is written once, so nothing covers the loss up before the file is replaced.
         let lose = &mut |at: OperationNumber| {
             if at.0 == 200 {
@@ -285,7 +242,7 @@ fn an_empty_directory_and_garbage_are_convicted_and_no_panic() {
 #[test]
 fn a_journal_ends_at_an_incomplete_line_and_damage_in_the_middle_is_refused() {
     let witness = work(Arc::new(SimVfs::new()), Level::Power, 1, false, 50);
-    let whole = witness.journal();
+    let whole = witness.journal().unwrap();
     assert!(whole.ended && whole.last.0 > 40);
     let cut = &witness.0[..witness.0.len() - "\"ended\"\n".len() - 3];
     let shorter = Journal::parse(cut).unwrap();

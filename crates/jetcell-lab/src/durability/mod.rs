@@ -25,5 +25,5 @@ pub use latency::SyncDoubt;
 pub use listener::WitnessListener;
 pub use operation::{OperationKind, OperationNumber};
 pub use verification::{Finding, KindTally, Verification, verify};
-pub use witness::{FileWitness, TcpWitness, Witness};
+pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness};
 pub use writer::{WriteError, Written, write};

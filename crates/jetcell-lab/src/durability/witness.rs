@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use super::journal::Line;
+use super::journal::{Journal, JournalError, Line};
 
 /// How long the writer waits for a witness.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,6 +47,27 @@ impl FileWitness {
 impl Witness for FileWitness {
     fn take(&mut self, line: &Line) -> io::Result<()> {
         self.keep(line.text().as_bytes())
+    }
+}
+
+/// A journal in memory, for storage that is cut within this process.
+#[derive(Default)]
+pub struct MemoryWitness(pub(super) String);
+
+impl MemoryWitness {
+    /// What it knows.
+    ///
+    /// # Errors
+    /// It has no first line.
+    pub fn journal(&self) -> Result<Journal, JournalError> {
+        Journal::parse(&self.0)
+    }
+}
+
+impl Witness for MemoryWitness {
+    fn take(&mut self, line: &Line) -> io::Result<()> {
+        self.0 += &line.text();
+        Ok(())
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Along {
     Percentile,
     /// Another quantity, with its unit.
     Quantity(String),
+    /// Whole numbers of something.
+    Count(String),
     /// Another quantity, with its unit, as a power of ten: 3 is 1000.
     Logarithm(String),
 }
@@ -42,7 +44,7 @@ impl Along {
             Along::Time if range.end < 4.0 * 3600.0 => (60.0, "minutes".into()),
             Along::Time => (3600.0, "hours".into()),
             Along::Percentile => (1.0, "percent of the transfers".into()),
-            Along::Quantity(name) | Along::Logarithm(name) => (1.0, name.clone()),
+            Along::Quantity(name) | Along::Count(name) | Along::Logarithm(name) => (1.0, name.clone()),
         }
     }
 
@@ -51,7 +53,7 @@ impl Along {
         match self {
             Along::Percentile => 0.0..points.end.clamp(1.0, 9.0).ceil(),
             Along::Logarithm(_) => points.start.floor()..points.end.ceil().max(points.start.floor() + 1.0),
-            Along::Time | Along::Quantity(_) => points,
+            Along::Time | Along::Quantity(_) | Along::Count(_) => points,
         }
     }
 
@@ -60,6 +62,7 @@ impl Along {
         match self {
             Along::Percentile => range.end as usize + 1,
             Along::Logarithm(_) => ((range.end - range.start) as usize + 1).min(8),
+            Along::Count(_) => ((range.end - range.start) as usize + 1).min(7),
             Along::Time | Along::Quantity(_) => 7,
         }
     }
@@ -70,7 +73,7 @@ impl Along {
             // Rounding, because the difference of 100 and 0.01 is not 99.99.
             Along::Percentile => ((1e9 * (1.0 - 10f64.powf(-value))).round() / 1e7).to_string(),
             Along::Logarithm(_) => short(10f64.powf(value.clamp(-15.0, 15.0))),
-            Along::Time | Along::Quantity(_) => short(value),
+            Along::Time | Along::Quantity(_) | Along::Count(_) => short(value),
         }
     }
 }

@@ -158,7 +158,8 @@ pub(super) fn thinned(points: &[(f64, f64)]) -> Line {
     parts
 }
 
-fn property(series: usize) -> String {
+/// The colour of a series, as a custom property of the style sheet.
+pub(crate) fn colour(series: usize) -> String {
     format!("var(--series-{})", series % COLOURS)
 }
 
@@ -173,7 +174,7 @@ const fn dashes(series: usize) -> &'static str {
 /// The style of a line in the legend.
 pub(super) fn swatch(series: usize) -> String {
     let kind = ["solid", "dashed", "dotted"][(series / COLOURS).min(2)];
-    format!("border-top:3px {kind} {}", property(series))
+    format!("border-top:3px {kind} {}", colour(series))
 }
 
 /// Replaces the placeholder colours by custom properties, and makes the size follow the page.
@@ -191,7 +192,7 @@ fn coloured(svg: String, title: &str) -> String {
     replace(GRID, "var(--line)", "");
     replace(LIMIT, "var(--bad)", ";stroke-dasharray:5 4");
     for series in 0..MOST_SERIES {
-        replace(placeholder(series), &property(series), dashes(series));
+        replace(placeholder(series), &colour(series), dashes(series));
     }
     let (width, height) = SIZE;
     let body = svg.split_once('>').map_or("", |(_, body)| body);

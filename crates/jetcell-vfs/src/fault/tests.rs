@@ -7,7 +7,7 @@ use jetcell_sync::{Arc, Mutex};
 use rustix::io::Errno;
 
 use super::{Fault, FaultEffect, FaultTarget, FaultVfs};
-use crate::{File, IoBuffer, IoReason, OpenMode, SimVfs, Transfer, TransferKind, Vfs};
+use crate::{CrashOptions, File, IoBuffer, IoReason, OpenMode, SimVfs, Transfer, TransferKind, Vfs};
 
 const LOG: IoReason = IoReason::LogWrite;
 
@@ -64,9 +64,38 @@ fn writes_are_torn_or_lost_and_reads_return_wrong_bits() {
     vfs.inject(Fault::new(FaultTarget::Write, FaultEffect::Lost));
     assert!(file.write_at(0, &[2; 4096], LOG).is_ok());
     assert_eq!(bytes(&*file)[0], 1);
+    vfs.inject(Fault::new(FaultTarget::Write, FaultEffect::TornUnnoticed(1000)));
+    assert!(file.write_at(0, &[1; 4096], LOG).is_ok());
+    assert_eq!(bytes(&*file)[1020..1030], [1, 1, 1, 1, 0, 0, 0, 0, 0, 0]);
     vfs.inject(Fault::new(FaultTarget::Read, FaultEffect::FlipBit(17)));
     assert_eq!(bytes(&*file)[..3], [1, 1, 3]);
     assert_eq!(bytes(&*file)[..3], [1, 1, 1]);
+}
+
+#[test]
+fn syncs_that_are_acknowledged_and_not_done_keep_nothing() {
+    let disk = SimVfs::new();
+    let vfs = FaultVfs::new(Arc::new(disk.clone()));
+    let path = Path::new("/a.log");
+    let after = |what| disk.crash(what, lose_everything()).contents(path).map(|bytes| bytes.len());
+    let file = vfs.open(path, OpenMode::CreateNew).unwrap();
+    file.grow(4096).unwrap();
+    vfs.inject(Fault::new(FaultTarget::SyncDirectory, FaultEffect::Lost));
+    vfs.inject(Fault::new(FaultTarget::Sync, FaultEffect::Lost).on_path(".log"));
+    assert!(vfs.sync_directory(Path::new("/")).is_ok() && after(1).is_none());
+    assert!(vfs.sync_directory(Path::new("/")).is_ok());
+    assert!(file.sync(LOG).is_ok() && after(2) == Some(0));
+    assert!(file.sync(LOG).is_ok() && after(3) == Some(4096));
+}
+
+fn lose_everything() -> CrashOptions {
+    CrashOptions {
+        all_or_nothing: 0.0,
+        lose_write: 1.0,
+        lose_length: 1.0,
+        lose_name: 1.0,
+        ..CrashOptions::default()
+    }
 }
 
 #[test]

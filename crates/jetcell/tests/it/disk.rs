@@ -157,7 +157,7 @@ fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
     let refused = |words: &[&str]| cell.program_refused(&[&["disk", "test"], words].concat());
     assert!(refused(&["none"]).starts_with("none does not exist; "));
     assert!(refused(&["/dev/null"]).contains("give a directory, a file or a block device"));
-    assert!(refused(&["small"]).starts_with("small: 4 bytes are too few for a test; give 16 MiB or more"));
+    assert!(refused(&["small"]).starts_with("small: 4 B is too little for a test; give 16.00 MiB or more"));
     assert!(refused(&["small", "--write"]).contains("only files that the test makes are written"));
     assert!(refused(&["data", "--size", "1MiB"]).contains("give 16 MiB or more"));
     assert!(refused(&["data", "--size", "4000TiB"]).contains("give a smaller --size"));

@@ -181,8 +181,15 @@ impl DiskTest {
                 return Err(format!("give {name} once for each target, or not at all").into());
             }
         }
-        if self.erase && !self.targets.iter().any(|path| is_device(path)) {
-            return Err("--erase is for devices, and none is given".into());
+        if let Some(path) = self.targets.first()
+            && self.erase
+            && !self.targets.iter().any(|path| is_device(path))
+        {
+            return Err(format!(
+                "{}: this is no device, and --erase is for devices; give one",
+                path.display()
+            )
+            .into());
         }
         let real = RealVfs::new(RealOptions::default())
             .map_err(|error| format!("the threads for transfers cannot start: {error}"))?

@@ -53,11 +53,12 @@ fn percent(value: f64) -> String {
 
 fn bars(answer: &Answer, rows: &[Row]) -> Bars {
     let case = &answer.case;
+    let is_own = |row: &Row| row.array.raid() == case.array.raid();
     let bar = |row: &Row| Bar {
         name: format!("{} {}, {} drives", row.array.raid(), row.array.group_text(), row.drives),
         value: row.probability_of_loss * 100.0,
         label: percent(row.probability_of_loss),
-        own: row.array.raid() == case.array.raid(),
+        series: usize::from(is_own(row)),
     };
     let order = |a: &&Row, b: &&Row| a.probability_of_loss.total_cmp(&b.probability_of_loss);
     let seen = match (rows.iter().min_by(order), rows.iter().max_by(order)) {
@@ -74,6 +75,7 @@ fn bars(answer: &Answer, rows: &[Row]) -> Bars {
         title: format!("Data loss in {} years{seen}", case.years),
         unit: "percent, probability of loss of the array, same usable capacity".into(),
         scale: Scale::Logarithmic,
+        legend: if rows.iter().any(is_own) { vec![(1, "your choice".into())] } else { Vec::new() },
         bars: rows.iter().map(bar).collect(),
     }
 }

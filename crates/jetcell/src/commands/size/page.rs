@@ -24,12 +24,12 @@ fn charts(sized: &Sized) -> [Bars; 3] {
     let bars = |title: &str, unit: String, scale, value: Value<'_>| {
         let bar = |(design, risk): (&Design, &Option<f64>)| {
             let (value, label) = value(design, *risk)?;
-            Some(Bar { name: tables::name(design), value, label, own: false })
+            Some(Bar { name: tables::name(design), value, label, series: 0 })
         };
         let all: Vec<Bar> = sized.sizing.designs.iter().zip(&sized.risks).filter_map(bar).collect();
         let least = all.iter().filter(|bar| bar.value.is_finite()).min_by(|a, b| a.value.total_cmp(&b.value));
         let seen = least.map(|bar| format!(": least with {}, {}", bar.name, bar.label)).unwrap_or_default();
-        Bars { title: format!("{title}{seen}"), unit, scale, bars: all }
+        Bars { title: format!("{title}{seen}"), unit, scale, legend: Vec::new(), bars: all }
     };
     [
         bars(

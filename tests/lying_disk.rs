@@ -1,0 +1,35 @@
+//! The durability test on mounted disks that lose power: honest ones are acquitted, liars convicted.
+//! `soak-durability` runs more. Where FUSE is not available the test says so and passes.
+
+use std::time::{Duration, Instant};
+
+use system_tests::lying_disk::{Verdicts, can_mount, judge};
+
+/// Every disk at least once.
+const FEWEST: u64 = 14;
+const MOST: u64 = 60;
+const TIME: Duration = Duration::from_secs(20);
+
+#[test]
+fn honest_disks_are_acquitted_and_liars_convicted_through_the_kernel() {
+    if !can_mount() {
+        return;
+    }
+    let chosen = std::env::var("JETCELL_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
+    if let Some(seed) = chosen {
+        println!("seed {seed}: {:?}", judge(seed).unwrap());
+        return;
+    }
+    let (begun, mut all) = (Instant::now(), Verdicts::default());
+    for seed in (0..MOST).take_while(|seed| *seed < FEWEST || begun.elapsed() < TIME) {
+        match std::panic::catch_unwind(|| judge(seed)) {
+            Ok(verdicts) => all += verdicts.unwrap(),
+            Err(cause) => {
+                eprintln!("replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test lying_disk");
+                std::panic::resume_unwind(cause);
+            }
+        }
+    }
+    println!("{all:?}");
+    assert_eq!(all.cuts.len(), 9, "not every disk was cut: {all:?}");
+}

@@ -1,0 +1,232 @@
+//! The durability test, judged on mounted disks whose power is cut: honest ones are acquitted, liars convicted.
+//!
+//! The writer and the verifier use a mounted file system through the kernel, as `jetcell test durability` does.
+//! Below it is a simulated disk, and between them is what lies. After the cut, the rest of the disk is mounted
+//! again and verified.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::AddAssign;
+use std::path::Path;
+use std::sync::Arc;
+
+use jetcell_lab::durability::{
+    Begin, Damage, Finding, Journal, Level, MemoryWitness, OperationKind, OperationNumber, Verification,
+    verify, write,
+};
+use jetcell_vfs::{
+    CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, RealOptions, RealVfs, SimVfs, Vfs,
+};
+
+use crate::mounted::Mounted;
+
+/// The directory of the test on the disk.
+const DIRECTORY: &str = "run";
+/// The preallocated log of the writer, and the blocks until it is replaced.
+const LOG: &str = "log/current";
+const LOG_BLOCKS: u64 = 32;
+/// Operations that follow a fault before the cut.
+const AFTER_A_FAULT: u64 = 10;
+
+/// What is below the mounted file system.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Disk {
+    /// Keeps what was synced. Of everything else some is kept, lost, torn or reordered.
+    Honest,
+    /// The same, under durable commits of the engine as well.
+    HonestWithCommits,
+    /// Acknowledges syncs of files and does nothing.
+    FileSyncs,
+    /// Acknowledges syncs of directories and does nothing.
+    DirectorySyncs,
+    /// Acknowledges syncs of the log and does nothing.
+    LogSyncs,
+    /// Acknowledges syncs of the small files and does nothing.
+    TrialSyncs,
+    /// Acknowledges syncs of the engine's log and does nothing.
+    EngineLogSyncs,
+    /// Loses one write of the log, although it is synced.
+    LostWrite,
+    /// Stores one block of the log in part, although it is synced.
+    TornWrite,
+}
+
+const LIARS: [Disk; 7] = [
+    Disk::FileSyncs,
+    Disk::DirectorySyncs,
+    Disk::LogSyncs,
+    Disk::TrialSyncs,
+    Disk::EngineLogSyncs,
+    Disk::LostWrite,
+    Disk::TornWrite,
+];
+
+/// Verdicts about disks.
+#[derive(Default, Debug)]
+pub struct Verdicts {
+    /// Cuts of each disk; each of them got the right verdict.
+    pub cuts: BTreeMap<Disk, u64>,
+    /// Operations of honest disks that no completed sync had covered at the cut.
+    pub undecided: u64,
+    /// Broken promises that were found on disks that lie.
+    pub findings: u64,
+}
+
+impl AddAssign for Verdicts {
+    fn add_assign(&mut self, other: Verdicts) {
+        for (disk, cuts) in other.cuts {
+            *self.cuts.entry(disk).or_default() += cuts;
+        }
+        self.undecided += other.undecided;
+        self.findings += other.findings;
+    }
+}
+
+impl Disk {
+    /// Even seeds are honest.
+    pub fn of(seed: u64) -> Disk {
+        match (seed.is_multiple_of(2), seed.is_multiple_of(8)) {
+            (true, true) => Disk::HonestWithCommits,
+            (true, false) => Disk::Honest,
+            (false, _) => LIARS[(seed / 2) as usize % LIARS.len()],
+        }
+    }
+
+    fn is_honest(self) -> bool {
+        matches!(self, Disk::Honest | Disk::HonestWithCommits)
+    }
+
+    fn has_commits(self) -> bool {
+        matches!(self, Disk::HonestWithCommits | Disk::EngineLogSyncs)
+    }
+
+    fn fault(self, seed: u64) -> Option<Fault> {
+        let unsynced = |target| Fault::new(target, FaultEffect::Lost).forever();
+        // So that what follows the fault is in the same log.
+        let written = LOG_BLOCKS * (seed / 16 % 3) + 1 + seed / 2 % 20;
+        let write = |effect| Fault::new(FaultTarget::Write, effect).on_path(LOG).after_operations(written);
+        Some(match self {
+            Disk::Honest | Disk::HonestWithCommits => return None,
+            Disk::FileSyncs => unsynced(FaultTarget::Sync),
+            Disk::DirectorySyncs => unsynced(FaultTarget::SyncDirectory),
+            Disk::LogSyncs => unsynced(FaultTarget::Sync).on_path("/log/"),
+            Disk::TrialSyncs => unsynced(FaultTarget::Sync).on_path("/trials/"),
+            Disk::EngineLogSyncs => unsynced(FaultTarget::Sync).on_path("/engine/E00"),
+            Disk::LostWrite => write(FaultEffect::Lost),
+            // Also in the middle of a sector.
+            Disk::TornWrite => write(FaultEffect::TornUnnoticed(100 + (seed * 377 % 3900) as usize)),
+        })
+    }
+
+    /// What the cut does to what was not synced. A liar must not be lucky.
+    fn crash(self) -> CrashOptions {
+        let unlucky = CrashOptions { all_or_nothing: 0.0, ..CrashOptions::default() };
+        match self {
+            Disk::LogSyncs => CrashOptions { lose_length: 1.0, ..unlucky },
+            Disk::EngineLogSyncs => CrashOptions { lose_write: 1.0, tear_write: 0.0, ..unlucky },
+            Disk::FileSyncs | Disk::DirectorySyncs | Disk::TrialSyncs => unlucky,
+            Disk::Honest | Disk::HonestWithCommits | Disk::LostWrite | Disk::TornWrite => {
+                CrashOptions::default()
+            }
+        }
+    }
+
+    /// Whether a broken promise can be the work of this disk.
+    fn explains(self, finding: &Finding) -> bool {
+        match self {
+            Disk::Honest | Disk::HonestWithCommits => false,
+            Disk::FileSyncs => true,
+            Disk::DirectorySyncs => matches!(
+                finding.kind,
+                OperationKind::Create | OperationKind::Rename | OperationKind::Link | OperationKind::Unlink
+            ),
+            Disk::LogSyncs => finding.path.starts_with("log"),
+            Disk::TrialSyncs => finding.path.starts_with("trials"),
+            Disk::EngineLogSyncs => finding.kind == OperationKind::Transaction,
+            Disk::LostWrite => {
+                finding.kind == OperationKind::LogWrite
+                    && matches!(finding.damage, Damage::Lost | Damage::Reordered)
+            }
+            Disk::TornWrite => {
+                finding.kind == OperationKind::LogWrite
+                    && matches!(finding.damage, Damage::Torn | Damage::Unreadable | Damage::Reordered)
+            }
+        }
+    }
+}
+
+/// Lets a writer work on the disk of a seed, cuts its power, and verifies what is left.
+///
+/// Errors: a file system cannot be mounted.
+///
+/// # Panics
+/// The verdict is wrong.
+pub fn judge(seed: u64) -> io::Result<Verdicts> {
+    let disk = Disk::of(seed);
+    let simulated = SimVfs::new();
+    let journal = work(disk, seed, &simulated)?;
+    let after = Mounted::new(Arc::new(simulated.crash(seed, disk.crash())))?;
+    let found = verify(&real()?, &after.path().join(DIRECTORY), &journal)?;
+    check(disk, seed, &found);
+    let undecided = found.kinds.iter().map(|tally| tally.undecided).sum();
+    Ok(Verdicts {
+        cuts: BTreeMap::from([(disk, 1)]),
+        undecided: if disk.is_honest() { undecided } else { 0 },
+        findings: found.findings.len() as u64,
+    })
+}
+
+fn real() -> io::Result<RealVfs> {
+    RealVfs::new(RealOptions::default())
+}
+
+fn work(disk: Disk, seed: u64, simulated: &SimVfs) -> io::Result<Journal> {
+    let below = Arc::new(FaultVfs::new(Arc::new(simulated.clone())));
+    disk.fault(seed).into_iter().for_each(|fault| below.inject(fault));
+    let mounted = Mounted::new(below.clone())?;
+    let directory = mounted.path().join(DIRECTORY);
+    let begin = Begin::new(seed, Level::Power, disk.has_commits(), directory.clone());
+    let mut witness = MemoryWitness::default();
+    let mut last = match disk {
+        Disk::LostWrite | Disk::TornWrite | Disk::Honest | Disk::HonestWithCommits => u64::MAX,
+        Disk::EngineLogSyncs => 1500 + seed * 5 % 500,
+        _ => 400 + seed * 5 % 1000,
+    };
+    let go_on = &mut |at: OperationNumber| {
+        if at.0 == 0 && disk.is_honest() {
+            simulated.stop_after(simulated.operations() + 1 + seed * 7 % 3000);
+        }
+        if matches!(disk, Disk::LostWrite | Disk::TornWrite) && below.fired() > 0 {
+            last = last.min(at.0 + AFTER_A_FAULT);
+        }
+        at.0 < last
+    };
+    let vfs: Arc<dyn Vfs> = Arc::new(real()?);
+    let written = write(&vfs, &directory, &begin, &mut witness, go_on).map_err(io::Error::other)?;
+    // The power of an honest disk is cut during the work; a liar has all the time that it wants.
+    assert_eq!(written.failed.is_some(), disk.is_honest(), "seed {seed}, {disk:?}: {:?}", written.failed);
+    witness.journal().map_err(io::Error::other)
+}
+
+fn check(disk: Disk, seed: u64, found: &Verification) {
+    let findings = &found.findings;
+    assert_eq!(found.is_kept(), disk.is_honest(), "seed {seed}, {disk:?}: {findings:?}");
+    assert!(findings.iter().all(|one| disk.explains(one)), "seed {seed}, {disk:?}: {findings:?}");
+    if matches!(disk, Disk::LostWrite | Disk::TornWrite) {
+        assert_eq!(findings.len(), 1, "seed {seed}, {disk:?}: {findings:?}");
+    }
+    assert_eq!(found.first_missing, findings.iter().map(|one| one.operation).min());
+}
+
+/// Whether this machine can mount; says why not.
+pub fn can_mount() -> bool {
+    let mounted = Mounted::new(Arc::new(SimVfs::new()));
+    let tried = mounted.and_then(|mounted| std::fs::metadata(mounted.path().join(Path::new("none"))));
+    match tried {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        other => {
+            eprintln!("skipped: file systems cannot be mounted by FUSE here: {other:?}");
+            false
+        }
+    }
+}
