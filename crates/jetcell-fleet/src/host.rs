@@ -138,7 +138,7 @@ pub enum Departure {
     Alone(String),
 }
 
-/// Who a host is.
+/// The identity of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     /// Its place in the fleet.

@@ -201,7 +201,7 @@ pub enum FromHost {
     Beat(HostBeat),
     /// A question for the time.
     Ping {
-        /// Who asks.
+        /// Rank of the host that asks.
         rank: u32,
         /// Random number of the process.
         token: String,
