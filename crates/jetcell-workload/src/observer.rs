@@ -92,6 +92,14 @@ pub enum Unit {
 
 /// Receives the events of a run, from one thread.
 pub trait Observer {
+    /// A phase is about to begin. The run waits for the return of this function; a load that runs goes on meanwhile. An observer that
+    /// waits must return when the run is asked to stop.
+    fn before(&mut self, _phase: Phase) {}
+    /// Whether the load has to go on although its measured time is over, because others still measure. The run asks several times per
+    /// second.
+    fn holds_load(&mut self) -> bool {
+        false
+    }
     /// A phase begins; it ends at `total` units.
     fn begin(&mut self, phase: Phase, total: u64);
     /// Progress of the phase, with a few words about the current step.

@@ -78,13 +78,13 @@ pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";
 
 impl Rule {
     /// A rule that holds if `measured` is at most `limit`.
-    pub(crate) fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
+    pub fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
         let passed = measured <= limit;
         Rule { name: name.into(), bound: Bound::AtMost, limit, measured, passed, judged: true, note }
     }
 
     /// A rule that holds if `measured` is at least `limit`.
-    pub(crate) fn at_least(name: &str, limit: f64, measured: f64, note: String) -> Rule {
+    pub fn at_least(name: &str, limit: f64, measured: f64, note: String) -> Rule {
         let passed = measured >= limit;
         Rule { name: name.into(), bound: Bound::AtLeast, limit, measured, passed, judged: true, note }
     }

@@ -41,6 +41,7 @@ use crate::commands::durability::DurabilityTest;
 use crate::commands::events::Events;
 use crate::commands::export::Export;
 use crate::commands::filesystems::FilesystemsTest;
+use crate::commands::fleet::Fleet;
 use crate::commands::maintain::Maintain;
 use crate::commands::man::Manual;
 use crate::commands::power::Power;
@@ -139,6 +140,9 @@ enum Subcommands {
     /// Test storage: run a load, measure, verify and judge
     #[command(subcommand, after_help = TEST_EXAMPLES)]
     Test(Test),
+    /// Test many hosts together: one test, one verdict
+    #[command(subcommand, after_help = commands::fleet::EXAMPLES)]
+    Fleet(Fleet),
     /// Show the reports of stored runs
     Report(Report),
     /// Show the events of a run, of a recovery or of maintenance
@@ -291,6 +295,7 @@ fn main() -> ExitCode {
         Subcommands::Test(Test::Replication(command)) => command.run(),
         Subcommands::Test(Test::Durability(command)) => command.run(),
         Subcommands::Test(Test::Filesystems(command)) => command.run(),
+        Subcommands::Fleet(command) => command.run(),
         Subcommands::Report(command) => command.run(),
         Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),

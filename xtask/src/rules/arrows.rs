@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 22] = [
+const ARROWS: [(&str, &[&str], &[&str]); 23] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
@@ -44,6 +44,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 22] = [
     ),
     ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"], &[]),
     ("jetcell-report", &["jetcell-workload", "jetcell-lab"], &[]),
+    ("jetcell-fleet", &["jetcell-vfs", "jetcell-workload"], &[]),
     (
         "jetcell",
         &[
@@ -56,6 +57,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 22] = [
             "jetcell-copies",
             "jetcell-dump",
             "jetcell-export",
+            "jetcell-fleet",
             "jetcell-lab",
             "jetcell-nbd",
             "jetcell-workload",

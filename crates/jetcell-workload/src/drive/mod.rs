@@ -93,6 +93,7 @@ impl Drive<'_> {
                 true => self.find_max(load, clock, file, observer),
                 false => self.measure(load, clock, file, observer, None),
             };
+            self.hold(load, clock, observer);
             Measurement { warm_seconds, ..measured }
         });
         let failure = failure.or_else(|| measured.failure.clone());
@@ -120,6 +121,7 @@ impl Drive<'_> {
                     None => Measurement::default(),
                 }
             });
+            self.hold(load, clock, observer);
             (Measurement { warm_seconds, ..alone }, together)
         });
         let complete = together.complete && failure.is_none();
@@ -173,6 +175,15 @@ impl Drive<'_> {
             std::thread::sleep(TICK);
         }
         started.elapsed().as_secs_f64()
+    }
+
+    /// Lets the load go on after the measured time, as long as others measure.
+    fn hold(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) {
+        let mut heartbeat = Heartbeat::new();
+        while observer.holds_load() && !self.over(load) {
+            heartbeat.beat(observer, || self.snapshot(load, clock));
+            std::thread::sleep(TICK);
+        }
     }
 
     /// Measures. `search` is the search so far, which is part of interim results.

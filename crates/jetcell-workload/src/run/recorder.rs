@@ -60,7 +60,12 @@ pub(crate) struct Subject {
 }
 
 impl Observer for Recorder<'_> {
+    fn holds_load(&mut self) -> bool {
+        self.observer.holds_load()
+    }
     fn begin(&mut self, phase: Phase, total: u64) {
+        // The wait for others belongs to the phase before.
+        self.observer.before(phase);
         self.close_phase();
         self.began = (Instant::now(), processor_seconds());
         self.history.phases.push(PhaseTime { phase, seconds: 0.0, processor_seconds: 0.0 });

@@ -14,6 +14,7 @@ mod empty_directory;
 pub mod events;
 pub mod export;
 pub mod filesystems;
+pub mod fleet;
 mod load_turns;
 pub mod maintain;
 pub mod man;

@@ -268,7 +268,8 @@ enum Shown {
     Json,
 }
 
-fn store(finished: &Finished, output: &Path) -> std::io::Result<()> {
+/// Stores the result of a test with its report.
+pub fn store(finished: &Finished, output: &Path) -> std::io::Result<()> {
     finished.result.write(&output.join("result.json"))?;
     whole_file::write(&output.join("report.html"), &jetcell_report::html(&finished.result, &finished.samples))
 }

@@ -16,6 +16,7 @@ mod equal_states;
 mod esrp;
 mod events;
 mod filesystems;
+mod fleet;
 mod loop_devices;
 mod maintain;
 mod manners;

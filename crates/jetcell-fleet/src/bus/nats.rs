@@ -1,0 +1,256 @@
+//! The connection to a NATS server. Only core NATS is used: JetStream of this client does not work with servers of version 2.9.
+//!
+//! The client is asynchronous. It runs on a thread of its own, and queues connect it with the rest.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, ConnectErrorKind, ConnectOptions};
+use futures_util::StreamExt;
+use futures_util::stream::select_all;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+
+use super::{Bus, BusError};
+
+/// Messages that wait to be handled; more are dropped.
+const WAITING_IN: usize = 8192;
+
+/// Messages that wait to be sent; more are dropped.
+const WAITING_OUT: usize = 1024;
+
+/// Time for a connection, its subscriptions included.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Longest wait before a lost connection is tried again.
+const RECONNECT: Duration = Duration::from_secs(1);
+
+/// Interval between two looks at whether a server still answers.
+const PING: Duration = Duration::from_secs(5);
+
+/// Time in which a message must have a place in the queue of the connection, which is full if the network is cut.
+const PUBLISH: Duration = Duration::from_secs(1);
+
+/// Time for the messages that wait to be sent at the end.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Where the server is, and how it is entered. Secrets are in files only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Addresses of the server, such as `nats://127.0.0.1:4222` or `tls://nats.example.org:4222`; commas separate several.
+    pub url: String,
+    /// File with a token.
+    pub token_file: Option<PathBuf>,
+    /// File with credentials: a JWT and the seed of its nkey.
+    pub credentials: Option<PathBuf>,
+    /// File with the seed of an nkey.
+    pub nkey_file: Option<PathBuf>,
+    /// Certificates of the authorities that signed the server's certificate.
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate and key of the client.
+    pub tls_client: Option<(PathBuf, PathBuf)>,
+}
+
+impl Access {
+    /// The addresses, or what is wrong with them.
+    fn addresses(&self) -> Result<Vec<String>, BusError> {
+        let addresses: Vec<String> = self.url.split(',').map(|url| url.trim().to_string()).collect();
+        // Arguments are visible to every user of the machine.
+        match addresses.iter().any(|url| url.contains('@')) {
+            true => Err(BusError::Refused(
+                "--nats has a password in its address, which everybody on this machine could read; put it in a file for --token-file, --credentials or --nkey-file"
+                    .into(),
+            )),
+            false => Ok(addresses),
+        }
+    }
+
+    async fn options(&self) -> Result<ConnectOptions, BusError> {
+        let unreadable =
+            |path: &PathBuf, error: std::io::Error| BusError::Refused(format!("{}: {error}", path.display()));
+        let secret = |path: &PathBuf| {
+            std::fs::read_to_string(path)
+                .map(|text| text.trim().to_string())
+                .map_err(|error| unreadable(path, error))
+        };
+        let mut options = ConnectOptions::new()
+            .connection_timeout(CONNECT)
+            .ping_interval(PING)
+            .reconnect_delay_callback(|attempts| RECONNECT.min(Duration::from_millis(50 * attempts as u64)))
+            .event_callback(|_| async {});
+        if let Some(path) = &self.token_file {
+            options = options.token(secret(path)?);
+        }
+        if let Some(path) = &self.nkey_file {
+            options = options.nkey(secret(path)?);
+        }
+        if let Some(path) = &self.credentials {
+            options = options.credentials_file(path).await.map_err(|error| unreadable(path, error))?;
+        }
+        if let Some(path) = &self.tls_ca {
+            options = options.add_root_certificates(path.clone()).require_tls(true);
+        }
+        if let Some((certificate, key)) = &self.tls_client {
+            options = options.add_client_certificate(certificate.clone(), key.clone()).require_tls(true);
+        }
+        Ok(options)
+    }
+}
+
+/// What the thread of the client is asked to do.
+enum Job {
+    Publish(String, Vec<u8>),
+    Flush(SyncSender<()>),
+}
+
+/// A connection to a NATS server. It is made again whenever it breaks.
+pub struct NatsBus {
+    jobs: Option<mpsc::Sender<Job>>,
+    received: Mutex<Receiver<Vec<u8>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NatsBus {
+    /// Connects, with subscriptions to these subjects.
+    pub fn connect(access: &Access, subjects: &[String]) -> Result<NatsBus, BusError> {
+        let (jobs, wanted) = mpsc::channel(WAITING_OUT);
+        let (sender, received) = sync_channel(WAITING_IN);
+        let (ready, is_ready) = oneshot::channel();
+        let (access, subjects) = (access.clone(), subjects.to_vec());
+        let addresses = access.addresses()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| BusError::Refused(format!("the client of NATS cannot start: {error}")))?;
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(serve(access, addresses, subjects, ready, sender, wanted));
+        });
+        match is_ready.blocking_recv() {
+            Ok(Ok(())) => {
+                Ok(NatsBus { jobs: Some(jobs), received: Mutex::new(received), thread: Some(thread) })
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(BusError::Refused("the client of NATS ended".into())),
+        }
+    }
+}
+
+impl Bus for NatsBus {
+    fn publish(&self, subject: &str, payload: Vec<u8>) {
+        if let Some(jobs) = &self.jobs {
+            // The next beat repeats what is dropped here.
+            let _ = jobs.try_send(Job::Publish(subject.into(), payload));
+        }
+    }
+
+    fn receive(&self, wait: Duration) -> Option<Vec<u8>> {
+        self.received.lock().recv_timeout(wait).ok()
+    }
+
+    fn flush(&self) {
+        let (done, is_done) = sync_channel(1);
+        if self.jobs.as_ref().is_some_and(|jobs| jobs.try_send(Job::Flush(done)).is_ok()) {
+            let _ = is_done.recv_timeout(FLUSH);
+        }
+    }
+}
+
+impl Drop for NatsBus {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, BusError> {
+    let options = access.options().await?;
+    let shown = access.url.clone();
+    let connecting = tokio::time::timeout(CONNECT * 2, options.connect(addresses));
+    match connecting.await {
+        Ok(Ok(client)) => Ok(client),
+        Ok(Err(error)) => {
+            let text = format!("the NATS server at {shown} cannot be used: {}", chain(&error));
+            Err(match error.kind() {
+                ConnectErrorKind::Dns | ConnectErrorKind::TimedOut | ConnectErrorKind::Io => {
+                    BusError::Unreachable(format!("{text}; start it, or correct --nats"))
+                }
+                ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+                    BusError::Refused(format!("{text}; check --token-file, --credentials or --nkey-file"))
+                }
+                _ => BusError::Refused(text),
+            })
+        }
+        Err(_) => Err(BusError::Unreachable(format!(
+            "the NATS server at {shown} does not answer; start it, or correct --nats"
+        ))),
+    }
+}
+
+/// An error with its causes, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Connects, says whether that worked, and then passes messages on until the sending side is dropped.
+async fn serve(
+    access: Access,
+    addresses: Vec<String>,
+    subjects: Vec<String>,
+    ready: oneshot::Sender<Result<(), BusError>>,
+    received: SyncSender<Vec<u8>>,
+    mut jobs: mpsc::Receiver<Job>,
+) {
+    let client = match connected(&access, addresses).await {
+        Ok(client) => client,
+        Err(error) => return drop(ready.send(Err(error))),
+    };
+    let mut subscriptions = Vec::new();
+    for subject in subjects {
+        match client.subscribe(subject).await {
+            Ok(subscription) => subscriptions.push(subscription),
+            Err(error) => return drop(ready.send(Err(BusError::Refused(chain(&error))))),
+        }
+    }
+    // The server has the subscriptions when it has answered.
+    let _ = tokio::time::timeout(CONNECT, client.flush()).await;
+    let _ = ready.send(Ok(()));
+    let mut messages = select_all(subscriptions);
+    loop {
+        tokio::select! {
+            // Messages are passed on even while many are sent.
+            biased;
+            Some(message) = messages.next() => {
+                let _ = received.try_send(message.payload.to_vec());
+            }
+            job = jobs.recv() => match job {
+                Some(Job::Publish(subject, payload)) => {
+                    // What waits for a lost server would be old when it arrives.
+                    if client.connection_state() == State::Connected {
+                        let _ = tokio::time::timeout(PUBLISH, client.publish(subject, payload.into())).await;
+                    }
+                }
+                Some(Job::Flush(done)) => {
+                    let _ = tokio::time::timeout(FLUSH, client.flush()).await;
+                    let _ = done.try_send(());
+                }
+                None => break,
+            },
+        }
+    }
+    let _ = tokio::time::timeout(FLUSH, client.flush()).await;
+}

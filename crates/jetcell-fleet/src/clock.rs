@@ -1,0 +1,178 @@
+//! The clocks of coordinator and hosts: how far they are apart, and how long a message takes.
+
+use std::collections::VecDeque;
+use std::time::{Instant, SystemTime};
+
+use crate::message::ClockReport;
+
+/// Answers that are kept. The one with the shortest round trip counts; older ones go, because clocks drift.
+const KEPT: usize = 64;
+
+/// A point of time on both clocks of a machine, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Monotonic clock, since the process began.
+    pub monotonic_ns: u64,
+    /// Wall clock, since 1970.
+    pub wall_ns: u64,
+}
+
+/// The clocks of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    began: Instant,
+    began_wall_ns: u64,
+}
+
+impl Clocks {
+    /// Clocks that begin now.
+    pub fn begin() -> Clocks {
+        Clocks { began: Instant::now(), began_wall_ns: wall_ns() }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Moment {
+        Moment { monotonic_ns: self.monotonic_ns(Instant::now()), wall_ns: wall_ns() }
+    }
+
+    /// A point of time on the monotonic clock.
+    pub fn monotonic_ns(&self, instant: Instant) -> u64 {
+        instant.saturating_duration_since(self.began).as_nanos() as u64
+    }
+
+    /// The wall clock at the begin, carried on by the monotonic clock, so that it never jumps. This is the clock of a coordinator.
+    pub fn steady_ns(&self) -> u64 {
+        self.began_wall_ns + self.began.elapsed().as_nanos() as u64
+    }
+}
+
+/// The wall clock in nanoseconds since 1970.
+pub fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// An answer of the coordinator to the question for its time.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    round_trip_ns: u64,
+    /// Clock of the coordinator less the monotonic clock of the host.
+    offset_ns: i128,
+}
+
+/// What a host knows about the clock of the coordinator.
+#[derive(Clone, Debug, Default)]
+pub struct ClockEstimate {
+    answers: VecDeque<Answer>,
+    /// Wall clock less monotonic clock at the begin.
+    first: Option<i128>,
+    moved_ns: u64,
+}
+
+impl ClockEstimate {
+    /// Takes an answer: the host asked at `sent` and heard it at `heard` on its monotonic clock; the coordinator got the question at
+    /// `received` and answered at `answered` on its own.
+    pub fn answer(&mut self, sent: u64, received: u64, answered: u64, heard: u64) {
+        let (sent, received, answered, heard) =
+            (i128::from(sent), i128::from(received), i128::from(answered), i128::from(heard));
+        let round_trip = (heard - sent) - (answered - received);
+        if heard < sent || answered < received || round_trip < 0 {
+            return;
+        }
+        let offset_ns = ((received - sent) + (answered - heard)) / 2;
+        self.answers.push_back(Answer { round_trip_ns: round_trip as u64, offset_ns });
+        if self.answers.len() > KEPT {
+            self.answers.pop_front();
+        }
+    }
+
+    /// Forgets all answers: another coordinator has another clock.
+    pub fn forget(&mut self) {
+        self.answers.clear();
+    }
+
+    /// Answers that are known.
+    pub fn answers(&self) -> usize {
+        self.answers.len()
+    }
+
+    fn best(&self) -> Option<&Answer> {
+        self.answers.iter().min_by_key(|answer| answer.round_trip_ns)
+    }
+
+    /// The time of the coordinator at a time of the monotonic clock.
+    pub fn coordinator_ns(&self, monotonic_ns: u64) -> Option<u64> {
+        u64::try_from(i128::from(monotonic_ns) + self.best()?.offset_ns).ok()
+    }
+
+    /// The time of the monotonic clock at a time of the coordinator.
+    pub fn monotonic_ns(&self, coordinator_ns: u64) -> Option<u64> {
+        Some(u64::try_from(i128::from(coordinator_ns) - self.best()?.offset_ns).unwrap_or(0))
+    }
+
+    /// Compares both clocks of the host: a wall clock that stands still or jumps moves against the monotonic one.
+    pub fn look(&mut self, now: Moment) {
+        let apart = i128::from(now.wall_ns) - i128::from(now.monotonic_ns);
+        let first = *self.first.get_or_insert(apart);
+        self.moved_ns = self.moved_ns.max(u64::try_from((apart - first).unsigned_abs()).unwrap_or(u64::MAX));
+    }
+
+    /// What the host reports.
+    pub fn report(&self, now: Moment) -> Option<ClockReport> {
+        let best = self.best()?;
+        let coordinator = i128::from(now.monotonic_ns) + best.offset_ns;
+        let offset_ns = i64::try_from(i128::from(now.wall_ns) - coordinator).unwrap_or(i64::MAX);
+        Some(ClockReport { offset_ns, round_trip_ns: best.round_trip_ns, moved_ns: self.moved_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_offset_is_that_of_the_shortest_round_trip() {
+        let mut clock = ClockEstimate::default();
+        assert_eq!(clock.coordinator_ns(0), None);
+        // The coordinator's clock is 1,000 ms ahead. The first answer waited 40 ms on its way back.
+        clock.answer(10 * MS, 1_011 * MS, 1_012 * MS, 53 * MS);
+        clock.answer(100 * MS, 1_101 * MS, 1_103 * MS, 104 * MS);
+        let now = Moment { monotonic_ns: 200 * MS, wall_ns: 1_205 * MS };
+        let report = clock.report(now).unwrap();
+        assert_eq!((report.offset_ns, report.round_trip_ns), (5 * MS as i64, 2 * MS));
+        assert_eq!(
+            (clock.coordinator_ns(0), clock.monotonic_ns(1_500 * MS)),
+            (Some(1_000 * MS), Some(500 * MS))
+        );
+        assert_eq!(clock.monotonic_ns(1), Some(0), "a time before the begin is the begin");
+    }
+
+    #[test]
+    fn impossible_answers_are_ignored() {
+        let mut clock = ClockEstimate::default();
+        for (sent, received, answered, heard) in
+            [(9, 5, 5, 8), (1, 9, 5, 3), (1, 5, 90, 3), (u64::MAX, 0, 0, 0)]
+        {
+            clock.answer(sent, received, answered, heard);
+        }
+        assert_eq!(clock.answers(), 0);
+        clock.answer(0, u64::MAX, u64::MAX, 0);
+        assert_eq!(clock.coordinator_ns(u64::MAX), None);
+        for at in 0..1_000 {
+            clock.answer(at, at, at, at);
+        }
+        assert_eq!(clock.answers(), KEPT);
+    }
+
+    #[test]
+    fn a_wall_clock_that_stands_still_moves_against_the_other_one() {
+        let mut clock = ClockEstimate::default();
+        clock.answer(0, 0, 0, 0);
+        for second in 0..10_u64 {
+            let now = Moment { monotonic_ns: second * 1_000 * MS, wall_ns: 500 };
+            clock.look(now);
+            assert_eq!(clock.report(now).unwrap().moved_ns, second * 1_000 * MS);
+        }
+    }
+}

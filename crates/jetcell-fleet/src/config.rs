@@ -1,0 +1,257 @@
+//! `FLEET.toml`: the hosts of a fleet, and the test of each.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jetcell_vfs::open_input;
+use jetcell_workload::profile::Options;
+use jetcell_workload::units::TimeSpan;
+use jetcell_workload::{Mistake, TestKind};
+use serde::Deserialize;
+use twox_hash::XxHash3_64;
+
+use crate::message::Order;
+
+/// A complete file with comments.
+pub const EXAMPLE: &str = include_str!("example.toml");
+
+/// No real configuration is larger.
+const LARGEST_FILE: u64 = 4 << 20;
+
+/// More hosts than any test has had.
+pub const MOST_HOSTS: u32 = 10_000;
+
+/// The configuration of a fleet.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FleetConfig {
+    /// Name of the fleet: letters, digits, `-` and `_`. It is part of the subjects.
+    pub name: String,
+    /// The kind of test of every host.
+    #[serde(default)]
+    pub test: TestKind,
+    /// Number of hosts; without it, as many as there are tables `[[host]]`.
+    #[serde(default)]
+    hosts: Option<u32>,
+    /// Directory for results.
+    #[serde(default)]
+    pub output: Option<PathBuf>,
+    /// How long the coordinator waits for all hosts.
+    #[serde(default = "join_timeout")]
+    pub join_timeout: TimeSpan,
+    /// A host that was silent for this long counts as lost once the others would have to wait for it.
+    #[serde(default = "lost_after")]
+    pub lost_after: TimeSpan,
+    /// A host that hears nothing for this long ends its test.
+    #[serde(default = "lease")]
+    pub lease: TimeSpan,
+    /// Time between the moment at which every cache is warm and the begin of the measured time.
+    #[serde(default = "lead")]
+    pub lead: TimeSpan,
+    /// Time between two beats.
+    #[serde(default = "beat")]
+    pub beat: TimeSpan,
+    /// Options of the test of every host, with the keys of a configuration file of the test.
+    #[serde(default)]
+    options: Options,
+    /// Options of single hosts, which win over those of all.
+    #[serde(default)]
+    host: Vec<HostSettings>,
+    /// XXH3 of the text of the file.
+    #[serde(skip)]
+    pub digest: String,
+}
+
+/// The settings of one host.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostSettings {
+    /// Its rank; without it, the place of the table in the file, from 0.
+    #[serde(default)]
+    rank: Option<u32>,
+    /// Options of its test.
+    #[serde(default)]
+    options: Options,
+}
+
+fn join_timeout() -> TimeSpan {
+    TimeSpan(Duration::from_secs(60))
+}
+
+fn lost_after() -> TimeSpan {
+    TimeSpan(Duration::from_secs(15))
+}
+
+/// Longer than the minute for which a server may be away.
+fn lease() -> TimeSpan {
+    TimeSpan(Duration::from_secs(120))
+}
+
+fn lead() -> TimeSpan {
+    TimeSpan(Duration::from_secs(2))
+}
+
+fn beat() -> TimeSpan {
+    TimeSpan(Duration::from_millis(500))
+}
+
+impl FleetConfig {
+    /// Reads the file. A mistake names it.
+    pub fn read(path: &Path) -> Result<FleetConfig, Mistake> {
+        let shown = path.display();
+        let mut text = String::new();
+        let read = open_input(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text));
+        read.map_err(|error| Mistake::new(format!("--config {shown}: cannot be read: {error}")))?;
+        if text.len() as u64 > LARGEST_FILE {
+            return Err(Mistake::new(format!("--config {shown}: is larger than 4 MiB; give the right file")));
+        }
+        FleetConfig::parse(&text).map_err(|mistake| Mistake::new(format!("--config {shown}: {mistake}")))
+    }
+
+    /// Reads the text of the file.
+    pub fn parse(text: &str) -> Result<FleetConfig, Mistake> {
+        let mut config: FleetConfig = toml::from_str(text).map_err(|error| {
+            let before = error.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
+            Mistake::new(format!("line {line}: {}", error.message()))
+        })?;
+        config.digest = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), Mistake> {
+        let wrong = |what: String| Err(Mistake::new(what));
+        if !is_name(&self.name) {
+            return wrong("name: write 1 to 64 letters, digits, - and _".into());
+        }
+        let hosts = self.size();
+        if hosts == 0 {
+            return wrong("no host is given; write hosts = N, or a table [[host]] for each".into());
+        }
+        if hosts == 1 {
+            return wrong(format!(
+                "a fleet of one host; write hosts = N from 2 on, or use jetcell test {}",
+                self.test
+            ));
+        }
+        if hosts > MOST_HOSTS {
+            return wrong(format!("{hosts} hosts; at most {MOST_HOSTS} take part in a fleet"));
+        }
+        let mut ranks = self.ranks();
+        ranks.sort_unstable();
+        if let Some(two) = ranks.windows(2).find(|two| two[0] == two[1]) {
+            return wrong(format!("two tables [[host]] have rank {}; give each its own", two[0]));
+        }
+        if let Some(rank) = ranks.iter().find(|rank| **rank >= hosts) {
+            return wrong(format!("rank {rank} of {hosts} hosts; ranks are from 0 to {}", hosts - 1));
+        }
+        for (name, span, shortest) in [
+            ("beat", self.beat, 50),
+            ("lead", self.lead, 500),
+            ("lost_after", self.lost_after, 4 * self.beat.0.as_millis() as u64),
+            ("lease", self.lease, 2 * self.lost_after.0.as_millis() as u64),
+        ] {
+            if span.0 < Duration::from_millis(shortest) {
+                let least = TimeSpan(Duration::from_millis(shortest));
+                return wrong(format!("{name}: {span} is too short; write {least} or more"));
+            }
+        }
+        // The directories are not here, so this finds mistakes of a host before any is asked.
+        for rank in 0..hosts {
+            let order = self.order(rank);
+            if order.options.dirs.is_empty() {
+                return wrong(format!(
+                    "the host with rank {rank} has no directory; write options.dirs = [\"DIR\"]"
+                ));
+            }
+            if let Err(mistakes) = order.options.resolve_for(self.test) {
+                let first = mistakes.first().map(ToString::to_string).unwrap_or_default();
+                return wrong(format!("the host with rank {rank}: {first}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn ranks(&self) -> Vec<u32> {
+        let numbered = self.host.iter().zip(0..);
+        numbered.map(|(host, place)| host.rank.unwrap_or(place)).collect()
+    }
+
+    /// Number of hosts.
+    pub fn size(&self) -> u32 {
+        self.hosts.unwrap_or(u32::try_from(self.host.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The part of a host.
+    pub fn order(&self, rank: u32) -> Order {
+        let own = self.ranks().iter().position(|one| *one == rank).map(|place| &self.host[place].options);
+        let options = match own {
+            Some(own) => own.clone().over(self.options.clone()),
+            None => self.options.clone(),
+        };
+        Order { test: self.test, options: Box::new(options) }
+    }
+
+    /// Length of the measured time of the slowest host, as far as the options tell.
+    pub fn has_equal_options(&self) -> bool {
+        let without_places = |rank| {
+            let mut options = *self.order(rank).options;
+            (options.dirs, options.log_dirs, options.output) = (Vec::new(), Vec::new(), None);
+            options
+        };
+        let first = without_places(0);
+        (1..self.size()).all(|rank| without_places(rank) == first)
+    }
+}
+
+/// Whether the text can be part of a subject and of a file name.
+pub fn is_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(text: &str) -> String {
+        FleetConfig::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn options_of_a_host_win_over_those_of_all() {
+        let config = FleetConfig::parse(EXAMPLE).unwrap();
+        assert_eq!(config.size(), 3);
+        assert_eq!(config.order(0).options.dirs, ["/srv/jetcell".into()] as [PathBuf; 1]);
+        assert_eq!(config.order(2).options.dirs, ["/mnt/fast".into()] as [PathBuf; 1]);
+        assert_eq!(config.order(2).options.threads, Some(8));
+        assert_eq!(config.order(2).options.duration, config.order(0).options.duration);
+        assert!(!config.has_equal_options());
+        let equal = "name='f'\nhosts=2\noptions.dirs=['/d']\n[[host]]\noptions.dirs=['/e']";
+        assert!(FleetConfig::parse(equal).unwrap().has_equal_options());
+    }
+
+    #[test]
+    fn a_mistake_says_what_to_write() {
+        let two = "hosts=2\noptions.dirs=['/d']\n";
+        for (text, expected) in [
+            ("hosts=2", "missing field"),
+            ("name='a.b'\nhosts=2\noptions.dirs=['/d']", "letters, digits"),
+            ("name='f'\noptions.dirs=['/d']", "no host is given"),
+            ("name='f'\nhosts=1\noptions.dirs=['/d']", "a fleet of one host"),
+            ("name='f'\nhosts=10001\noptions.dirs=['/d']", "at most 10000"),
+            ("name='f'\nhosts=2", "rank 0 has no directory"),
+            (&format!("name='f'\n{two}nmae='g'"), "unknown field"),
+            (&format!("name='f'\n{two}lease='1s'"), "lease: 1s is too short"),
+            (&format!("name='f'\n{two}options.threads=0"), "rank 0: "),
+            (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two tables [[host]] have rank 1"),
+            (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 of 2 hosts"),
+        ] {
+            let found = mistake(text);
+            assert!(found.contains(expected), "{text}: {found}");
+        }
+        assert!(FleetConfig::read(Path::new("/dev/zero")).is_err());
+    }
+}

@@ -1,0 +1,445 @@
+//! The coordinator: knows the hosts, opens the gates, collects the results. It decides and does no I/O: messages and times come in,
+//! effects go out.
+
+mod arrivals;
+mod member;
+mod saved;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::FleetConfig;
+use crate::message::{self, CoordinatorBeat, FromCoordinator, FromHost, Gate, Subjects, Unusable};
+
+pub use member::{Lost, Member};
+pub use saved::{Saved, SavedMember};
+
+/// Results that are fetched at the same time: they are in memory until they are stored.
+const FETCHES: usize = 8;
+
+/// Pieces that one host is asked for at a time.
+const PIECES: u64 = 4;
+
+/// Time after which pieces are asked for again.
+const ASK_AGAIN_NS: u64 = 1_500_000_000;
+
+/// Beats of the coordinator itself that may be missing before it doubts the broker.
+const MISSED_ECHOES: u64 = 4;
+
+/// What the caller has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Publish a message.
+    Send(String, Vec<u8>),
+    /// Store the result of a host, and then call [`Coordinator::kept`].
+    Keep(u32, Vec<u8>),
+    /// Tell the user.
+    Tell(News),
+}
+
+/// What happened in the fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum News {
+    /// A host joined.
+    Joined(u32),
+    /// A gate was opened.
+    Opened(Gate),
+    /// A host is silent.
+    Silent(u32),
+    /// A host that was silent is back.
+    Back(u32),
+    /// A host is lost.
+    Lost(u32),
+    /// The test of a host has ended.
+    Ended(u32),
+    /// All hosts are to end.
+    Stopping(String),
+    /// The broker does not pass messages on.
+    BrokerLost,
+    /// The broker passes messages on again.
+    BrokerBack,
+}
+
+/// Why all hosts end before their time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// The fleet cannot run. Nothing was started, or everything is stopped.
+    Refused(String),
+    /// The user asked for it.
+    Requested(String),
+}
+
+impl Stop {
+    /// The reason in a sentence.
+    pub fn reason(&self) -> &str {
+        match self {
+            Stop::Refused(reason) | Stop::Requested(reason) => reason,
+        }
+    }
+}
+
+/// Messages of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageCounts {
+    /// Messages that arrived.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Messages that were ignored: garbled, foreign, of another run or of a process that does not take part.
+    pub ignored: u64,
+}
+
+/// The coordinator of a fleet. All times are nanoseconds of its clock since 1970.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: FleetConfig,
+    program: String,
+    run: String,
+    epoch: String,
+    subjects: Subjects,
+    members: BTreeMap<u32, Member>,
+    open: Option<Gate>,
+    start_ns: Option<u64>,
+    stop: Option<Stop>,
+    began_ns: u64,
+    next_beat_ns: u64,
+    /// The last beat of its own that the coordinator heard, and since when they have come without a gap.
+    echo_ns: u64,
+    echoes_since_ns: u64,
+    broker_lost: bool,
+    counts: MessageCounts,
+    changed: bool,
+    effects: Vec<Effect>,
+}
+
+impl Coordinator {
+    /// A coordinator of a new run. `run` and `epoch` are random numbers.
+    pub fn new(config: FleetConfig, program: &str, run: String, epoch: String, now: u64) -> Coordinator {
+        Coordinator {
+            subjects: Subjects::of(&config.name),
+            config,
+            program: program.into(),
+            run,
+            epoch,
+            members: BTreeMap::new(),
+            open: None,
+            start_ns: None,
+            stop: None,
+            began_ns: now,
+            next_beat_ns: now,
+            echo_ns: now,
+            echoes_since_ns: now,
+            broker_lost: false,
+            counts: MessageCounts::default(),
+            changed: true,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Random number of the run.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &FleetConfig {
+        &self.config
+    }
+
+    /// What the coordinator subscribes to.
+    pub fn subscriptions(&self) -> Vec<String> {
+        vec![self.subjects.to_coordinator(), self.subjects.to_all()]
+    }
+
+    /// The hosts that have joined, by rank.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
+    }
+
+    /// A host that has joined.
+    pub fn member(&self, rank: u32) -> Option<&Member> {
+        self.members.get(&rank)
+    }
+
+    /// The last gate that is open.
+    pub fn open(&self) -> Option<Gate> {
+        self.open
+    }
+
+    /// Begin of the measured time.
+    pub fn start_ns(&self) -> Option<u64> {
+        self.start_ns
+    }
+
+    /// When the run began.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    /// Why all hosts end before their time, if they do.
+    pub fn stopped(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
+    /// Messages so far.
+    pub fn counts(&self) -> MessageCounts {
+        self.counts
+    }
+
+    /// Whether there is nothing left to wait for.
+    pub fn is_over(&self) -> bool {
+        let joined = self.members.len() as u64 == u64::from(self.config.size());
+        (joined || self.stop.is_some()) && self.members.values().all(Member::is_settled)
+    }
+
+    /// Ends the tests of all hosts. Each still reports.
+    pub fn request_stop(&mut self, reason: &str) {
+        self.stop_with(Stop::Requested(reason.into()));
+    }
+
+    fn refuse(&mut self, reason: String) {
+        self.stop_with(Stop::Refused(reason));
+    }
+
+    fn stop_with(&mut self, stop: Stop) {
+        if self.stop.is_none() {
+            self.tell(News::Stopping(stop.reason().into()));
+            self.stop = Some(stop);
+            self.changed = true;
+            // Hosts hear of it at once.
+            self.next_beat_ns = 0;
+        }
+    }
+
+    /// Says how the storing of a result went.
+    pub fn kept(&mut self, rank: u32, outcome: Result<(), String>) {
+        if let Some(member) = self.members.get_mut(&rank) {
+            member.kept(outcome);
+            self.changed = true;
+            self.dismiss(rank);
+        }
+    }
+
+    fn tell(&mut self, news: News) {
+        self.effects.push(Effect::Tell(news));
+    }
+
+    fn send(&mut self, subject: String, message: &FromCoordinator) {
+        let payload = message::write(&self.program, &self.run, message, &[]);
+        self.counts.sent += 1;
+        self.counts.sent_bytes += payload.len() as u64;
+        self.effects.push(Effect::Send(subject, payload));
+    }
+
+    fn send_to(&mut self, rank: u32, message: &FromCoordinator) {
+        self.send(self.subjects.to_host(rank), message);
+    }
+
+    /// A message arrived.
+    pub fn receive(&mut self, now: u64, bytes: &[u8]) -> Vec<Effect> {
+        /// What the subscriptions bring.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Heard {
+            Host(FromHost),
+            Coordinator(FromCoordinator),
+        }
+        self.counts.received += 1;
+        self.counts.received_bytes += bytes.len() as u64;
+        match message::read::<Heard>(&self.program, bytes) {
+            Err(Unusable::OtherVersion { program, protocol, rank }) if self.open.is_none() => {
+                let rank = rank.map_or("another host".into(), |rank| format!("the host with rank {rank}"));
+                self.refuse(format!(
+                    "{rank} runs jetcell {program} with messages of version {protocol}, and the coordinator jetcell {} with version {}; install the same version everywhere",
+                    self.program, message::PROTOCOL
+                ));
+            }
+            Err(_) => self.counts.ignored += 1,
+            Ok(heard) => match heard.message {
+                Heard::Coordinator(FromCoordinator::Beat(beat)) => self.echo(now, &heard.run, &beat),
+                Heard::Coordinator(_) => self.counts.ignored += 1,
+                Heard::Host(FromHost::Beat(beat)) => self.host_beat(now, &heard.run, beat),
+                Heard::Host(FromHost::Ping { rank, token, sent_ns }) => {
+                    let pong = FromCoordinator::Pong { token, sent_ns, received_ns: now, answered_ns: now };
+                    self.send_to(rank, &pong);
+                }
+                Heard::Host(FromHost::Piece { rank, token, number }) => {
+                    self.piece(now, rank, &token, number, &heard.attached);
+                }
+            },
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The coordinator hears itself, so the broker works. Another coordinator must not use the same subjects.
+    fn echo(&mut self, now: u64, run: &str, beat: &CoordinatorBeat) {
+        if run != self.run || beat.epoch != self.epoch {
+            self.counts.ignored += 1;
+            if self.open.is_none() {
+                let name = &self.config.name;
+                self.refuse(format!(
+                    "another coordinator runs the fleet {name:?}; end it, or give this one another name"
+                ));
+            }
+            return;
+        }
+        if now.saturating_sub(self.echo_ns) > self.beats(MISSED_ECHOES) {
+            self.echoes_since_ns = now;
+        }
+        self.echo_ns = now;
+        if std::mem::take(&mut self.broker_lost) {
+            self.tell(News::BrokerBack);
+        }
+    }
+
+    fn beats(&self, count: u64) -> u64 {
+        self.config.beat.0.as_nanos() as u64 * count
+    }
+
+    /// How long a host has been silent while the broker worked.
+    pub fn silence(&self, member: &Member) -> Duration {
+        let since = member.heard_ns().max(self.echoes_since_ns);
+        Duration::from_nanos(self.echo_ns.saturating_sub(since))
+    }
+
+    fn is_silent(&self, member: &Member) -> bool {
+        self.silence(member) >= self.config.lost_after.0
+    }
+
+    /// Time has passed. To be called several times per beat.
+    pub fn tick(&mut self, now: u64) -> Vec<Effect> {
+        if !self.broker_lost && now.saturating_sub(self.echo_ns) > self.beats(MISSED_ECHOES) {
+            self.broker_lost = true;
+            self.tell(News::BrokerLost);
+        }
+        self.notice_silence();
+        match (self.stop.is_some(), self.open) {
+            (true, _) => self.lose_silent(|_| true, "while the fleet was being stopped"),
+            (false, None) => self.wait_for_all(now),
+            (false, Some(_)) => {
+                self.open_gates(now);
+                self.lose_at_end();
+            }
+        }
+        self.fetch(now);
+        if now >= self.next_beat_ns {
+            self.next_beat_ns = now + self.beats(1);
+            self.beat();
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn beat(&mut self) {
+        let beat = FromCoordinator::Beat(CoordinatorBeat {
+            epoch: self.epoch.clone(),
+            open: self.open,
+            start_ns: self.start_ns,
+            stop: self.stop.as_ref().map(|stop| stop.reason().to_string()),
+            lease_ms: self.config.lease.0.as_millis() as u64,
+        });
+        self.send(self.subjects.to_all(), &beat);
+    }
+
+    fn notice_silence(&mut self) {
+        let changed: Vec<(u32, bool)> = self
+            .members
+            .values()
+            .filter(|member| !member.is_settled() && self.is_silent(member) != member.silent)
+            .map(|member| (member.rank(), !member.silent))
+            .collect();
+        for (rank, silent) in changed {
+            if let Some(member) = self.members.get_mut(&rank) {
+                member.silent = silent;
+            }
+            self.tell(if silent { News::Silent(rank) } else { News::Back(rank) });
+        }
+    }
+
+    /// Until the first gate every host must be there.
+    fn wait_for_all(&mut self, now: u64) {
+        let missing: Vec<String> = (0..self.config.size())
+            .filter(|rank| !self.members.contains_key(rank))
+            .map(|rank| rank.to_string())
+            .collect();
+        let waited = now.saturating_sub(self.began_ns);
+        if !missing.is_empty() {
+            if waited >= self.config.join_timeout.0.as_nanos() as u64 {
+                let (shown, more) =
+                    (missing[..missing.len().min(10)].join(", "), missing.len().saturating_sub(10));
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                self.refuse(format!(
+                    "no host joined with rank {shown}{more} within {}; start jetcell fleet join there, or raise join_timeout",
+                    self.config.join_timeout
+                ));
+            }
+            return;
+        }
+        let silent = self.members.values().find(|member| self.is_silent(member)).map(Member::shown);
+        match silent {
+            Some(host) => self.refuse(format!("{host} was lost before the test began")),
+            None => self.open_gates(now),
+        }
+    }
+
+    /// Opens the next gate if every host has reached it. Hosts that would keep the others waiting and are silent are lost.
+    fn open_gates(&mut self, now: u64) {
+        let next = Gate::ALL.into_iter().find(|gate| Some(*gate) > self.open);
+        let Some(gate) = next else { return };
+        let late = |member: &&Member| !member.is_at(gate);
+        if self.members.values().filter(late).all(|member| self.is_silent(member)) {
+            if gate <= Gate::Create
+                && let Some(host) = self.members.values().find(late).map(Member::shown)
+            {
+                return self.refuse(format!("{host} was lost before the test began"));
+            }
+            let lost: Vec<u32> = self.members.values().filter(late).map(Member::rank).collect();
+            for rank in lost {
+                self.lose(rank, &format!("when all others waited at: {}", gate.title().to_lowercase()));
+            }
+            let can_go_on = self.members.values().any(|member| !member.is_settled());
+            if gate == Gate::Measure && can_go_on {
+                self.start_ns = Some(now + self.config.lead.0.as_nanos() as u64);
+            }
+            self.open = Some(gate);
+            self.changed = true;
+            self.next_beat_ns = 0;
+            self.tell(News::Opened(gate));
+        }
+    }
+
+    /// Behind the last gate no host waits, so the others decide when a silent host is lost: when they have ended.
+    fn lose_at_end(&mut self) {
+        if self.open == Gate::ALL.last().copied() {
+            self.lose_silent(|member| !member.is_settled(), "when all others had ended");
+        }
+    }
+
+    /// Gives up the silent hosts if only they are missing.
+    fn lose_silent(&mut self, missing: impl Fn(&Member) -> bool, when: &str) {
+        let left: Vec<u32> =
+            self.members.values().filter(|one| !one.is_settled() && missing(one)).map(Member::rank).collect();
+        let all_silent =
+            left.iter().all(|rank| self.members.get(rank).is_some_and(|one| self.is_silent(one)));
+        if all_silent {
+            left.into_iter().for_each(|rank| self.lose(rank, when));
+        }
+    }
+
+    fn lose(&mut self, rank: u32, when: &str) {
+        if let Some(member) = self.members.get_mut(&rank) {
+            member.lose(when);
+            self.changed = true;
+            self.tell(News::Lost(rank));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The state of a coordinator that another process takes up.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Coordinator, Lost, Member, Stop};
+use crate::config::FleetConfig;
+use crate::message::{Gate, HostBeat};
+
+/// Version of the layout.
+const VERSION: u32 = 1;
+
+/// A host of a stored state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedMember {
+    /// Its last state.
+    pub beat: HostBeat,
+    /// When it was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+    /// Whether its result is stored, or why it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored: Option<Result<(), String>>,
+}
+
+/// The state of a coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Saved {
+    version: u32,
+    /// Random number of the run.
+    pub run: String,
+    /// Digest of the configuration.
+    pub configuration: String,
+    /// When the run began.
+    pub began_ns: u64,
+    open: Option<Gate>,
+    start_ns: Option<u64>,
+    stop: Option<Stop>,
+    /// The hosts.
+    pub members: Vec<SavedMember>,
+}
+
+impl Coordinator {
+    /// The state to store, if it has changed since the last call.
+    pub fn take_changed(&mut self) -> Option<Saved> {
+        if !std::mem::take(&mut self.changed) {
+            return None;
+        }
+        let member = |member: &Member| SavedMember {
+            beat: member.beat().clone(),
+            lost: member.lost().cloned(),
+            stored: member.stored().cloned(),
+        };
+        Some(Saved {
+            version: VERSION,
+            run: self.run.clone(),
+            configuration: self.config.digest.clone(),
+            began_ns: self.began_ns,
+            open: self.open,
+            start_ns: self.start_ns,
+            stop: self.stop.clone(),
+            members: self.members.values().map(member).collect(),
+        })
+    }
+
+    /// Takes up a run that another process coordinated. Hosts have the usual time to be heard.
+    pub fn resume(
+        config: FleetConfig,
+        program: &str,
+        saved: Saved,
+        epoch: String,
+        now: u64,
+    ) -> Result<Coordinator, String> {
+        if saved.version != VERSION || saved.configuration != config.digest {
+            return Err("the configuration has changed since the run began; put it back, or give --new to forget the run".into());
+        }
+        let mut coordinator = Coordinator::new(config, program, saved.run, epoch, now);
+        (coordinator.open, coordinator.start_ns) = (saved.open, saved.start_ns);
+        coordinator.stop = saved.stop;
+        if saved.open.is_some() {
+            coordinator.began_ns = saved.began_ns;
+        }
+        for SavedMember { beat, lost, stored } in saved.members {
+            coordinator.members.insert(beat.rank, Member::restored(beat, now, lost, stored));
+        }
+        Ok(coordinator)
+    }
+}

@@ -1,0 +1,504 @@
+//! Coordinator and hosts in simulated time, with messages that are lost.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::*;
+use crate::clock::Moment;
+use crate::host::{Call, Departure, HostSession, Identity, Progress};
+use crate::message::{Condition, Order, Window};
+use crate::parcel::Parcel;
+use crate::place::Place;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+/// The clock of the coordinator at the begin.
+const ERA: u64 = 1_700_000_000 * SECOND;
+
+fn config(text: &str) -> FleetConfig {
+    FleetConfig::parse(&format!("name='f'\noptions.dirs=['/d']\n{text}")).unwrap()
+}
+
+/// A host whose test is a table of how long it takes to reach each gate.
+struct Host {
+    session: HostSession,
+    progress: Progress,
+    began: bool,
+    /// The last gate that it has passed, and when it reaches the next one.
+    behind: Option<Gate>,
+    due: Option<u64>,
+    frozen: bool,
+    killed: bool,
+    cut: bool,
+    departure: Option<Departure>,
+    speed: u64,
+    ended: bool,
+}
+
+/// A coordinator and its hosts. Every message takes a millisecond.
+struct Fleet {
+    now: u64,
+    coordinator: Coordinator,
+    hosts: Vec<Host>,
+    kept: BTreeMap<u32, Vec<u8>>,
+    news: Vec<News>,
+    /// Messages on their way: subject, bytes, and the time at which they arrive.
+    wire: VecDeque<(u64, String, Vec<u8>)>,
+    /// This many percent of the messages are lost.
+    lost_percent: u64,
+    counted: u64,
+    broker_is_lost: bool,
+    coordinator_is_dead: bool,
+}
+
+fn session(rank: u32, token: &str, progress: &Progress) -> HostSession {
+    let identity = Identity {
+        place: Place { rank, size: None },
+        token: token.into(),
+        name: format!("host{rank}"),
+        configuration: None,
+    };
+    HostSession::new("f", "1", identity, progress.clone(), Duration::from_secs(30))
+}
+
+fn result(rank: usize) -> Vec<u8> {
+    vec![rank as u8 + 1; 300_000 * rank + 1]
+}
+
+impl Fleet {
+    fn new(hosts: u32, text: &str) -> Fleet {
+        let config = config(&format!("hosts={hosts}\n{text}"));
+        let host = |rank| {
+            let progress = Progress::default();
+            Host {
+                session: session(rank, &format!("t{rank}"), &progress),
+                progress,
+                began: false,
+                behind: None,
+                due: None,
+                frozen: false,
+                killed: false,
+                cut: false,
+                departure: None,
+                speed: SECOND * (u64::from(rank) % 3 + 1),
+                ended: false,
+            }
+        };
+        Fleet {
+            now: 0,
+            coordinator: Coordinator::new(config, "1", "run".into(), "first".into(), ERA),
+            hosts: (0..hosts).map(host).collect(),
+            kept: BTreeMap::new(),
+            news: Vec::new(),
+            wire: VecDeque::new(),
+            lost_percent: 0,
+            counted: 0,
+            broker_is_lost: false,
+            coordinator_is_dead: false,
+        }
+    }
+
+    fn publish(&mut self, subject: String, bytes: Vec<u8>) {
+        self.counted += 1;
+        // Without a pattern, which could always hit the same host.
+        let random = self.counted.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        if !self.broker_is_lost && random % 100 >= self.lost_percent {
+            self.wire.push_back((self.now + MS, subject, bytes));
+        }
+    }
+
+    fn work(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send(subject, bytes) => self.publish(subject, bytes),
+                Effect::Keep(rank, bytes) => {
+                    self.kept.insert(rank, bytes);
+                    self.coordinator.kept(rank, Ok(()));
+                }
+                Effect::Tell(news) => self.news.push(news),
+            }
+        }
+    }
+
+    fn call(&mut self, rank: usize, calls: Vec<Call>) {
+        for call in calls {
+            match call {
+                Call::Send(subject, bytes) if !self.hosts[rank].cut => self.publish(subject, bytes),
+                Call::Send(..) => {}
+                Call::Begin(Order { .. }) => {
+                    self.hosts[rank].began = true;
+                    self.hosts[rank].progress.reach(Gate::Confirm);
+                }
+                Call::Leave(departure) => self.hosts[rank].departure = Some(departure),
+            }
+        }
+    }
+
+    /// The test of a host goes on: from each gate to the next it takes as long as the host is slow.
+    fn test(&mut self, rank: usize) {
+        let (now, monotonic) = (self.now, self.moment(rank).monotonic_ns);
+        let host = &mut self.hosts[rank];
+        if !host.began || host.ended {
+            return;
+        }
+        if host.progress.stop().is_set() {
+            host.ended = true;
+            return host.session.end(Ok(Parcel::new(result(rank)).unwrap()));
+        }
+        let behind = Gate::ALL.into_iter().rfind(|gate| host.progress.is_open(*gate));
+        if behind != host.behind {
+            (host.behind, host.due) = (behind, None);
+        }
+        if behind == Some(Gate::Measure) && host.due.is_none() {
+            if host.progress.start_ns().is_none_or(|start| monotonic < start) {
+                return;
+            }
+            host.progress.measured_from(monotonic);
+        }
+        if now < *host.due.get_or_insert(now + host.speed) {
+            return;
+        }
+        match Gate::ALL.into_iter().find(|gate| Some(*gate) > behind) {
+            Some(gate) => {
+                if gate == Gate::Verify {
+                    host.progress.measured_until(monotonic);
+                }
+                host.progress.reach(gate);
+            }
+            None => {
+                host.ended = true;
+                host.session.end(Ok(Parcel::new(result(rank)).unwrap()));
+            }
+        }
+    }
+
+    fn moment(&self, rank: usize) -> Moment {
+        // Every host was started at another time, and its wall clock is wrong by as many seconds as its rank is.
+        let monotonic_ns = self.now + (rank as u64 + 1) * 1_000 * SECOND;
+        Moment { monotonic_ns, wall_ns: ERA + self.now + rank as u64 * SECOND }
+    }
+
+    fn step(&mut self) {
+        self.now += 5 * MS;
+        while self.wire.front().is_some_and(|(at, ..)| *at <= self.now) {
+            let (_, subject, bytes) = self.wire.pop_front().unwrap();
+            if self.coordinator.subscriptions().contains(&subject) && !self.coordinator_is_dead {
+                let effects = self.coordinator.receive(ERA + self.now, &bytes);
+                self.work(effects);
+            }
+            for rank in 0..self.hosts.len() {
+                let host = &self.hosts[rank];
+                let hears = !host.frozen && !host.killed && !host.cut && host.departure.is_none();
+                if hears && host.session.subscriptions().contains(&subject) {
+                    let moment = self.moment(rank);
+                    let calls = self.hosts[rank].session.receive(moment, &bytes);
+                    self.call(rank, calls);
+                }
+            }
+        }
+        if !self.coordinator_is_dead {
+            let effects = self.coordinator.tick(ERA + self.now);
+            self.work(effects);
+        }
+        for rank in 0..self.hosts.len() {
+            let host = &self.hosts[rank];
+            if !host.frozen && !host.killed && host.departure.is_none() {
+                self.test(rank);
+                let moment = self.moment(rank);
+                let calls = self.hosts[rank].session.tick(moment);
+                self.call(rank, calls);
+            }
+        }
+    }
+
+    fn run_for(&mut self, seconds: u64) {
+        let until = self.now + seconds * SECOND;
+        while self.now < until {
+            self.step();
+        }
+    }
+
+    fn run_until(&mut self, what: &str, reached: impl Fn(&Fleet) -> bool) {
+        let limit = self.now + 600 * SECOND;
+        while !reached(self) {
+            assert!(self.now < limit, "{what}: {:?}", self.news);
+            self.step();
+        }
+    }
+
+    /// Runs to the end, and until every host that lives has left.
+    fn run_to_end(&mut self) {
+        self.run_until("the end", |fleet| fleet.coordinator.is_over());
+        self.run_for(1);
+    }
+
+    fn lost(&self) -> Vec<u32> {
+        self.coordinator.members().filter(|one| one.lost().is_some()).map(Member::rank).collect()
+    }
+
+    fn refused(&self) -> &str {
+        match self.coordinator.stopped() {
+            Some(Stop::Refused(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn has_all_results_of(&self, ranks: &[usize]) {
+        let kept: BTreeSet<usize> = self.kept.keys().map(|rank| *rank as usize).collect();
+        assert_eq!(kept, ranks.iter().copied().collect());
+        assert!(ranks.iter().all(|rank| self.kept[&(*rank as u32)] == result(*rank)));
+        assert!(ranks.iter().all(|rank| self.hosts[*rank].departure == Some(Departure::HandedIn)));
+    }
+}
+
+#[test]
+fn all_gates_open_in_order_and_all_begin_together() {
+    let mut fleet = Fleet::new(4, "");
+    fleet.run_to_end();
+    let opened: Vec<Gate> = fleet
+        .news
+        .iter()
+        .filter_map(|news| if let News::Opened(gate) = news { Some(*gate) } else { None })
+        .collect();
+    assert_eq!(opened, Gate::ALL);
+    fleet.has_all_results_of(&[0, 1, 2, 3]);
+    let start = fleet.coordinator.start_ns().unwrap();
+    for member in fleet.coordinator.members() {
+        let Window { began_ns, ended_ns } = member.beat().window.unwrap();
+        // A step takes 5 ms, and a message 1 ms each way.
+        assert!(began_ns.abs_diff(start) <= 10 * MS, "{} {}", began_ns, start);
+        assert!(ended_ns.is_some());
+        let clock = member.beat().clock.unwrap();
+        let wrong = i64::from(member.rank()) * SECOND as i64;
+        assert!(clock.offset_ns.abs_diff(wrong) <= 10 * MS && clock.moved_ns == 0, "{clock:?}");
+    }
+    assert!(
+        fleet.coordinator.is_over() && fleet.lost().is_empty() && fleet.coordinator.counts().ignored == 0
+    );
+}
+
+#[test]
+fn lost_messages_delay_and_change_nothing() {
+    for percent in [10, 30, 50] {
+        let mut fleet = Fleet::new(3, "");
+        fleet.lost_percent = percent;
+        fleet.run_to_end();
+        fleet.run_for(130);
+        let kept: Vec<u32> = fleet.kept.keys().copied().collect();
+        assert_eq!((kept, fleet.lost()), (vec![0, 1, 2], vec![]), "{percent}");
+    }
+}
+
+#[test]
+fn a_killed_host_is_lost_and_the_others_go_on() {
+    for gate in [Gate::WarmUp, Gate::Measure, Gate::Verify] {
+        let mut fleet = Fleet::new(3, "");
+        fleet.run_until("the gate", |fleet| fleet.coordinator.open() == Some(gate));
+        fleet.hosts[1].killed = true;
+        fleet.run_to_end();
+        assert_eq!(fleet.lost(), [1], "{gate:?}");
+        fleet.has_all_results_of(&[0, 2]);
+        assert!(fleet.news.contains(&News::Silent(1)) && fleet.news.contains(&News::Lost(1)));
+    }
+}
+
+#[test]
+fn a_host_that_comes_back_before_others_wait_for_it_is_not_lost() {
+    let mut fleet = Fleet::new(3, "");
+    fleet.hosts[0].speed = 40 * SECOND;
+    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::Measure));
+    fleet.hosts[2].cut = true;
+    fleet.run_for(20);
+    assert!(fleet.news.contains(&News::Silent(2)));
+    fleet.hosts[2].cut = false;
+    fleet.run_to_end();
+    assert!(fleet.news.contains(&News::Back(2)) && fleet.lost().is_empty());
+    fleet.has_all_results_of(&[0, 1, 2]);
+}
+
+#[test]
+fn a_host_that_is_cut_off_ends_by_its_lease() {
+    let mut fleet = Fleet::new(2, "lease='30s'");
+    fleet.hosts[1].speed = 300 * SECOND;
+    fleet.run_until("the begin", |fleet| fleet.coordinator.open() == Some(Gate::Create));
+    fleet.hosts[1].cut = true;
+    fleet.run_for(29);
+    assert!(!fleet.hosts[1].progress.stop().is_set());
+    fleet.run_for(2);
+    assert!(fleet.hosts[1].progress.stop().is_set());
+    fleet.run_for(32);
+    assert!(matches!(fleet.hosts[1].departure, Some(Departure::Alone(_))), "{:?}", fleet.hosts[1].departure);
+}
+
+#[test]
+fn a_frozen_host_that_thaws_within_its_lease_goes_on() {
+    let mut fleet = Fleet::new(2, "lost_after='100s'\nlease='200s'");
+    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::Measure));
+    fleet.hosts[1].frozen = true;
+    fleet.run_for(60);
+    fleet.hosts[1].frozen = false;
+    fleet.run_to_end();
+    assert!(fleet.lost().is_empty());
+    fleet.has_all_results_of(&[0, 1]);
+}
+
+#[test]
+fn a_broker_that_is_lost_for_a_minute_changes_nothing() {
+    for gate in [Gate::Create, Gate::Measure, Gate::Verify] {
+        let mut fleet = Fleet::new(3, "");
+        fleet.run_until("the gate", |fleet| fleet.coordinator.open() == Some(gate));
+        fleet.broker_is_lost = true;
+        fleet.run_for(60);
+        assert!(fleet.news.contains(&News::BrokerLost) && fleet.lost().is_empty());
+        fleet.broker_is_lost = false;
+        fleet.run_to_end();
+        assert!(fleet.news.contains(&News::BrokerBack) && fleet.lost().is_empty(), "{:?}", fleet.news);
+        fleet.has_all_results_of(&[0, 1, 2]);
+    }
+}
+
+#[test]
+fn another_coordinator_takes_the_run_up() {
+    for gate in [Gate::Confirm, Gate::Measure, Gate::Verify] {
+        let mut fleet = Fleet::new(3, "");
+        fleet.run_until("the gate", |fleet| fleet.coordinator.open() == Some(gate));
+        let saved = fleet.coordinator.take_changed().unwrap();
+        let stored: Saved = serde_json::from_str(&serde_json::to_string(&saved).unwrap()).unwrap();
+        assert_eq!(stored, saved);
+        fleet.coordinator_is_dead = true;
+        fleet.run_for(20);
+        let config = fleet.coordinator.config().clone();
+        let start = fleet.coordinator.start_ns();
+        fleet.coordinator =
+            Coordinator::resume(config, "1", stored, "second".into(), ERA + fleet.now).unwrap();
+        fleet.coordinator_is_dead = false;
+        fleet.run_to_end();
+        assert!(fleet.lost().is_empty() && (start.is_none() || fleet.coordinator.start_ns() == start));
+        fleet.has_all_results_of(&[0, 1, 2]);
+    }
+    let mut fleet = Fleet::new(2, "");
+    let saved = fleet.coordinator.take_changed().unwrap();
+    let other = config("hosts=3");
+    assert!(Coordinator::resume(other, "1", saved, "second".into(), ERA).unwrap_err().contains("--new"));
+}
+
+#[test]
+fn a_stop_ends_every_host_and_each_reports() {
+    let mut fleet = Fleet::new(3, "");
+    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::WarmUp));
+    fleet.coordinator.request_stop("stopped on request");
+    fleet.run_to_end();
+    fleet.has_all_results_of(&[0, 1, 2]);
+    assert!(fleet.lost().is_empty());
+    // Hosts that wait for others leave, too.
+    let mut joining = Fleet::new(3, "");
+    joining.hosts[2].killed = true;
+    joining.run_for(3);
+    joining.coordinator.request_stop("stopped on request");
+    joining.run_to_end();
+    assert!(joining.hosts[..2].iter().all(|host| matches!(host.departure, Some(Departure::Refused(_)))));
+}
+
+#[test]
+fn mistakes_are_found_before_anything_starts() {
+    let mut fleet = Fleet::new(3, "join_timeout='5s'");
+    fleet.hosts[1].killed = true;
+    fleet.run_to_end();
+    assert!(fleet.refused().contains("no host joined with rank 1 within 5s"), "{}", fleet.refused());
+    assert!(fleet.hosts.iter().all(|host| !host.began));
+
+    let mut twins = Fleet::new(2, "");
+    twins.hosts[1].session = session(0, "other", &twins.hosts[1].progress);
+    twins.run_to_end();
+    assert!(twins.refused().contains("two hosts have rank 0"), "{}", twins.refused());
+    assert!(twins.hosts.iter().all(|host| !host.began && host.departure.is_some()));
+
+    let mut beyond = Fleet::new(2, "");
+    beyond.hosts[1].session = session(7, "t", &beyond.hosts[1].progress);
+    beyond.run_to_end();
+    assert!(beyond.refused().contains("ranks are from 0 to 1"), "{}", beyond.refused());
+
+    for (size, configuration, expected) in
+        [(Some(5), None, "5 hosts"), (None, Some("x"), "another configuration")]
+    {
+        let mut unequal = Fleet::new(2, "");
+        let identity = Identity {
+            place: Place { rank: 1, size },
+            token: "t1".into(),
+            name: "n".into(),
+            configuration: configuration.map(String::from),
+        };
+        let progress = unequal.hosts[1].progress.clone();
+        unequal.hosts[1].session = HostSession::new("f", "1", identity, progress, Duration::from_secs(30));
+        unequal.run_to_end();
+        assert!(unequal.refused().contains(expected), "{}", unequal.refused());
+    }
+
+    let mut old = Fleet::new(2, "");
+    let identity = Identity {
+        place: Place { rank: 1, size: None },
+        token: "t1".into(),
+        name: "n".into(),
+        configuration: None,
+    };
+    let progress = old.hosts[1].progress.clone();
+    old.hosts[1].session = HostSession::new("f", "0.9", identity, progress, Duration::from_secs(30));
+    old.run_to_end();
+    assert!(old.refused().contains("rank 1 runs jetcell 0.9"), "{}", old.refused());
+    let departure = old.hosts[1].departure.clone();
+    assert!(
+        matches!(&departure, Some(Departure::Refused(why)) if why.contains("same version")),
+        "{departure:?}"
+    );
+}
+
+#[test]
+fn a_refusal_of_one_host_stops_all() {
+    let mut fleet = Fleet::new(3, "");
+    fleet.run_until("orders", |fleet| fleet.hosts.iter().all(|host| host.began));
+    fleet.hosts[1].session.refuse("/d is not below a directory".into());
+    fleet.hosts[1].ended = true;
+    fleet.run_to_end();
+    assert!(fleet.refused().contains("host1 (rank 1): /d is not below"), "{}", fleet.refused());
+    assert!(fleet.coordinator.open() < Some(Gate::Create));
+}
+
+#[test]
+fn foreign_and_garbled_messages_are_counted_and_ignored() {
+    let mut fleet = Fleet::new(2, "");
+    fleet.run_until("the window", |fleet| fleet.coordinator.open() == Some(Gate::Measure));
+    let subject = fleet.coordinator.subjects.to_coordinator();
+    let beat = |token: &str| HostBeatOf(&fleet, token).bytes();
+    let mut foreign = vec![b"garbage".to_vec(), vec![0; 600 << 10], beat("intruder")];
+    foreign.push(message::write(
+        "1",
+        "other run",
+        &FromHost::Ping { rank: 9, token: "x".into(), sent_ns: 0 },
+        &[],
+    ));
+    foreign.push(message::write(
+        "1",
+        "run",
+        &FromHost::Piece { rank: 9, token: "x".into(), number: 0 },
+        b"abc",
+    ));
+    let before = fleet.coordinator.counts().ignored;
+    for bytes in foreign {
+        fleet.publish(subject.clone(), bytes.clone());
+        fleet.publish(fleet.coordinator.subjects.to_all(), bytes);
+    }
+    fleet.run_to_end();
+    assert!(fleet.coordinator.counts().ignored >= before + 6, "{:?}", fleet.coordinator.counts());
+    fleet.has_all_results_of(&[0, 1]);
+}
+
+/// A beat of a process that does not take part.
+struct HostBeatOf<'a>(&'a Fleet, &'a str);
+
+impl HostBeatOf<'_> {
+    fn bytes(&self) -> Vec<u8> {
+        let mut beat = self.0.coordinator.member(1).unwrap().beat().clone();
+        (beat.token, beat.condition) = (self.1.into(), Condition::Ended { failure: None });
+        message::write("1", "run", &FromHost::Beat(beat), &[])
+    }
+}

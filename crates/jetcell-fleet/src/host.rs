@@ -1,0 +1,467 @@
+//! The session of a host: what it tells the coordinator and what it hears. It does no I/O: messages and times come in, messages go out.
+//! The test of the host runs on another thread and shares [`Progress`] with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jetcell_workload::{Phase, StopSignal};
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::{ClockEstimate, Moment};
+use crate::directory_mark::DirectoryMark;
+use crate::message::{
+    self, Condition, CoordinatorBeat, FromCoordinator, FromHost, Gate, HostBeat, LiveFigures, Order,
+    Subjects, Unusable, Window,
+};
+use crate::parcel::Parcel;
+use crate::place::Place;
+
+/// Pings in quick succession at the begin, so that the clock is known before the test starts.
+const FIRST_PINGS: usize = 8;
+
+/// Interval of these.
+const QUICK_NS: u64 = 50_000_000;
+
+/// Interval between two beats and two pings.
+const BEAT_NS: u64 = 500_000_000;
+
+/// A process whose session did nothing for this long was frozen. It gets time to hear the coordinator before its lease counts.
+const FROZEN_NS: u64 = 3_000_000_000;
+
+/// This much time.
+const THAW_NS: u64 = 5_000_000_000;
+
+/// Most pieces that are sent for one request.
+const MOST_PIECES: u64 = 64;
+
+/// What the thread of the test and the session tell each other.
+#[derive(Debug, Default)]
+struct Shared {
+    open: Option<Gate>,
+    /// Begin of the measured time, on the monotonic clock of the host.
+    start_ns: Option<u64>,
+    reached: Option<Gate>,
+    phase: Option<Phase>,
+    fraction: f64,
+    live: Option<LiveFigures>,
+    /// Measured time on the monotonic clock of the host.
+    began_ns: Option<u64>,
+    ended_ns: Option<u64>,
+}
+
+/// The progress of a test, and the gates that are open for it. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+    stop: StopSignal,
+}
+
+/// Interval between two looks at stop requests.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Progress {
+    /// Ends the test.
+    pub fn stop(&self) -> &StopSignal {
+        &self.stop
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut Shared) -> R) -> R {
+        let changed = change(&mut self.shared.0.lock());
+        self.shared.1.notify_all();
+        changed
+    }
+
+    /// Says that a gate is reached.
+    pub fn reach(&self, gate: Gate) {
+        self.change(|shared| shared.reached = shared.reached.max(Some(gate)));
+    }
+
+    /// Whether a gate is open.
+    pub fn is_open(&self, gate: Gate) -> bool {
+        self.change(|shared| shared.open >= Some(gate))
+    }
+
+    /// Waits at a gate until it is open, or until the test has to end.
+    pub fn pass(&self, gate: Gate) {
+        self.reach(gate);
+        let mut shared = self.shared.0.lock();
+        while shared.open < Some(gate) && !self.stop.is_set() {
+            self.shared.1.wait_for(&mut shared, LOOK);
+        }
+    }
+
+    /// Begin of the measured time on the monotonic clock, once it is known.
+    pub fn start_ns(&self) -> Option<u64> {
+        self.shared.0.lock().start_ns
+    }
+
+    /// A phase of the test goes on.
+    pub fn at(&self, phase: Phase, fraction: f64) {
+        self.change(|shared| (shared.phase, shared.fraction) = (Some(phase), fraction));
+    }
+
+    /// Figures of the last second.
+    pub fn live(&self, figures: Option<LiveFigures>) {
+        self.change(|shared| shared.live = figures);
+    }
+
+    /// The measured time begins at this time of the monotonic clock.
+    pub fn measured_from(&self, monotonic_ns: u64) {
+        self.change(|shared| shared.began_ns = Some(monotonic_ns));
+    }
+
+    /// The measured time has ended.
+    pub fn measured_until(&self, monotonic_ns: u64) {
+        self.change(|shared| shared.ended_ns = shared.ended_ns.or(Some(monotonic_ns)));
+    }
+}
+
+/// What the session has to say to its caller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// Publish a message.
+    Send(String, Vec<u8>),
+    /// The host has its part: check it and run it.
+    Begin(Order),
+    /// The session is over, because of this.
+    Leave(Departure),
+}
+
+/// Why a session is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// The coordinator has the result.
+    HandedIn,
+    /// The host does not take part.
+    Refused(String),
+    /// The test ended, but the coordinator did not take the result, which is on the host.
+    Alone(String),
+}
+
+/// The identity of a host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    /// Its place in the fleet.
+    pub place: Place,
+    /// Random number of the process.
+    pub token: String,
+    /// Name of the machine.
+    pub name: String,
+    /// Digest of the configuration, if the host was given it.
+    pub configuration: Option<String>,
+}
+
+/// The session of a host.
+#[derive(Debug)]
+pub struct HostSession {
+    identity: Identity,
+    program: String,
+    subjects: Subjects,
+    progress: Progress,
+    /// How long the host waits for its part.
+    patience_ns: u64,
+    condition: Condition,
+    /// The run, once the host has its part.
+    run: String,
+    epoch: String,
+    lease_ns: u64,
+    /// When the coordinator was heard last; at first, when the session began.
+    heard_ns: Option<u64>,
+    ticked_ns: u64,
+    next_beat_ns: u64,
+    next_ping_ns: u64,
+    clock: ClockEstimate,
+    /// Begin of the measured time on the coordinator's clock.
+    start_ns: Option<u64>,
+    parcel: Option<Parcel>,
+    stopped: Option<String>,
+    departure: Option<Departure>,
+    ignored: u64,
+    calls: Vec<Call>,
+}
+
+impl HostSession {
+    /// A session that asks for the host's part for at most `patience`.
+    pub fn new(
+        fleet: &str,
+        program: &str,
+        identity: Identity,
+        progress: Progress,
+        patience: Duration,
+    ) -> HostSession {
+        HostSession {
+            identity,
+            program: program.into(),
+            subjects: Subjects::of(fleet),
+            progress,
+            patience_ns: patience.as_nanos() as u64,
+            condition: Condition::Joining,
+            run: String::new(),
+            epoch: String::new(),
+            lease_ns: u64::MAX,
+            heard_ns: None,
+            ticked_ns: 0,
+            next_beat_ns: 0,
+            next_ping_ns: 0,
+            clock: ClockEstimate::default(),
+            start_ns: None,
+            parcel: None,
+            stopped: None,
+            departure: None,
+            ignored: 0,
+            calls: Vec::new(),
+        }
+    }
+
+    /// What the session subscribes to.
+    pub fn subscriptions(&self) -> Vec<String> {
+        vec![self.subjects.to_all(), self.subjects.to_host(self.identity.place.rank)]
+    }
+
+    /// What the session shares with the test.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The mark of the host in its directories, once it has its part.
+    pub fn mark(&self) -> DirectoryMark {
+        DirectoryMark {
+            run: self.run.clone(),
+            rank: self.identity.place.rank,
+            host: self.identity.name.clone(),
+            token: self.identity.token.clone(),
+        }
+    }
+
+    /// Why the test was stopped, if it was.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// The host does not take part.
+    pub fn refuse(&mut self, reason: String) {
+        self.condition = Condition::Refused { reason };
+        self.next_beat_ns = 0;
+    }
+
+    /// The test of the host has ended.
+    pub fn end(&mut self, outcome: Result<Parcel, String>) {
+        let failure = match outcome {
+            Ok(parcel) => {
+                self.parcel = Some(parcel);
+                None
+            }
+            Err(reason) => Some(reason),
+        };
+        self.condition = Condition::Ended { failure };
+        self.next_beat_ns = 0;
+    }
+
+    /// The user of the host wants it to end.
+    pub fn interrupt(&mut self, reason: &str) {
+        match self.condition {
+            // No coordinator would dismiss the host.
+            Condition::Joining if self.epoch.is_empty() => self.leave(Departure::Refused(reason.into())),
+            Condition::Joining => self.refuse(reason.into()),
+            _ => self.progress.stop.stop(),
+        }
+    }
+
+    fn send(&mut self, message: &FromHost, attached: &[u8]) {
+        let payload = message::write(&self.program, &self.run, message, attached);
+        self.calls.push(Call::Send(self.subjects.to_coordinator(), payload));
+    }
+
+    /// A message arrived.
+    pub fn receive(&mut self, now: Moment, bytes: &[u8]) -> Vec<Call> {
+        match message::read::<FromCoordinator>(&self.program, bytes) {
+            Err(Unusable::OtherVersion { program, protocol, .. }) if self.condition == Condition::Joining => {
+                self.leave(Departure::Refused(format!(
+                    "the coordinator is jetcell {program} with messages of version {protocol}, and this is jetcell {} with version {}; install the same version everywhere",
+                    self.program, message::PROTOCOL
+                )));
+            }
+            Err(_) => self.ignored += 1,
+            Ok(received) if !self.run.is_empty() && received.run != self.run => self.ignored += 1,
+            Ok(received) => self.hear(now, &received.run, received.message),
+        }
+        std::mem::take(&mut self.calls)
+    }
+
+    fn hear(&mut self, now: Moment, run: &str, message: FromCoordinator) {
+        let own = self.identity.token.clone();
+        match message {
+            FromCoordinator::Beat(beat) => self.coordinator_beat(now, &beat),
+            FromCoordinator::Pong { token, sent_ns, received_ns, answered_ns } if token == own => {
+                self.clock.answer(sent_ns, received_ns, answered_ns, now.monotonic_ns);
+                self.set_start();
+            }
+            FromCoordinator::Order { token, order } if token == own => {
+                if self.condition == Condition::Joining {
+                    (self.condition, self.run) = (Condition::Running, run.into());
+                    self.heard_ns = Some(now.monotonic_ns);
+                    self.next_beat_ns = 0;
+                    self.calls.push(Call::Begin(order));
+                }
+            }
+            FromCoordinator::Rejected { token, reason } if token == own => {
+                self.progress.stop.stop();
+                self.stopped.get_or_insert(message::shown(&reason));
+                if matches!(self.condition, Condition::Joining | Condition::Refused { .. }) {
+                    self.leave(Departure::Refused(message::shown(&reason)));
+                }
+            }
+            FromCoordinator::Send { token, first, count } if token == own => self.send_pieces(first, count),
+            FromCoordinator::Dismissed { token } if token == own => self.dismissed(),
+            // For another process that has the same rank.
+            _ => self.ignored += 1,
+        }
+    }
+
+    fn coordinator_beat(&mut self, now: Moment, beat: &CoordinatorBeat) {
+        if beat.epoch != self.epoch {
+            // Another process, so another clock.
+            self.clock.forget();
+            self.epoch.clone_from(&beat.epoch);
+            self.next_ping_ns = 0;
+        }
+        self.heard_ns = Some(now.monotonic_ns);
+        self.lease_ns = beat.lease_ms.saturating_mul(1_000_000);
+        if let Some(reason) = &beat.stop {
+            self.stop_by(message::shown(reason));
+        }
+        if self.condition != Condition::Joining {
+            self.start_ns = beat.start_ns;
+            self.set_start();
+            self.progress.change(|shared| shared.open = shared.open.max(beat.open));
+        }
+    }
+
+    fn stop_by(&mut self, reason: String) {
+        if self.condition == Condition::Joining {
+            self.condition = Condition::Ended { failure: Some(reason.clone()) };
+            self.next_beat_ns = 0;
+        }
+        self.progress.stop.stop();
+        self.stopped.get_or_insert(reason);
+    }
+
+    /// Tells the test when its measured time begins.
+    fn set_start(&mut self) {
+        let start = self.start_ns.and_then(|start| self.clock.monotonic_ns(start));
+        // It does not move once the measured time has begun.
+        self.progress.change(|shared| {
+            if start.is_some() && shared.began_ns.is_none() {
+                shared.start_ns = start;
+            }
+        });
+    }
+
+    fn send_pieces(&mut self, first: u64, count: u64) {
+        let Some(parcel) = self.parcel.take() else { return };
+        for number in first..first.saturating_add(count.min(MOST_PIECES)) {
+            let Some(piece) = parcel.piece(number) else { break };
+            let (rank, token) = (self.identity.place.rank, self.identity.token.clone());
+            self.send(&FromHost::Piece { rank, token, number }, piece);
+        }
+        self.parcel = Some(parcel);
+    }
+
+    fn dismissed(&mut self) {
+        match self.condition.clone() {
+            Condition::Ended { failure: None } => self.leave(Departure::HandedIn),
+            Condition::Ended { failure: Some(reason) } => {
+                let reason = self.stopped.clone().unwrap_or(reason);
+                self.leave(Departure::Refused(reason));
+            }
+            Condition::Refused { reason } => self.leave(Departure::Refused(reason)),
+            // The test has not noticed yet that it has to end.
+            Condition::Joining | Condition::Running => {}
+        }
+    }
+
+    fn leave(&mut self, why: Departure) {
+        if self.departure.is_none() {
+            self.departure = Some(why.clone());
+            self.calls.push(Call::Leave(why));
+        }
+    }
+
+    /// Time has passed. To be called several times per beat.
+    pub fn tick(&mut self, now: Moment) -> Vec<Call> {
+        let at = now.monotonic_ns;
+        self.clock.look(now);
+        let heard = self.heard_ns.get_or_insert(at);
+        if at.saturating_sub(self.ticked_ns) > FROZEN_NS && self.ticked_ns > 0 {
+            let earliest = at.saturating_sub(self.lease_ns.saturating_sub(THAW_NS));
+            *heard = (*heard).max(earliest);
+        }
+        let silence = at.saturating_sub(*heard);
+        self.ticked_ns = at;
+        self.keep_lease(silence);
+        if at >= self.next_ping_ns {
+            let quick = self.clock.answers() < FIRST_PINGS && !self.epoch.is_empty();
+            self.next_ping_ns = at + if quick { QUICK_NS } else { BEAT_NS };
+            let (rank, token) = (self.identity.place.rank, self.identity.token.clone());
+            self.send(&FromHost::Ping { rank, token, sent_ns: at }, &[]);
+        }
+        if at >= self.next_beat_ns {
+            self.next_beat_ns = at + BEAT_NS;
+            let beat = self.beat(now);
+            self.send(&FromHost::Beat(beat), &[]);
+        }
+        std::mem::take(&mut self.calls)
+    }
+
+    /// A host that hears nothing ends its test, and then itself.
+    fn keep_lease(&mut self, silence_ns: u64) {
+        let seconds = Duration::from_nanos(silence_ns).as_secs();
+        match &self.condition {
+            Condition::Joining if silence_ns >= self.patience_ns => {
+                let reason = format!("no coordinator was heard within {seconds} s; start jetcell fleet run");
+                self.leave(Departure::Refused(reason));
+            }
+            Condition::Running if silence_ns >= self.lease_ns && !self.progress.stop.is_set() => {
+                self.stop_by(format!(
+                    "the coordinator was silent for {seconds} s, which is longer than the lease"
+                ));
+            }
+            Condition::Ended { failure: None } if silence_ns >= self.lease_ns => {
+                let reason =
+                    format!("the coordinator was silent for {seconds} s; the result is on this host");
+                self.leave(Departure::Alone(reason));
+            }
+            Condition::Ended { failure: Some(reason) } | Condition::Refused { reason }
+                if silence_ns >= self.lease_ns.min(self.patience_ns) =>
+            {
+                self.leave(Departure::Refused(reason.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn beat(&self, now: Moment) -> HostBeat {
+        let shared = self.progress.shared.0.lock();
+        let coordinator = |monotonic: u64| self.clock.coordinator_ns(monotonic);
+        let window = shared
+            .began_ns
+            .and_then(coordinator)
+            .map(|began_ns| Window { began_ns, ended_ns: shared.ended_ns.and_then(coordinator) });
+        HostBeat {
+            rank: self.identity.place.rank,
+            size: self.identity.place.size,
+            token: self.identity.token.clone(),
+            name: self.identity.name.clone(),
+            configuration: self.identity.configuration.clone(),
+            condition: self.condition.clone(),
+            reached: shared.reached,
+            phase: shared.phase,
+            fraction: shared.fraction,
+            live: shared.live,
+            clock: self.clock.report(now),
+            window,
+            offer: self.parcel.as_ref().map(Parcel::offer),
+            ignored: self.ignored,
+        }
+    }
+}

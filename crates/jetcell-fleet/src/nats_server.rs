@@ -1,0 +1,175 @@
+//! A NATS server that the coordinator starts, if the site has none.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// Time in which a server must listen.
+const START: Duration = Duration::from_secs(10);
+
+/// Directories of programs that an ordinary user's path may lack.
+const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
+
+/// Why no server was started.
+#[derive(Debug, Error)]
+pub enum NatsServerError {
+    /// The program is not installed.
+    #[error(
+        "nats-server is not installed; install it (Debian: apt-get install nats-server), or give the address of a server with --nats"
+    )]
+    Missing,
+    /// Other machines could reach the server without a secret.
+    #[error(
+        "{0} can be reached from other machines; give --token-file FILE, --tls-cert FILE and --tls-key FILE with it, or listen on 127.0.0.1"
+    )]
+    Unsecured(SocketAddr),
+    /// A file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+    /// Something listens at the address.
+    #[error("{0} is in use; give the address of that server with --nats, or another one with --listen")]
+    InUse(SocketAddr),
+    /// The server did not start.
+    #[error("nats-server did not start: {0}")]
+    Failed(String),
+}
+
+/// How a server is secured.
+#[derive(Clone, Debug, Default)]
+pub struct Security {
+    /// File with the token that clients must know.
+    pub token_file: Option<PathBuf>,
+    /// Certificate and key of the server.
+    pub tls: Option<(PathBuf, PathBuf)>,
+}
+
+/// A running server; it ends when this is dropped.
+#[derive(Debug)]
+pub struct NatsServer {
+    child: Child,
+    address: SocketAddr,
+    is_tls: bool,
+    configuration: PathBuf,
+}
+
+impl NatsServer {
+    /// Starts a server at an address. Its configuration, which has the token, is a file in `directory` that only its user can read.
+    pub fn start(
+        address: SocketAddr,
+        security: &Security,
+        directory: &Path,
+    ) -> Result<NatsServer, NatsServerError> {
+        if !address.ip().is_loopback() && (security.token_file.is_none() || security.tls.is_none()) {
+            return Err(NatsServerError::Unsecured(address));
+        }
+        let program = program().ok_or(NatsServerError::Missing)?;
+        if TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok() {
+            return Err(NatsServerError::InUse(address));
+        }
+        let configuration = directory.join("nats-server.conf");
+        write_private(&configuration, &text(address, security)?)
+            .map_err(|error| NatsServerError::File { path: configuration.clone(), error })?;
+        let log = directory.join("nats-server.log");
+        let output =
+            fs::File::create(&log).map_err(|error| NatsServerError::File { path: log.clone(), error })?;
+        let failed = |error: io::Error| NatsServerError::Failed(error.to_string());
+        let mut command = ending_with_this_process(&program);
+        command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+        // Ctrl-C in the terminal is for the coordinator, which needs the server until all hosts have reported.
+        command.process_group(0);
+        let child = command.spawn().map_err(failed)?;
+        let is_tls = security.tls.is_some();
+        let mut server = NatsServer { child, address, is_tls, configuration };
+        server.wait(&log)?;
+        Ok(server)
+    }
+
+    fn wait(&mut self, log: &Path) -> Result<(), NatsServerError> {
+        let began = Instant::now();
+        loop {
+            if TcpStream::connect_timeout(&self.address, Duration::from_millis(200)).is_ok() {
+                return Ok(());
+            }
+            let ended = self.child.try_wait().is_ok_and(|status| status.is_some());
+            if ended || began.elapsed() > START {
+                let text = fs::read_to_string(log).unwrap_or_default();
+                let last = text.lines().last().unwrap_or("it does not listen").to_string();
+                return Err(NatsServerError::Failed(last));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Its address for clients.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.is_tls { "tls" } else { "nats" }, self.address)
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_file(&self.configuration);
+    }
+}
+
+/// Where the program is.
+fn program() -> Option<PathBuf> {
+    find("nats-server")
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from));
+    directories.map(|directory| directory.join(name)).find(|file| file.is_file())
+}
+
+/// The command of a program that the kernel ends when this process ends, also by a kill, if the system has the tool for it.
+fn ending_with_this_process(program: &Path) -> Command {
+    match find("setpriv") {
+        Some(tool) => {
+            let mut command = Command::new(tool);
+            command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
+}
+
+fn text(address: SocketAddr, security: &Security) -> Result<String, NatsServerError> {
+    let mut text = format!("listen: \"{address}\"\nmax_payload: 1MB\n");
+    if let Some(path) = &security.token_file {
+        let token =
+            fs::read_to_string(path).map_err(|error| NatsServerError::File { path: path.clone(), error })?;
+        text += &format!("authorization {{ token: {} }}\n", quoted(token.trim()));
+    }
+    if let Some((certificate, key)) = &security.tls {
+        let shown = |path: &PathBuf| quoted(&path.display().to_string());
+        text += &format!("tls {{ cert_file: {}, key_file: {} }}\n", shown(certificate), shown(key));
+    }
+    Ok(text)
+}
+
+/// A text as the configuration of the server has it, which is read like JSON there.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}

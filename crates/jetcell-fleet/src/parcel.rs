@@ -1,0 +1,137 @@
+//! A result on its way from a host to the coordinator: in pieces, which the coordinator asks for.
+
+use jetcell_workload::RunResult;
+use jetcell_workload::measurement::Sample;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use crate::message::{Offer, PIECE};
+
+/// Largest result in bytes. A stress test of a week with eight databases has a tenth of it.
+pub const LARGEST: u64 = 256 << 20;
+
+/// The result of a host with its samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostResult {
+    /// The content of its `result.json`.
+    pub result: RunResult,
+    /// The content of its `samples.csv`.
+    pub samples: Vec<Sample>,
+}
+
+/// A result that is ready to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    bytes: Vec<u8>,
+    offer: Offer,
+}
+
+impl Parcel {
+    /// A parcel with these bytes; `None` if they are too many or none.
+    pub fn new(bytes: Vec<u8>) -> Option<Parcel> {
+        let offer = Offer { bytes: bytes.len() as u64, sum: XxHash3_64::oneshot(&bytes) };
+        (1..=LARGEST).contains(&offer.bytes).then_some(Parcel { bytes, offer })
+    }
+
+    /// Its length and sum.
+    pub fn offer(&self) -> Offer {
+        self.offer
+    }
+
+    /// A piece, if there is one with this number.
+    pub fn piece(&self, number: u64) -> Option<&[u8]> {
+        let begin = usize::try_from(number).ok()?.checked_mul(PIECE)?;
+        let end = begin.saturating_add(PIECE).min(self.bytes.len());
+        (begin < self.bytes.len()).then(|| &self.bytes[begin..end])
+    }
+}
+
+/// A result that arrives.
+#[derive(Debug)]
+pub struct Intake {
+    offer: Offer,
+    /// What has arrived without a gap. Memory grows with it, not with what the host promises.
+    bytes: Vec<u8>,
+}
+
+impl Intake {
+    /// Begins with what a host offers; `None` if no result is of that length.
+    pub fn begin(offer: Offer) -> Option<Intake> {
+        (1..=LARGEST).contains(&offer.bytes).then_some(Intake { offer, bytes: Vec::new() })
+    }
+
+    /// What is offered.
+    pub fn offer(&self) -> Offer {
+        self.offer
+    }
+
+    /// Number of the next piece.
+    pub fn next(&self) -> u64 {
+        (self.bytes.len() / PIECE) as u64
+    }
+
+    /// Pieces that are missing.
+    pub fn missing(&self) -> u64 {
+        self.offer.bytes.div_ceil(PIECE as u64) - self.bytes.len().div_ceil(PIECE) as u64
+    }
+
+    /// Takes a piece. Pieces that are not the next one are asked for again.
+    pub fn add(&mut self, number: u64, piece: &[u8]) -> bool {
+        let rest = self.offer.bytes - self.bytes.len() as u64;
+        let fits = number == self.next() && rest > 0 && piece.len() as u64 == rest.min(PIECE as u64);
+        if fits {
+            self.bytes.extend_from_slice(piece);
+        }
+        fits
+    }
+
+    /// The whole result, once nothing is missing. A wrong sum begins the transfer again.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        if (self.bytes.len() as u64) < self.offer.bytes {
+            return None;
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        (XxHash3_64::oneshot(&bytes) == self.offer.sum).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parcel(bytes: usize) -> Parcel {
+        Parcel::new((0..bytes).map(|at| (at % 251) as u8).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_result_arrives_whole_whatever_is_lost_on_the_way() {
+        for bytes in [1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE + 7] {
+            let parcel = parcel(bytes);
+            let mut intake = Intake::begin(parcel.offer()).unwrap();
+            let mut lost = 0;
+            while intake.missing() > 0 {
+                let number = intake.next();
+                assert!(!intake.add(number + 1, parcel.piece(number).unwrap()));
+                lost += 1;
+                if lost % 3 == 0 {
+                    assert!(intake.add(number, parcel.piece(number).unwrap()));
+                    assert!(!intake.add(number, parcel.piece(number).unwrap()), "the same again");
+                }
+            }
+            assert_eq!(parcel.piece(bytes.div_ceil(PIECE) as u64), None);
+            assert_eq!(intake.take(), Some(parcel.bytes));
+        }
+    }
+
+    #[test]
+    fn a_changed_result_is_fetched_again_and_impossible_offers_are_refused() {
+        let parcel = parcel(10);
+        let mut intake = Intake::begin(parcel.offer()).unwrap();
+        assert!(intake.add(0, &[9; 10]));
+        assert_eq!((intake.take(), intake.missing()), (None, 1));
+        assert!(intake.add(0, parcel.piece(0).unwrap()) && intake.take().is_some());
+        assert!(Intake::begin(Offer { bytes: 0, sum: 0 }).is_none());
+        assert!(Intake::begin(Offer { bytes: u64::MAX, sum: 0 }).is_none());
+        assert_eq!(parcel.piece(u64::MAX), None);
+    }
+}

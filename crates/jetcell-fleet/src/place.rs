@@ -1,0 +1,116 @@
+//! The place of a host in its fleet: rank and size, as launchers tell them.
+
+use thiserror::Error;
+
+use crate::config::MOST_HOSTS;
+
+/// Rank and size of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the host, from 0.
+    pub rank: u32,
+    /// Number of hosts, if it is known.
+    pub size: Option<u32>,
+}
+
+/// Why a host has no place.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NoPlace {
+    /// Nothing tells the rank.
+    #[error(
+        "no rank is given: start the command by srun, mpirun or as an indexed job of Kubernetes, or add --rank N"
+    )]
+    NoRank,
+    /// A launcher says something that is no rank or size.
+    #[error("{variable}={value:?} is no number of a host; repair the environment, or give --rank and --size")]
+    Invalid {
+        /// Name of the variable.
+        variable: &'static str,
+        /// What it is.
+        value: String,
+    },
+    /// The rank is beyond the size.
+    #[error("rank {rank} of {size} hosts; ranks are from 0 to size - 1")]
+    Beyond {
+        /// The rank.
+        rank: u32,
+        /// The size.
+        size: u32,
+    },
+}
+
+/// Variables of launchers with the rank and the size, the most specific launcher first: within a job of Slurm, mpirun may start the hosts.
+const LAUNCHERS: [(&str, Option<&str>); 4] = [
+    ("OMPI_COMM_WORLD_RANK", Some("OMPI_COMM_WORLD_SIZE")),
+    ("PMIX_RANK", Some("PMIX_SIZE")),
+    ("SLURM_PROCID", Some("SLURM_NTASKS")),
+    ("JOB_COMPLETION_INDEX", None),
+];
+
+impl Place {
+    /// The place that was given, or that which the launcher tells in the environment.
+    pub fn find(
+        rank: Option<u32>,
+        size: Option<u32>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Place, NoPlace> {
+        let read = |variable: &'static str| match environment(variable) {
+            None => Ok(None),
+            Some(value) => match value.trim().parse::<u32>() {
+                Ok(number) if number <= MOST_HOSTS => Ok(Some(number)),
+                _ => Err(NoPlace::Invalid { variable, value: value.chars().take(40).collect() }),
+            },
+        };
+        let mut place = rank.map(|rank| Place { rank, size });
+        for (of_rank, of_size) in LAUNCHERS {
+            if place.is_some() {
+                break;
+            }
+            if let Some(rank) = read(of_rank)? {
+                let told = of_size.map(read).transpose()?.flatten();
+                place = Some(Place { rank, size: size.or(told) });
+            }
+        }
+        let place = place.ok_or(NoPlace::NoRank)?;
+        match place.size {
+            Some(size) if place.rank >= size => Err(NoPlace::Beyond { rank: place.rank, size }),
+            _ => Ok(place),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(variables: &[(&str, &str)]) -> Result<Place, NoPlace> {
+        let of =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
+        Place::find(None, None, of)
+    }
+
+    #[test]
+    fn every_launcher_is_understood() {
+        let place = |rank, size| Ok(Place { rank, size });
+        assert_eq!(found(&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")]), place(2, Some(4)));
+        let within = [
+            ("SLURM_PROCID", "0"),
+            ("SLURM_NTASKS", "1"),
+            ("OMPI_COMM_WORLD_RANK", "3"),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+        ];
+        assert_eq!(found(&within), place(3, Some(4)));
+        assert_eq!(found(&[("PMIX_RANK", "1")]), place(1, None));
+        assert_eq!(found(&[("JOB_COMPLETION_INDEX", "5")]), place(5, None));
+        assert_eq!(Place::find(Some(1), Some(2), |_| Some("9".into())), place(1, Some(2)));
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        assert_eq!(found(&[]), Err(NoPlace::NoRank));
+        for value in ["", "-1", "x", "10001", "99999999999999999999"] {
+            assert!(matches!(found(&[("SLURM_PROCID", value)]), Err(NoPlace::Invalid { .. })), "{value}");
+        }
+        assert_eq!(Place::find(Some(2), Some(2), |_| None), Err(NoPlace::Beyond { rank: 2, size: 2 }));
+    }
+}

@@ -1,0 +1,139 @@
+//! Judges a fleet: did all hosts test the same time together, and does each hold its own rules?
+
+use jetcell_workload::{Rule, Verdict};
+
+use super::rows::HostOutcome;
+use super::{FleetVerdict, HostRow};
+use crate::coordinator::Coordinator;
+
+/// Most skew of a start, and most movement of a clock, in percent of the shortest measured time.
+const MOST_SKEW_PERCENT: f64 = 1.0;
+
+/// Least part of the shortest measured time that all hosts have in common, in percent.
+const LEAST_OVERLAP_PERCENT: f64 = 99.0;
+
+/// The time that all hosts with a result measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct CommonWindow {
+    /// Its length in seconds.
+    pub(super) overlap_seconds: f64,
+    /// Length of the shortest measured time in seconds.
+    shortest_seconds: f64,
+}
+
+impl CommonWindow {
+    pub(super) fn of(hosts: &[HostRow]) -> CommonWindow {
+        let completed = hosts.iter().filter(|host| host.outcome == HostOutcome::Completed);
+        let windows: Vec<(f64, f64)> = completed.filter_map(|host| host.window).collect();
+        if windows.is_empty() {
+            return CommonWindow::default();
+        }
+        let begin = windows.iter().map(|window| window.0).fold(f64::NEG_INFINITY, f64::max);
+        let end = windows.iter().map(|window| window.1).fold(f64::INFINITY, f64::min);
+        let shortest = windows.iter().map(|window| window.1 - window.0).fold(f64::INFINITY, f64::min);
+        CommonWindow { overlap_seconds: (end - begin).max(0.0), shortest_seconds: shortest.max(0.0) }
+    }
+
+    fn percent(&self, seconds: f64) -> f64 {
+        if self.shortest_seconds > 0.0 { seconds * 100.0 / self.shortest_seconds } else { 0.0 }
+    }
+}
+
+fn named(host: &HostRow) -> String {
+    match host.host.as_str() {
+        "" => format!("rank {}", host.rank),
+        name => format!("{name} (rank {})", host.rank),
+    }
+}
+
+/// The highest value of a host, and the host that has it.
+fn worst(hosts: &[HostRow], value: impl Fn(&HostRow) -> Option<f64>) -> Option<(f64, String)> {
+    let all = hosts.iter().filter_map(|host| Some((value(host)?, format!("worst: {}", named(host)))));
+    all.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// How many hosts are like this, and which.
+fn count(name: &str, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> Rule {
+    let names: Vec<String> = hosts.iter().filter(|host| is(host)).map(named).collect();
+    Rule::at_most(name, 0.0, names.len() as f64, names.join(", "))
+}
+
+/// The verdict, its reason, and all rules.
+pub(super) fn judge(
+    fleet: &Coordinator,
+    hosts: &[HostRow],
+    window: &CommonWindow,
+) -> (FleetVerdict, String, Vec<Rule>) {
+    let lost = count("Hosts that were lost", hosts, |host| host.lost.is_some());
+    let failed = count("Hosts without a result", hosts, |host| {
+        host.lost.is_none() && host.outcome != HostOutcome::Completed
+    });
+    // The clock of a host is known to half of the round trip.
+    let skew_seconds = |host: &HostRow| {
+        let unknown = host.clock.map_or(0.0, |clock| clock.round_trip_ms / 2.0);
+        Some((host.start_skew_ms?.abs() + unknown) / 1e3)
+    };
+    let moved_seconds = |host: &HostRow| Some(host.clock?.moved_ms / 1e3);
+    let mut together = Vec::new();
+    if window.shortest_seconds > 0.0 {
+        let at_most = |name: &str, value: Option<(f64, String)>| {
+            value.map(|(seconds, note)| Rule::at_most(name, MOST_SKEW_PERCENT, window.percent(seconds), note))
+        };
+        together.extend(at_most("Start skew (% of the measured time)", worst(hosts, skew_seconds)));
+        together.extend(at_most(
+            "Movement of a wall clock (% of the measured time)",
+            worst(hosts, moved_seconds),
+        ));
+        together.push(Rule::at_least(
+            "Common time of all hosts (% of the shortest measured time)",
+            LEAST_OVERLAP_PERCENT,
+            window.percent(window.overlap_seconds),
+            String::new(),
+        ));
+    }
+    let broken = count("Hosts whose own verdict is not a pass", hosts, |host| {
+        host.verdict.is_some_and(|verdict| verdict != Verdict::Pass)
+    });
+    let (verdict, reason) = match fleet.stopped() {
+        Some(stop) => (FleetVerdict::Incomplete, stop.reason().to_string()),
+        None => verdict(hosts, &lost, &failed, &together, &broken),
+    };
+    let rules = [lost, failed].into_iter().chain(together).chain([broken]).collect();
+    (verdict, reason, rules)
+}
+
+fn verdict(
+    hosts: &[HostRow],
+    lost: &Rule,
+    failed: &Rule,
+    together: &[Rule],
+    broken: &Rule,
+) -> (FleetVerdict, String) {
+    let first = |is: &dyn Fn(&HostRow) -> bool| hosts.iter().find(|host| is(host));
+    let because = |host: &HostRow| format!("{}: {}", named(host), host.reason);
+    if !lost.passed {
+        let host = first(&|host| host.lost.is_some());
+        let when = host.and_then(|host| host.lost.as_ref());
+        let reason = host.zip(when).map(|(host, lost)| {
+            format!("host {} was lost while {}, and given up {}", named(host), lost.did, lost.given_up)
+        });
+        return (FleetVerdict::Invalid, reason.unwrap_or_default());
+    }
+    if !failed.passed {
+        let reason = first(&|host| host.outcome != HostOutcome::Completed).map(because).unwrap_or_default();
+        return (FleetVerdict::Invalid, reason);
+    }
+    if let Some(rule) = together.iter().find(|rule| !rule.passed) {
+        let Rule { name, measured, limit, note, .. } = rule;
+        return (
+            FleetVerdict::Invalid,
+            format!("{name}: {measured:.2}, limit {limit} {note}").trim_end().into(),
+        );
+    }
+    if !broken.passed {
+        let is_broken = |host: &HostRow| host.verdict.is_some_and(|verdict| verdict != Verdict::Pass);
+        let reason = first(&is_broken).map(because).unwrap_or_default();
+        return (FleetVerdict::Fail, reason);
+    }
+    (FleetVerdict::Pass, format!("all rules of {} hosts hold", hosts.len()))
+}

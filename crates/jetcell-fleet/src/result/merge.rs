@@ -1,0 +1,149 @@
+//! All hosts as one run: what `jetcell report` and `jetcell compare` read.
+
+use std::collections::BTreeMap;
+
+use jetcell_workload::measurement::{Latencies, Sample, SamplePercentiles, Verification};
+use jetcell_workload::result::{Analysis, Operations, RunResult};
+use jetcell_workload::{InstancePlan, Plan, Profile, Verdict};
+
+use super::{FleetResult, FleetVerdict};
+use crate::parcel::HostResult;
+
+/// The distributions of all hosts, added up.
+pub(super) fn histograms<'a>(results: impl Iterator<Item = &'a HostResult>) -> BTreeMap<String, Latencies> {
+    let mut all: BTreeMap<String, Latencies> = BTreeMap::new();
+    for (name, latencies) in results.flat_map(|one| &one.result.histograms) {
+        all.entry(name.clone()).or_default().add(latencies);
+    }
+    all
+}
+
+/// All hosts as one run: databases beside each other, rates added up, distributions merged. What belongs to one machine only, such as its
+/// steady state, is left out. `None` if no host has a result.
+pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Option<HostResult> {
+    let (_, first) = results.first_key_value()?;
+    let name = |rank: u32| match fleet.hosts.iter().find(|host| host.rank == rank) {
+        Some(host) if !host.host.is_empty() => format!("{rank}-{}", host.host),
+        _ => rank.to_string(),
+    };
+    let each = || results.iter().map(|(rank, one)| (name(*rank), &one.result));
+    let sum = |value: fn(&RunResult) -> u64| each().map(|(_, run)| value(run)).fold(0, u64::saturating_add);
+    let lines = |of: fn(&RunResult) -> &Vec<String>| -> Vec<String> {
+        each().flat_map(|(host, run)| of(run).iter().map(move |line| format!("{host}: {line}"))).collect()
+    };
+    let result = RunResult {
+        verdict: match fleet.verdict {
+            FleetVerdict::Pass => Verdict::Pass,
+            FleetVerdict::Fail => Verdict::Fail,
+            FleetVerdict::Invalid | FleetVerdict::Incomplete => Verdict::Incomplete,
+        },
+        reason: fleet.reason.clone(),
+        rules: fleet.rules.clone(),
+        doubts: lines(|run| &run.doubts),
+        achieved_transactional_iops: fleet.totals.achieved_transactional_iops,
+        started: fleet.started.clone(),
+        ended: fleet.ended.clone(),
+        // Rates are per second of each host's own measured time.
+        measured_seconds: each().map(|(_, run)| run.measured_seconds).fold(0.0, f64::max),
+        initial_database_bytes: sum(|run| run.initial_database_bytes),
+        final_database_bytes: sum(|run| run.final_database_bytes),
+        database_files: fleet.totals.databases,
+        instances: each()
+            .flat_map(|(host, run)| {
+                run.instances.iter().map(move |row| {
+                    let mut row = row.clone();
+                    row.instance = format!("{host}/{}", row.instance);
+                    row
+                })
+            })
+            .collect(),
+        latency: fleet.latency.clone(),
+        operation_latency: fleet.operation_latency.clone(),
+        histograms: fleet.histograms.clone(),
+        operations: operations(results),
+        analysis: Analysis::default(),
+        scan: each().flat_map(|(_, run)| run.scan.clone()).collect(),
+        defragmentation: each().flat_map(|(_, run)| run.defragmentation.clone()).collect(),
+        fragmentation: Vec::new(),
+        energy: None,
+        copies: each().flat_map(|(_, run)| run.copies.clone()).collect(),
+        parts: Vec::new(),
+        trends: Vec::new(),
+        // These compare parts of one run. The results of the hosts have them.
+        backup: None,
+        recovery: None,
+        replication: None,
+        cache_used_bytes: sum(|run| run.cache_used_bytes),
+        page_fault_stalls: sum(|run| run.page_fault_stalls),
+        peak_resident_bytes: None,
+        io_errors: sum(|run| run.io_errors),
+        verification: verification(results),
+        log: lines(|run| &run.log),
+        configuration: Profile {
+            description: Some(format!("fleet {}: {} hosts", fleet.name, fleet.hosts.len())),
+            databases: Some(fleet.totals.databases),
+            ..first.result.configuration.clone()
+        },
+        plan: Plan { instances: instances(results), ..first.result.plan.clone() },
+        ..first.result.clone()
+    };
+    Some(HostResult { result, samples: samples(results) })
+}
+
+fn operations(results: &BTreeMap<u32, HostResult>) -> Operations {
+    let mut all = Operations::default();
+    for one in results.values().map(|one| &one.result.operations) {
+        for (kind, count) in &one.counts {
+            let sum = all.counts.entry(kind.clone()).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        all.per_second += one.per_second;
+        all.batches.extend(&one.batches);
+        all.conflicts = all.conflicts.saturating_add(one.conflicts);
+        all.misses = all.misses.saturating_add(one.misses);
+        all.wrong_records = all.wrong_records.saturating_add(one.wrong_records);
+        all.wrong.extend(one.wrong.iter().cloned());
+    }
+    all
+}
+
+/// The files of all hosts, if every host has verified its own.
+fn verification(results: &BTreeMap<u32, HostResult>) -> Option<Verification> {
+    let all: Option<Vec<&Verification>> =
+        results.values().map(|one| one.result.verification.as_ref()).collect();
+    let all = all?;
+    Some(Verification {
+        files: all.iter().flat_map(|one| one.files.clone()).collect(),
+        seconds: all.iter().map(|one| one.seconds).fold(0.0, f64::max),
+    })
+}
+
+fn instances(results: &BTreeMap<u32, HostResult>) -> Vec<InstancePlan> {
+    results.values().flat_map(|one| one.result.plan.instances.clone()).collect()
+}
+
+/// Intervals of all hosts beside each other, as long as every host has one. Percentiles cannot be added up: those of the slowest host
+/// stand for all.
+fn samples(results: &BTreeMap<u32, HostResult>) -> Vec<Sample> {
+    let together = |at: usize| -> Option<Sample> {
+        let all: Vec<&Sample> = results.values().map(|one| one.samples.get(at)).collect::<Option<_>>()?;
+        let (first, rest) = all.split_first()?;
+        let slowest = |of: fn(&Sample) -> SamplePercentiles| {
+            let highest = |value: fn(&SamplePercentiles) -> f64| {
+                all.iter().map(|sample| value(&of(sample))).fold(0.0, f64::max)
+            };
+            SamplePercentiles { p50: highest(|p| p.p50), p95: highest(|p| p.p95), p99: highest(|p| p.p99) }
+        };
+        let mut one = (*first).clone();
+        for sample in rest {
+            one.operations_per_second += sample.operations_per_second;
+            one.cache_used_bytes = one.cache_used_bytes.saturating_add(sample.cache_used_bytes);
+            one.page_fault_stalls = one.page_fault_stalls.saturating_add(sample.page_fault_stalls);
+            one.instances.extend(&sample.instances);
+        }
+        (one.database_reads, one.log_writes) =
+            (slowest(|sample| sample.database_reads), slowest(|sample| sample.log_writes));
+        Some(one)
+    };
+    (0..).map_while(together).collect()
+}

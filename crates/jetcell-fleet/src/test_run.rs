@@ -1,0 +1,228 @@
+//! The test of a host within a fleet: the usual run, whose observer waits at the gates.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use jetcell_workload::engine_ese::{Backend, EseEngine};
+use jetcell_workload::measurement::{InstanceIo, IoTotals, Snapshot};
+use jetcell_workload::{Finished, Observer, Phase, Profile, run};
+
+use crate::clock::Clocks;
+use crate::directory_mark::{DirectoryMark, DirectoryMarks};
+use crate::host::Progress;
+use crate::message::{Gate, LiveFigures, Order};
+use crate::parcel::{HostResult, Parcel};
+use crate::permit::Permit;
+
+/// Longest sleep before the measured time. A coordinator that was started again may correct the time.
+const NAP: Duration = Duration::from_millis(20);
+
+/// The work of a host, on a thread of its own.
+pub trait Work: Send {
+    /// Accepts an order before the first gate, or says why not. Nothing that costs time or space happens here.
+    fn accept(&mut self, order: &Order, mark: &DirectoryMark) -> Result<(), String>;
+    /// Checks behind the first gate that the host is alone in its directories.
+    fn confirm(&mut self) -> Result<(), String>;
+    /// Runs the test.
+    fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String>;
+}
+
+/// The work of a real host: a test of its storage.
+pub struct TestWork<'a> {
+    permit: Permit,
+    /// Watches the run besides the fleet.
+    observer: &'a mut (dyn Observer + Send),
+    /// Called with what the run brought, on the host.
+    ended: Box<dyn FnMut(&Finished) + Send + 'a>,
+    profile: Option<Profile>,
+    marks: DirectoryMarks,
+}
+
+impl<'a> TestWork<'a> {
+    /// Work within the limits of a permit.
+    pub fn new(
+        permit: Permit,
+        observer: &'a mut (dyn Observer + Send),
+        ended: impl FnMut(&Finished) + Send + 'a,
+    ) -> TestWork<'a> {
+        TestWork { permit, observer, ended: Box::new(ended), profile: None, marks: DirectoryMarks::default() }
+    }
+}
+
+impl Work for TestWork<'_> {
+    fn accept(&mut self, order: &Order, mark: &DirectoryMark) -> Result<(), String> {
+        let profile = self.permit.profile(order)?;
+        let all: Vec<PathBuf> =
+            profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs).cloned().collect();
+        self.marks = DirectoryMarks::write(mark, &all)?;
+        self.profile = Some(profile);
+        Ok(())
+    }
+
+    fn confirm(&mut self) -> Result<(), String> {
+        self.marks.confirm()
+    }
+
+    fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String> {
+        let profile = self.profile.take().ok_or("no part of the test was accepted")?;
+        let engine = EseEngine::new(Backend::Auto)
+            .map_err(|error| format!("the I/O backend cannot start: {error}"))?;
+        let mut observer =
+            FleetObserver { progress, clocks, inner: self.observer, phase: None, total: 0, last: None };
+        let outcome = run(&profile, &engine, &mut observer, progress.stop());
+        observer.window_ended();
+        let finished = outcome.map_err(|error| error.to_string())?;
+        (self.ended)(&finished);
+        // The test made the directories its own, so they stay.
+        self.marks = DirectoryMarks::default();
+        let result = HostResult { result: finished.result, samples: finished.samples };
+        let bytes = serde_json::to_vec(&result).map_err(|error| error.to_string())?;
+        let length = bytes.len();
+        Parcel::new(bytes)
+            .ok_or(format!("the result has {length} bytes, which is too much; it is on the host"))
+    }
+}
+
+/// The observer of a run that waits at the gates.
+struct FleetObserver<'a> {
+    progress: &'a Progress,
+    clocks: Clocks,
+    inner: &'a mut (dyn Observer + Send),
+    phase: Option<Phase>,
+    total: u64,
+    last: Option<(f64, Totals)>,
+}
+
+/// Sums of all instances.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    transfers: u64,
+    bytes: u64,
+    reads: u64,
+    read_us: u64,
+    log_writes: u64,
+    log_write_us: u64,
+}
+
+impl Totals {
+    fn of(snapshot: &Snapshot) -> Totals {
+        let sum = |kind: fn(&InstanceIo) -> &IoTotals, figure: fn(&IoTotals) -> u64| -> u64 {
+            snapshot.io.iter().map(|io| figure(kind(io))).sum()
+        };
+        let (reads, writes) = (
+            sum(|io| &io.database_read, |totals| totals.operations),
+            sum(|io| &io.database_write, |totals| totals.operations),
+        );
+        let bytes = |kind| sum(kind, |totals| totals.bytes);
+        Totals {
+            transfers: reads + writes,
+            bytes: bytes(|io| &io.database_read) + bytes(|io| &io.database_write),
+            reads,
+            read_us: sum(|io| &io.database_read, |totals| totals.latency_us),
+            log_writes: sum(|io| &io.log_write, |totals| totals.operations),
+            log_write_us: sum(|io| &io.log_write, |totals| totals.latency_us),
+        }
+    }
+
+    fn figures_since(&self, before: &Totals, seconds: f64) -> LiveFigures {
+        let less = |figure: fn(&Totals) -> u64| figure(self).saturating_sub(figure(before)) as f64;
+        let ms = |us: f64, count: f64| if count > 0.0 { us / count / 1000.0 } else { 0.0 };
+        LiveFigures {
+            iops: less(|totals| totals.transfers) / seconds,
+            bytes_per_second: less(|totals| totals.bytes) / seconds,
+            read_ms: ms(less(|totals| totals.read_us), less(|totals| totals.reads)),
+            log_write_ms: ms(less(|totals| totals.log_write_us), less(|totals| totals.log_writes)),
+        }
+    }
+}
+
+impl FleetObserver<'_> {
+    fn now_ns(&self) -> u64 {
+        self.clocks.monotonic_ns(Instant::now())
+    }
+
+    fn has_measured(&self) -> bool {
+        self.progress.is_open(Gate::Measure)
+    }
+
+    fn window_ended(&self) {
+        if self.has_measured() {
+            self.progress.measured_until(self.now_ns());
+        }
+    }
+
+    /// Waits until all hosts are warm, and then until the common begin of the measured time.
+    fn begin_window(&self) {
+        if self.has_measured() {
+            return;
+        }
+        self.progress.pass(Gate::Measure);
+        while !self.progress.stop().is_set() {
+            let Some(start) = self.progress.start_ns() else {
+                std::thread::sleep(NAP);
+                continue;
+            };
+            let left = Duration::from_nanos(start.saturating_sub(self.now_ns()));
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(NAP));
+        }
+        self.progress.measured_from(self.now_ns());
+    }
+}
+
+impl Observer for FleetObserver<'_> {
+    fn before(&mut self, phase: Phase) {
+        self.progress.at(phase, 0.0);
+        match phase {
+            Phase::Attach | Phase::Warm => self.progress.pass(Gate::WarmUp),
+            Phase::Measure | Phase::Search | Phase::Backup | Phase::Replay => self.begin_window(),
+            Phase::Shutdown | Phase::Drain | Phase::Verify if self.has_measured() => {
+                self.window_ended();
+                self.progress.pass(Gate::Verify);
+            }
+            _ => {}
+        }
+        if phase == Phase::Shutdown {
+            self.progress.live(None);
+        }
+    }
+
+    fn holds_load(&mut self) -> bool {
+        // The load of a recovery test generates logs before its measured time.
+        if !self.has_measured() {
+            return false;
+        }
+        self.window_ended();
+        self.progress.reach(Gate::Verify);
+        !self.progress.is_open(Gate::Verify)
+    }
+
+    fn begin(&mut self, phase: Phase, total: u64) {
+        (self.phase, self.total, self.last) = (Some(phase), total, None);
+        self.inner.begin(phase, total);
+    }
+
+    fn advance(&mut self, done: u64, note: &str) {
+        if let Some(phase) = self.phase {
+            let fraction = if self.total == 0 { 1.0 } else { done as f64 / self.total as f64 };
+            self.progress.at(phase, fraction.min(1.0));
+        }
+        self.inner.advance(done, note);
+    }
+
+    fn log(&mut self, line: &str) {
+        self.inner.log(line);
+    }
+
+    fn counters(&mut self, now: &Snapshot) {
+        let totals = Totals::of(now);
+        if let Some((at, before)) = self.last.replace((now.at, totals))
+            && now.at > at
+        {
+            self.progress.live(Some(totals.figures_since(&before, now.at - at)));
+        }
+        self.inner.counters(now);
+    }
+}

@@ -1,0 +1,46 @@
+//! The options of the connection to a NATS server. Secrets are in files, because every user of a machine can read arguments.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use jetcell_fleet::bus::Access;
+
+/// Where the server is, and how it is entered.
+#[derive(Args, Clone)]
+pub struct ConnectionOptions {
+    /// Address of a NATS server, such as nats://head:4222 or tls://head:4222; commas separate those of a cluster
+    #[arg(long, value_name = "URL")]
+    pub nats: Option<String>,
+    /// File with the token of the server
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// File with credentials: JWT and seed
+    #[arg(long, value_name = "FILE", conflicts_with = "token_file")]
+    credentials: Option<PathBuf>,
+    /// File with the seed of an nkey
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["token_file", "credentials"])]
+    nkey_file: Option<PathBuf>,
+    /// Certificates of the authorities that the server's certificate is checked with
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Certificate of this client
+    #[arg(long, value_name = "FILE", requires = "tls_client_key")]
+    tls_client_cert: Option<PathBuf>,
+    /// Key of this certificate
+    #[arg(long, value_name = "FILE", requires = "tls_client_cert")]
+    tls_client_key: Option<PathBuf>,
+}
+
+impl ConnectionOptions {
+    /// The access to the server at this address.
+    pub fn access(&self, url: String) -> Access {
+        Access {
+            url,
+            token_file: self.token_file.clone(),
+            credentials: self.credentials.clone(),
+            nkey_file: self.nkey_file.clone(),
+            tls_ca: self.tls_ca.clone(),
+            tls_client: self.tls_client_cert.clone().zip(self.tls_client_key.clone()),
+        }
+    }
+}

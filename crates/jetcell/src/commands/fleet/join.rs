@@ -1,0 +1,180 @@
+//! `jetcell fleet join`: a host takes part.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use jetcell_fleet::bus::{Access, BusError, NatsBus};
+use jetcell_fleet::config::is_name;
+use jetcell_fleet::{
+    Departure, FleetConfig, HostSession, Identity, Leaving, PROGRAM, Permit, Place,
+    Progress as FleetProgress, TestWork, join, random_token,
+};
+use jetcell_workload::units::{ByteSize, TimeSpan};
+use jetcell_workload::{Finished, StopSignal, Verdict};
+
+use super::connection::ConnectionOptions;
+use super::run::DEFAULT_ADDRESS;
+use crate::commands::storage_test::store;
+use crate::console;
+use crate::live::{Monitor, Progress, Watcher};
+use crate::outcome::{Failure, Outcome, print_error};
+
+/// Time in which a NATS server may start.
+const SERVER_START: Duration = Duration::from_secs(30);
+
+/// Pause before a server is tried again.
+const CONNECT_AGAIN: Duration = Duration::from_millis(300);
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell fleet join --fleet mail-cluster --rank 1 --allow-dir /srv/jetcell --max-size 200GiB
+      the second host of a fleet whose coordinator is on this machine
+  mpirun --host db1,db2 jetcell fleet join --fleet mail-cluster --nats nats://head:4222 --token-file /etc/jetcell/token --allow-dir /srv/jetcell
+      rank and size come from Open MPI; those of Slurm, PMIx and indexed jobs of Kubernetes are read, too
+
+The coordinator chooses the options of the test, as jetcell test has them. They are refused if a directory is not below --allow-dir,
+if databases would be larger than --max-size, or if they would replace files without --allow-replace. No message makes the host do
+anything else. A host that hears nothing from the coordinator for the lease of the fleet ends its test and keeps the result.
+
+Exit code: 0 the result is handed in and the own verdict is a pass, 1 it is not, or nobody took the result, 2 could not run.
+Ctrl-C stops the test of this host cleanly; its result is still handed in.";
+
+/// Takes part in the test of a fleet
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FleetJoin {
+    /// Name of the fleet
+    #[arg(long, value_name = "NAME")]
+    fleet: String,
+    #[command(flatten)]
+    connection: ConnectionOptions,
+    /// Directory below which tests may write; may be repeated
+    #[arg(long, value_name = "DIR", required = true)]
+    allow_dir: Vec<PathBuf>,
+    /// Most bytes of all databases of a test, with their growth and copies
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<ByteSize>,
+    /// Let tests replace existing databases (their option force)
+    #[arg(long)]
+    allow_replace: bool,
+    /// Number of this host, from 0; by default that of the launcher
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// Number of hosts; by default that of the launcher
+    #[arg(long, value_name = "N", requires = "rank")]
+    size: Option<u32>,
+    /// Check that the coordinator has the same configuration as this file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How long to wait for the coordinator
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    timeout: TimeSpan,
+    /// Show no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl FleetJoin {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self.take_part() {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                print_error(failure);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+
+    fn permit(&self) -> Result<Permit, Failure> {
+        for directory in &self.allow_dir {
+            if !directory.is_dir() {
+                return Err(
+                    format!("--allow-dir {}: this is no directory; create it", directory.display()).into()
+                );
+            }
+        }
+        Ok(Permit {
+            directories: self.allow_dir.clone(),
+            most_bytes: self.max_size.map(|size| size.0),
+            replacing: self.allow_replace,
+        })
+    }
+
+    fn take_part(self) -> Result<Outcome, Failure> {
+        if !is_name(&self.fleet) {
+            return Err("--fleet: write 1 to 64 letters, digits, - and _".into());
+        }
+        let permit = self.permit()?;
+        let place = Place::find(self.rank, self.size, |name| std::env::var(name).ok())
+            .map_err(|error| error.to_string())?;
+        let configuration = self.config.as_deref().map(FleetConfig::read).transpose();
+        let configuration = configuration.map_err(|mistake| mistake.to_string())?.map(|config| config.digest);
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let identity = Identity { place, token: random_token(), name, configuration };
+
+        let interrupted = StopSignal::default();
+        let stop = interrupted.clone();
+        ctrlc::set_handler(move || {
+            if stop.is_set() {
+                std::process::exit(130);
+            }
+            stop.stop();
+        })
+        .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+
+        let url = self.connection.nats.clone().unwrap_or_else(|| format!("nats://{DEFAULT_ADDRESS}"));
+        let patience = self.timeout.0;
+        let mut session =
+            HostSession::new(&self.fleet, PROGRAM, identity, FleetProgress::default(), patience);
+        let bus = connect(&self.connection.access(url), &session, &interrupted)?;
+        let mut watcher = Watcher::new(Monitor::default(), (!self.quiet).then(Progress::new));
+        let mut own = None;
+        let mut work = TestWork::new(permit, &mut watcher, |finished: &Finished| {
+            let output = &finished.result.plan.output;
+            if let Err(error) = store(finished, output) {
+                print_error(format!("{}: results cannot be written: {error}; free space", output.display()));
+            }
+            own = Some((finished.result.verdict, finished.result.reason.clone(), output.clone()));
+        });
+        let left = join(&bus, &mut session, &mut work, &interrupted);
+        drop(work);
+        watcher.finish();
+        Ok(told(left, own))
+    }
+}
+
+/// Connects. Launchers start all hosts at once, so the server may not be there yet.
+fn connect(access: &Access, session: &HostSession, interrupted: &StopSignal) -> Result<NatsBus, Failure> {
+    let began = Instant::now();
+    loop {
+        match NatsBus::connect(access, &session.subscriptions()) {
+            Ok(bus) => return Ok(bus),
+            Err(BusError::Unreachable(_)) if began.elapsed() < SERVER_START && !interrupted.is_set() => {
+                std::thread::sleep(CONNECT_AGAIN);
+            }
+            Err(error) => return Err(error.to_string().into()),
+        }
+    }
+}
+
+/// Says how it ended.
+fn told(left: Leaving, own: Option<(Verdict, String, PathBuf)>) -> Outcome {
+    if let Some((_, reason, output)) = &own {
+        console::note(&format!("This host: {reason}; results in {}", output.display()));
+    }
+    let passed = own.is_some_and(|(verdict, ..)| verdict == Verdict::Pass);
+    match (left.departure, left.stopped) {
+        (Departure::HandedIn, None) if passed => Outcome::Good,
+        (Departure::HandedIn, None) => Outcome::Findings,
+        (Departure::HandedIn, Some(reason)) | (Departure::Alone(reason), _) => {
+            print_error(reason);
+            Outcome::Findings
+        }
+        (Departure::Refused(reason), _) => {
+            print_error(reason);
+            Outcome::CouldNotRun
+        }
+    }
+}

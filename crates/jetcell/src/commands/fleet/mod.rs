@@ -1,0 +1,49 @@
+//! `jetcell fleet`: one test over many hosts.
+
+mod connection;
+mod join;
+mod metrics;
+mod page;
+mod run;
+mod ssh;
+mod store;
+mod tables;
+
+use clap::Subcommand;
+
+use self::join::FleetJoin;
+use self::run::FleetRun;
+use crate::outcome::Outcome;
+
+/// Shown below the list of the commands.
+pub const EXAMPLES: &str = "\
+Examples:
+  jetcell fleet run --example-config > FLEET.toml
+      a configuration with comments
+  jetcell fleet run --config FLEET.toml
+      coordinates; starts nats-server on 127.0.0.1 if no --nats is given
+  jetcell fleet join --fleet mail-cluster --rank 0 --allow-dir /srv/jetcell
+      takes part as the first host
+  srun -N4 -n4 jetcell fleet join --fleet mail-cluster --nats nats://head:4222 --token-file /etc/jetcell/token --allow-dir /srv/jetcell
+      four hosts of Slurm take part; ranks come from the environment
+
+jetcell fleet COMMAND --help has more. Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.";
+
+/// The commands of fleets.
+#[derive(Subcommand)]
+pub enum Fleet {
+    /// Coordinate a test of many hosts, and make one result of theirs
+    Run(Box<FleetRun>),
+    /// Take part in the test of a fleet, within limits that this host sets
+    Join(Box<FleetJoin>),
+}
+
+impl Fleet {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        match self {
+            Fleet::Run(command) => command.run(),
+            Fleet::Join(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `jetcell fleet run`: coordinates the hosts of a fleet.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jetcell_fleet::bus::NatsBus;
+use jetcell_fleet::clock::Clocks;
+use jetcell_fleet::config::EXAMPLE;
+use jetcell_fleet::nats_server::{NatsServer, Security};
+use jetcell_fleet::result::{FleetResult, FleetVerdict};
+use jetcell_fleet::{Coordinator, FleetConfig, PROGRAM, Stop, coordinate, random_token};
+use jetcell_workload::StopSignal;
+
+use super::connection::ConnectionOptions;
+use super::ssh::SshOptions;
+use super::store::FleetStore;
+use super::tables::fleet_text;
+use crate::colour;
+use crate::console;
+use crate::live::MetricsServer;
+use crate::outcome::{Failure, Outcome, print_error};
+
+/// Where a server listens that this command starts, and where hosts look for one.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
+
+const EXAMPLES: &str = "\
+Examples:
+  jetcell fleet run --config FLEET.toml
+      starts nats-server on 127.0.0.1, for hosts that are processes of this machine
+  jetcell fleet run --config FLEET.toml --nats tls://nats.example.org:4222 --credentials fleet.creds
+      uses a server of the site
+  jetcell fleet run --config FLEET.toml --listen 10.0.0.5:4222 --token-file token --tls-cert server.pem --tls-key server.key --tls-ca ca.pem
+      starts a server that other machines reach, with TLS and a token
+
+  jetcell fleet run --config FLEET.toml --nats nats://head:4222 --ssh db1,db2,db3 --ssh-allow-dir /srv/jetcell
+      starts the hosts by ssh
+
+A coordinator that was killed is started again with the same command, within the lease of the fleet: it takes the run up.
+
+Files:
+  OUTPUT/fleet-state.json      exists while a run goes on
+  OUTPUT/Fleet_<time>/         fleet.json, report.html; result.json and samples.csv of all hosts as one run, which jetcell report and
+                               jetcell compare read; host-N/ with the result of each host
+
+Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.
+Ctrl-C stops the tests of all hosts cleanly, and each still reports; a second Ctrl-C ends at once.";
+
+/// Coordinates a test of many hosts
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct FleetRun {
+    /// Configuration of the fleet
+    #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
+    config: Option<PathBuf>,
+    /// Print a complete configuration with comments
+    #[arg(long)]
+    example_config: bool,
+    #[command(flatten)]
+    connection: ConnectionOptions,
+    /// Address at which a server is started, if no --nats is given
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
+    listen: SocketAddr,
+    /// Certificate of the server that is started
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "nats")]
+    tls_cert: Option<PathBuf>,
+    /// Key of this certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    ssh: SshOptions,
+    /// Forget a run that has not ended, and begin a new one
+    #[arg(long)]
+    new: bool,
+    /// Serve live figures of all hosts as OpenMetrics text over HTTP; without an address, on the loopback interface only
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    metrics: Option<String>,
+    /// Print fleet.json on stdout instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Print the verdict only
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl FleetRun {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        if self.example_config {
+            console::print(EXAMPLE);
+            return Outcome::Good;
+        }
+        match self.coordinate() {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                print_error(failure);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+
+    /// Starts a server, if none is given.
+    fn server(&self, directory: &Path) -> Result<Option<NatsServer>, Failure> {
+        if self.connection.nats.is_some() {
+            return Ok(None);
+        }
+        let security = Security {
+            token_file: self.connection.token_file.clone(),
+            tls: self.tls_cert.clone().zip(self.tls_key.clone()),
+        };
+        let started = NatsServer::start(self.listen, &security, directory);
+        Ok(Some(started.map_err(|error| error.to_string())?))
+    }
+
+    fn coordinate(self) -> Result<Outcome, Failure> {
+        let path = self.config.clone().unwrap_or_default();
+        let config = FleetConfig::read(&path).map_err(|mistake| mistake.to_string())?;
+        self.ssh.check(config.size())?;
+        let clocks = Clocks::begin();
+        let (mut store, saved) = FleetStore::open(&config, self.new, self.quiet || self.json)?;
+        let (now, epoch) = (clocks.steady_ns(), random_token());
+        let mut coordinator = match saved {
+            Some(saved) => {
+                let resumed = Coordinator::resume(config, PROGRAM, saved, epoch, now)?;
+                store.note("The run that was interrupted goes on.");
+                resumed
+            }
+            None => Coordinator::new(config, PROGRAM, random_token(), epoch, now),
+        };
+        let stop = StopSignal::default();
+        let asked = stop.clone();
+        ctrlc::set_handler(move || {
+            if asked.is_set() {
+                std::process::exit(130);
+            }
+            asked.stop();
+        })
+        .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+
+        self.with_server(&mut coordinator, clocks, &mut store, &stop)
+    }
+
+    fn with_server(
+        &self,
+        coordinator: &mut Coordinator,
+        clocks: Clocks,
+        store: &mut FleetStore,
+        stop: &StopSignal,
+    ) -> Result<Outcome, Failure> {
+        let directory =
+            tempfile::tempdir().map_err(|error| format!("no directory for nats-server: {error}"))?;
+        let server = self.server(directory.path())?;
+        let url = match (&server, &self.connection.nats) {
+            (Some(server), _) => server.url(),
+            (None, Some(url)) => url.clone(),
+            (None, None) => format!("nats://{DEFAULT_ADDRESS}"),
+        };
+        let bus = NatsBus::connect(&self.connection.access(url.clone()), &coordinator.subscriptions())
+            .map_err(|error| error.to_string())?;
+        let metrics = self.metrics.as_deref();
+        let metrics =
+            metrics.map(|address| MetricsServer::start(address, Box::new(store.monitor()))).transpose()?;
+        if let Some(metrics) = &metrics {
+            store.note(&format!("Metrics: {}", metrics.url()));
+        }
+        // Hosts of a run that is taken up are there already.
+        let is_new = coordinator.members().next().is_none();
+        let token = self.connection.token_file.as_deref();
+        let name = coordinator.config().name.clone();
+        let hosts = is_new.then(|| self.ssh.start(&name, &url, token)).transpose()?;
+        coordinate(coordinator, clocks, &bus, store, stop);
+        if let Some(hosts) = hosts {
+            let is_lost = |rank: u32| coordinator.member(rank).is_none_or(|member| member.lost().is_some());
+            hosts.end(|rank| is_lost(u32::try_from(rank).unwrap_or(u32::MAX)));
+        }
+        drop(bus);
+        drop(server);
+        if let Some(Stop::Refused(reason)) = coordinator.stopped() {
+            store.abandon();
+            return Err(reason.clone().into());
+        }
+        let result = store.finish(coordinator)?;
+        self.print(&result, store);
+        Ok(match result.verdict {
+            FleetVerdict::Pass => Outcome::Good,
+            FleetVerdict::Fail | FleetVerdict::Invalid | FleetVerdict::Incomplete => Outcome::Findings,
+        })
+    }
+
+    fn print(&self, result: &FleetResult, store: &FleetStore) {
+        if self.json {
+            return console::print(&result.to_json());
+        }
+        let text = fleet_text(result, console::width());
+        if self.quiet {
+            let verdict = text.lines().next().unwrap_or_default();
+            return console::print(&colour::painted(&format!("{verdict}\n")));
+        }
+        let page = store.directory().join("report.html");
+        console::print(&(colour::painted(&text) + &format!("\n  Report: {}\n", page.display())));
+    }
+}

@@ -1,0 +1,99 @@
+//! `--ssh`: starts the hosts of a fleet by ssh, where no launcher is there.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use clap::Args;
+
+use crate::outcome::Failure;
+
+/// Hosts that are started by ssh.
+#[derive(Args)]
+pub struct SshOptions {
+    /// Start the hosts by ssh, in the order of their ranks; jetcell must be in their path, and ssh must ask for no password
+    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', requires = "ssh_allow_dir")]
+    ssh: Vec<String>,
+    /// With --ssh: the --allow-dir of every host
+    #[arg(long, value_name = "DIR", requires = "ssh")]
+    ssh_allow_dir: Option<PathBuf>,
+    /// With --ssh: address of the NATS server for the hosts, if it differs from that for the coordinator
+    #[arg(long, value_name = "URL", requires = "ssh")]
+    ssh_nats: Option<String>,
+}
+
+/// The processes of ssh; they end when this is dropped.
+pub struct SshHosts(Vec<Child>);
+
+/// A word as a shell on the other side reads it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+impl SshOptions {
+    /// Checks the number and the names of the hosts.
+    pub fn check(&self, size: u32) -> Result<(), Failure> {
+        if self.ssh.is_empty() {
+            return Ok(());
+        }
+        if self.ssh.len() as u64 != u64::from(size) {
+            return Err(format!(
+                "--ssh names {} hosts, and the configuration has {size}; name one for each rank",
+                self.ssh.len()
+            )
+            .into());
+        }
+        match self.ssh.iter().find(|host| host.is_empty() || host.starts_with('-')) {
+            Some(host) => Err(format!("--ssh: {host:?} is no name of a host").into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the hosts. Each reads the token of the server, if there is one, from its standard input.
+    pub fn start(&self, fleet: &str, url: &str, token: Option<&Path>) -> Result<SshHosts, Failure> {
+        let mut hosts = SshHosts(Vec::new());
+        let (url, size) = (self.ssh_nats.as_deref().unwrap_or(url), self.ssh.len().to_string());
+        let allowed = self.ssh_allow_dir.clone().unwrap_or_default().display().to_string();
+        for (rank, host) in self.ssh.iter().enumerate() {
+            let rank = rank.to_string();
+            let mut words = vec!["jetcell", "fleet", "join", "--quiet", "--fleet", fleet, "--nats", url];
+            words.extend(["--rank", &rank, "--size", &size, "--allow-dir", &allowed]);
+            let input = match token {
+                Some(path) => {
+                    words.extend(["--token-file", "/dev/stdin"]);
+                    File::open(path).map_err(|error| format!("{}: {error}", path.display()))?.into()
+                }
+                None => Stdio::null(),
+            };
+            let line = words.into_iter().map(quoted).collect::<Vec<_>>().join(" ");
+            let mut command = Command::new("ssh");
+            command.args(["-o", "BatchMode=yes", "--", host]).arg(line).stdin(input).stdout(Stdio::null());
+            // Ctrl-C is for the coordinator, which stops the hosts.
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            let child =
+                command.spawn().map_err(|error| format!("ssh cannot be started: {error}; install it"))?;
+            hosts.0.push(child);
+        }
+        Ok(hosts)
+    }
+}
+
+impl SshHosts {
+    /// Waits until the hosts have left; those that were lost are not waited for.
+    pub fn end(mut self, is_lost: impl Fn(usize) -> bool) {
+        for (rank, child) in self.0.iter_mut().enumerate() {
+            if !is_lost(rank) {
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+impl Drop for SshHosts {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a coordinator keeps: its state, the results of hosts, and the result of the fleet.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Local};
+use jetcell_fleet::result::{Circumstances, FleetResult, merged};
+use jetcell_fleet::{Coordinator, FleetConfig, HostResult, Keeper, Member, News, Saved};
+use jetcell_report::Stored;
+use jetcell_vfs::open_input;
+use jetcell_workload::RunResult;
+use jetcell_workload::machine::peak_resident_bytes;
+use jetcell_workload::measurement::{Sample, SampleFile};
+use serde::{Deserialize, Serialize};
+
+use super::metrics::FleetMonitor;
+use super::page::fleet_html;
+use crate::console;
+use crate::live::time;
+use crate::outcome::{Failure, print_error};
+use crate::progress_line::ProgressLine;
+use crate::whole_file;
+
+const STATE: &str = "fleet-state.json";
+
+/// No state is longer: ten thousand hosts with a kilobyte each.
+const LONGEST_STATE: u64 = 64 << 20;
+
+/// Interval between two looks at the hosts for people and metrics.
+const SHOW_EACH_NS: u64 = 500_000_000;
+
+/// The stored state with the directory of the run.
+#[derive(Serialize, Deserialize)]
+struct State {
+    directory: PathBuf,
+    saved: Saved,
+}
+
+/// Stores what a coordinator has, and shows how far it is.
+pub struct FleetStore {
+    output: PathBuf,
+    directory: PathBuf,
+    quiet: bool,
+    line: Option<ProgressLine>,
+    monitor: FleetMonitor,
+    /// When the hosts were shown last, on the coordinator's clock.
+    shown_ns: u64,
+    failed: bool,
+}
+
+fn text_of(ns: u64) -> String {
+    let time = DateTime::from_timestamp_nanos(i64::try_from(ns).unwrap_or(i64::MAX));
+    time.with_timezone(&Local).to_rfc3339_opts(chrono::SecondsFormat::Millis, false)
+}
+
+impl FleetStore {
+    /// Looks into the directory of a fleet. If a run has not ended there, its state is returned. Nothing is written yet.
+    pub fn open(
+        config: &FleetConfig,
+        new: bool,
+        quiet: bool,
+    ) -> Result<(FleetStore, Option<Saved>), Failure> {
+        let output = config.output.clone().unwrap_or_else(|| format!("fleet-{}", config.name).into());
+        let state = match new {
+            true => None,
+            false => read_state(&output.join(STATE))?,
+        };
+        let (directory, saved) = match state {
+            Some(State { directory, saved }) => {
+                (output.join(directory.file_name().unwrap_or_default()), Some(saved))
+            }
+            None => (output.join(Local::now().format("Fleet_%Y-%m-%d_%H-%M-%S").to_string()), None),
+        };
+        let line = if quiet { None } else { ProgressLine::new() };
+        Ok((
+            FleetStore {
+                output,
+                directory,
+                quiet,
+                line,
+                monitor: FleetMonitor::default(),
+                shown_ns: 0,
+                failed: false,
+            },
+            saved,
+        ))
+    }
+
+    /// The directory of the run.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The live figures of the hosts.
+    pub fn monitor(&self) -> FleetMonitor {
+        self.monitor.clone()
+    }
+
+    /// Tells the user something.
+    pub fn note(&self, text: &str) {
+        match &self.line {
+            _ if self.quiet => {}
+            Some(line) => line.suspend(|| console::note(text)),
+            None => console::note(text),
+        }
+    }
+
+    fn of_host(&self, rank: u32) -> PathBuf {
+        self.directory.join(format!("host-{rank}"))
+    }
+
+    /// Forgets a run that did not begin: no state and no empty directory is left.
+    pub fn abandon(&self) {
+        let _ = fs::remove_file(self.output.join(STATE));
+        let _ = fs::remove_dir(&self.directory);
+        let _ = fs::remove_dir(&self.output);
+    }
+
+    /// Makes the result of the fleet from those of its hosts, and stores it.
+    pub fn finish(&mut self, coordinator: &Coordinator) -> Result<FleetResult, Failure> {
+        self.line = None;
+        let mut results = BTreeMap::new();
+        for member in coordinator.members().filter(|member| matches!(member.stored(), Some(Ok(())))) {
+            let read = Stored::read(&self.of_host(member.rank())).map_err(|error| error.to_string())?;
+            results.insert(member.rank(), HostResult { result: read.result, samples: read.samples });
+        }
+        let circumstances = Circumstances {
+            started: text_of(coordinator.began_ns()),
+            ended: text_of(jetcell_fleet::clock::wall_ns()),
+            measured_from: coordinator.start_ns().map(text_of),
+            alone: BTreeMap::new(),
+            peak_resident_bytes: peak_resident_bytes(),
+        };
+        let fleet = FleetResult::of(coordinator, &results, circumstances);
+        let written = || -> std::io::Result<()> {
+            if let Some(HostResult { result, samples }) = merged(&fleet, &results) {
+                write_run(&self.directory, result, &samples)?;
+            }
+            whole_file::write(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
+            // The last file, so that it stands for a complete directory.
+            whole_file::write(&self.directory.join("fleet.json"), &fleet.to_json())?;
+            fs::remove_file(self.output.join(STATE))
+        };
+        written().map_err(|error| {
+            format!(
+                "{}: results cannot be written: {error}; free space, and run the command again",
+                self.directory.display()
+            )
+        })?;
+        Ok(fleet)
+    }
+
+    fn host(coordinator: &Coordinator, rank: u32) -> String {
+        coordinator.member(rank).map_or_else(|| format!("rank {rank}"), Member::shown)
+    }
+}
+
+fn read_state(path: &Path) -> Result<Option<State>, Failure> {
+    let mut text = String::new();
+    match open_input(path).and_then(|file| file.take(LONGEST_STATE).read_to_string(&mut text)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{}: cannot be read: {error}", path.display()).into()),
+        Ok(_) => {}
+    }
+    serde_json::from_str(&text)
+        .map(Some)
+        .map_err(|error| format!("{} is damaged ({error}); --new forgets the run", path.display()).into())
+}
+
+/// Writes a run as a test writes its own.
+fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    result.plan.output = directory.into();
+    let mut file = SampleFile::create(&directory.join("samples.csv"))?;
+    samples.iter().try_for_each(|sample| file.add(sample))?;
+    drop(file);
+    File::open(directory.join("samples.csv"))?.sync_all()?;
+    result.write(&directory.join("result.json"))?;
+    File::open(directory)?.sync_all()
+}
+
+impl Keeper for FleetStore {
+    fn keep(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String> {
+        let HostResult { result, samples } =
+            serde_json::from_slice(bytes).map_err(|error| format!("its result cannot be read: {error}"))?;
+        let directory = self.of_host(rank);
+        write_run(&directory, result, &samples)
+            .map_err(|error| format!("{}: cannot be written: {error}", directory.display()))
+    }
+
+    fn save(&mut self, saved: &Saved) {
+        let state = State { directory: self.directory.clone(), saved: saved.clone() };
+        let path = self.output.join(STATE);
+        let text = serde_json::to_string_pretty(&state).expect("states have only string keys");
+        let written = fs::create_dir_all(&self.directory).and_then(|()| whole_file::write(&path, &text));
+        if let Err(error) = &written
+            && !self.failed
+        {
+            print_error(format!(
+                "{}: cannot be written: {error}; the run goes on, but no other process could take it up; free space",
+                path.display()
+            ));
+        }
+        self.failed = written.is_err();
+    }
+
+    fn tell(&mut self, news: &News, fleet: &Coordinator) {
+        let host = |rank: &u32| FleetStore::host(fleet, *rank);
+        let hosts = fleet.config().size();
+        let text = match news {
+            News::Joined(rank) => format!("{} joined, {} of {hosts}", host(rank), fleet.members().count()),
+            News::Opened(gate) => gate.title().to_string(),
+            News::Silent(rank) => format!("{} is silent", host(rank)),
+            News::Back(rank) => format!("{} is back", host(rank)),
+            News::Lost(rank) => format!("{} is lost; the others go on", host(rank)),
+            News::Ended(rank) => format!("{} has ended", host(rank)),
+            News::Stopping(reason) => format!("Stopping all hosts: {reason}"),
+            News::BrokerLost => "The NATS server does not answer; hosts go on without it".into(),
+            News::BrokerBack => "The NATS server answers again".into(),
+        };
+        self.note(&text);
+    }
+
+    fn show(&mut self, fleet: &Coordinator, now_ns: u64) {
+        if now_ns < self.shown_ns + SHOW_EACH_NS {
+            return;
+        }
+        self.shown_ns = now_ns;
+        self.monitor.set(fleet);
+        let Some(line) = &self.line else { return };
+        let live = fleet.members().filter_map(|member| member.beat().live);
+        let (hosts, iops, bytes) = live.fold((0, 0.0, 0.0), |(hosts, iops, bytes), live| {
+            (hosts + 1, iops + live.iops, bytes + live.bytes_per_second)
+        });
+        let title = match (fleet.stopped(), fleet.open()) {
+            (Some(_), _) => "Stopping",
+            (None, Some(gate)) => gate.title(),
+            (None, None) => "Waiting for hosts",
+        };
+        let running = fleet.members().filter(|member| !member.is_settled());
+        let fractions: Vec<f64> = running.map(|member| member.beat().fraction).collect();
+        let share = (!fractions.is_empty()).then(|| fractions.iter().sum::<f64>() / fractions.len() as f64);
+        let mut details = format!("{} of {} hosts", fleet.members().count(), fleet.config().size());
+        if hosts > 0 {
+            details = format!("{iops:.0} IOPS, {:.1} MB/s on {hosts} hosts", bytes / 1e6);
+        }
+        let since = std::time::Duration::from_nanos(now_ns.saturating_sub(fleet.began_ns()));
+        line.show(title, share, &format!("{details}, {} so far", time(since)));
+    }
+}

@@ -1,0 +1,163 @@
+//! The tables of a fleet's result.
+
+use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
+use jetcell_report::{Cell, Table, decimal, grouped, significant, table_text, wrapped};
+use jetcell_workload::units::human_bytes;
+use jetcell_workload::{Bound, RuleState};
+
+/// The verdict in words.
+pub fn verdict(result: &FleetResult) -> &'static str {
+    match result.verdict {
+        FleetVerdict::Pass => "PASS",
+        FleetVerdict::Fail => "FAIL",
+        FleetVerdict::Invalid => "INVALID",
+        FleetVerdict::Incomplete => "INCOMPLETE",
+    }
+}
+
+/// A report for a terminal of this width.
+pub fn fleet_text(result: &FleetResult, width: usize) -> String {
+    let mut text = wrapped(&format!("{}: ", verdict(result)), &result.reason, width);
+    for table in fleet_tables(result) {
+        text.push('\n');
+        text += &table_text(&table, width);
+    }
+    text
+}
+
+/// All tables, the most important ones first.
+pub fn fleet_tables(result: &FleetResult) -> Vec<Table> {
+    vec![sums(result), hosts(result), clocks(result), rules(result)]
+}
+
+fn rate(value: f64) -> Cell {
+    Cell::number(grouped(value), format!("{value:.3}"))
+}
+
+fn ms(value: f64) -> Cell {
+    Cell::number(significant(value), format!("{value:.3}"))
+}
+
+fn host(row: &HostRow) -> String {
+    match row.host.as_str() {
+        "" => format!("rank {}", row.rank),
+        name => format!("{} {name}", row.rank),
+    }
+}
+
+fn sums(result: &FleetResult) -> Table {
+    let all = &result.totals;
+    let completed = result.hosts.iter().filter(|host| host.outcome == HostOutcome::Completed).count();
+    let worst = result.worst_database.as_ref().map(|worst| {
+        format!(
+            "{} on {} (rank {}): {} ms",
+            worst.database,
+            worst.host,
+            worst.rank,
+            significant(worst.database_read_ms)
+        )
+    });
+    let percentile = |kind: &str| {
+        let found = result.latency.get(kind).filter(|one| one.count > 0)?;
+        let [p50, p99, max] = [found.p50, found.p99, found.max].map(|us| significant(us as f64 / 1e3));
+        Some(format!("{p50} / {p99} / {max}"))
+    };
+    Table::facts("Fleet")
+        .fact("Test", result.test.name())
+        .fact("Hosts with a result", format!("{completed} of {}", result.hosts.len()))
+        .fact("Achieved transactional I/O per second", rate(all.achieved_transactional_iops))
+        .fact("Database reads and writes (MB/s)", Cell::from(decimal(all.database_bytes_per_second / 1e6, 1)))
+        .fact("Log writes per second", rate(all.log_writes_per_second))
+        .fact("Operations per second", rate(all.operations_per_second))
+        .fact("Databases", Cell::from(all.databases.to_string()).remarked(human_bytes(all.database_bytes)))
+        .fact_if("Database reads, p50 / p99 / max (ms)", percentile("database_read"))
+        .fact_if("Log writes, p50 / p99 / max (ms)", percentile("log_write"))
+        .fact_if("Slowest database", worst)
+        .fact("Time that all hosts measured together (s)", decimal(result.overlap_seconds, 1))
+        .fact_if("Begin of the measured time", result.measured_from.clone())
+}
+
+fn outcome(row: &HostRow) -> Cell {
+    match row.outcome {
+        HostOutcome::Completed => {
+            let word = row.verdict.map_or("completed", |verdict| match verdict {
+                jetcell_workload::Verdict::Pass => "pass",
+                jetcell_workload::Verdict::Fail => "fail",
+                jetcell_workload::Verdict::Incomplete => "incomplete",
+            });
+            Cell::judged(word, row.verdict == Some(jetcell_workload::Verdict::Pass))
+        }
+        HostOutcome::Lost => Cell::judged("lost", false),
+        HostOutcome::Failed => Cell::judged("failed", false),
+        HostOutcome::Absent => Cell::judged("absent", false),
+    }
+}
+
+fn hosts(result: &FleetResult) -> Table {
+    let columns = ["IOPS", "MB/s", "Read ms", "Read p99 ms", "Log write ms", "Measured s", "Verdict"];
+    let row = |one: &HostRow| {
+        vec![
+            host(one).into(),
+            rate(one.totals.achieved_transactional_iops),
+            Cell::from(decimal(one.totals.database_bytes_per_second / 1e6, 1)),
+            ms(one.database_read_ms),
+            ms(one.database_read_p99_ms),
+            ms(one.log_write_ms),
+            Cell::from(decimal(one.measured_seconds, 1)),
+            outcome(one),
+        ]
+    };
+    let mut table = Table::numbers("Hosts", "Host", columns).rows(result.hosts.iter().map(row));
+    for one in &result.hosts {
+        if let Some(reason) = &one.straggler {
+            table = table.note(format!("Straggler: {}: {reason}", host(one)));
+        }
+        if one.outcome != HostOutcome::Completed || one.verdict != Some(jetcell_workload::Verdict::Pass) {
+            table = table.note(format!("{}: {}", host(one), one.reason));
+        }
+    }
+    table
+}
+
+fn clocks(result: &FleetResult) -> Table {
+    let columns = ["Offset ms", "± ms", "Round trip ms", "Clock moved ms", "Start skew ms"];
+    let row = |one: &HostRow| {
+        let figure =
+            |value: Option<f64>| value.map_or_else(|| "-".into(), |value| Cell::from(decimal(value, 3)));
+        vec![
+            host(one).into(),
+            figure(one.clock.map(|clock| clock.offset_ms)),
+            figure(one.clock.map(|clock| clock.round_trip_ms / 2.0)),
+            figure(one.clock.map(|clock| clock.round_trip_ms)),
+            figure(one.clock.map(|clock| clock.moved_ms)),
+            figure(one.start_skew_ms),
+        ]
+    };
+    Table::numbers("Clocks beside that of the coordinator", "Host", columns)
+        .rows(result.hosts.iter().map(row))
+}
+
+fn rules(result: &FleetResult) -> Table {
+    let row = |rule: &jetcell_workload::Rule| {
+        let sign = match rule.bound {
+            Bound::AtMost => "≤",
+            Bound::AtLeast => "≥",
+        };
+        vec![
+            rule.name.clone().into(),
+            Cell::from(format!("{sign} {}", rule.limit)),
+            Cell::from(significant(rule.measured)),
+            Cell::judged(
+                match rule.state() {
+                    RuleState::Held => "held",
+                    RuleState::Broken => "broken",
+                    RuleState::NotJudged => "not judged",
+                },
+                rule.state() != RuleState::Broken,
+            )
+            .remarked(rule.note.clone()),
+        ]
+    };
+    Table::words("Rules of the fleet", &["Rule", "Limit", "Measured", "State"])
+        .rows(result.rules.iter().map(row))
+}
