@@ -47,7 +47,8 @@ pub use error::{ArrayError, Refusal, Result};
 pub use geometry::{BLOCK, Layout, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use luns::{
-    CleaningProgress, LogOptions, Lun, LunCounters, LunStatus, LunVolume, SnapshotStatus, check_lun_name,
+    CleaningProgress, LogOptions, Lun, LunCounters, LunStatus, LunVolume, SharedLuns, SnapshotStatus,
+    check_lun_name,
 };
 pub use maintenance::{Disagreement, RebuildProgress, ScrubReport, Throttle};
 pub use volume::{HostWrites, Volume};

@@ -127,7 +127,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (shared, own) = (dir.path().join("a/b"), dir.path().join("c"));
         let first = DirectoryMarks::write(&mark(0), &[shared.clone(), own.clone(), own.clone()]).unwrap();
-        let second = DirectoryMarks::write(&mark(1), &[shared.clone()]).unwrap();
+        let second = DirectoryMarks::write(&mark(1), std::slice::from_ref(&shared)).unwrap();
         let noticed = first.confirm().unwrap_err();
         assert!(noticed.contains("rank 1 (host1)"), "{noticed}");
         assert_eq!(second.confirm(), Ok(()));
@@ -143,7 +143,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_path_buf();
         fs::write(path.join(FILE), "{").unwrap();
-        let marks = DirectoryMarks::write(&mark(0), &[path.clone()]).unwrap();
+        let marks = DirectoryMarks::write(&mark(0), std::slice::from_ref(&path)).unwrap();
         assert_eq!(marks.confirm(), Ok(()));
         fs::write(path.join(FILE), "{").unwrap();
         assert!(marks.confirm().is_err());

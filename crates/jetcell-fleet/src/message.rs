@@ -194,6 +194,8 @@ pub struct HostBeat {
 }
 
 /// What a host sends.
+// Few of them are in memory at a time.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromHost {

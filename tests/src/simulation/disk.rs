@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jetcell_array::{Array, AssembleOptions, CreateOptions, Level, LogOptions, LunVolume, Volume};
-use jetcell_sync::Mutex;
+use jetcell_array::{
+    Array, AssembleOptions, CreateOptions, Level, LogOptions, LunVolume, SharedLuns, Volume,
+};
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
 /// Bytes of a member.
@@ -121,7 +122,7 @@ fn mount(sim: &SimVfs, members: &[PathBuf], has_luns: bool) -> Volume {
     let volume = match has_luns {
         false => Volume::mount(array, clock, root),
         true => LunVolume::start(array, &log(sim))
-            .and_then(|luns| Volume::mount_lun(Arc::new(Mutex::new(luns)), LUN.0, clock, root)),
+            .and_then(|luns| Volume::mount_lun(SharedLuns::new(luns), LUN.0, clock, root)),
     };
     volume.unwrap_or_else(|error| panic!("the files cannot be read: {error}"))
 }

@@ -21,6 +21,7 @@ mod device;
 #[cfg(test)]
 mod histories;
 mod point;
+mod shared;
 mod snapshots;
 mod space;
 mod start;
@@ -44,6 +45,7 @@ use crate::geometry::BLOCK;
 pub use self::catalogue::check_name as check_lun_name;
 pub use self::cleaning::CleaningProgress;
 pub use self::device::Lun;
+pub use self::shared::SharedLuns;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::LogOptions;
 

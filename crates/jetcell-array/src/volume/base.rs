@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use jetcell_sync::{Arc, Mutex};
-
 use crate::array::Array;
 use crate::bytes::BlockStore;
 use crate::error::Result;
 use crate::geometry::BLOCK;
-use crate::luns::LunVolume;
+use crate::luns::SharedLuns;
 
 /// Blocks that are cleared at once.
 const CLEAR_BATCH: u64 = 64;
@@ -17,14 +15,14 @@ const CLEAR_BATCH: u64 = 64;
 pub(super) enum Base {
     Array(Box<Array>),
     /// LUNs, and the name of the one that has the files. Others may have files, too.
-    Lun(Arc<Mutex<LunVolume>>, String),
+    Lun(SharedLuns, String),
 }
 
 impl Base {
     pub fn blocks(&mut self) -> Result<u64> {
         match self {
             Base::Array(array) => Ok(array.block_count()),
-            Base::Lun(luns, name) => Ok(luns.lock().lun(name)?.block_count()),
+            Base::Lun(luns, name) => luns.with(|luns| Ok(luns.lun(name)?.block_count())),
         }
     }
 
@@ -34,7 +32,7 @@ impl Base {
             Base::Lun(luns, name) => {
                 let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
                 let blocks: Vec<u64> = (first..).take(buffers.len()).collect();
-                luns.lock().lun(name)?.read_blocks(&blocks, &mut buffers)
+                luns.with(|luns| luns.lun(name)?.read_blocks(&blocks, &mut buffers))
             }
         }
     }
@@ -42,7 +40,7 @@ impl Base {
     pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
         match self {
             Base::Array(array) => array.write(first, data),
-            Base::Lun(luns, name) => luns.lock().lun(name)?.write_blocks(first, data),
+            Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.write_blocks(first, data)),
         }
     }
 
@@ -57,14 +55,14 @@ impl Base {
                 }
                 Ok(())
             }
-            Base::Lun(luns, name) => luns.lock().lun(name)?.zero_blocks(range),
+            Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.zero_blocks(range)),
         }
     }
 
     pub fn flush(&mut self) -> Result<()> {
         match self {
             Base::Array(array) => array.flush(),
-            Base::Lun(luns, _) => luns.lock().flush(),
+            Base::Lun(luns, _) => luns.with(|luns| luns.flush()),
         }
     }
 
@@ -72,12 +70,11 @@ impl Base {
     pub fn was_written(&mut self) -> Result<bool> {
         match self {
             Base::Array(array) => Ok(array.was_written()),
-            Base::Lun(luns, name) => {
-                let mut luns = luns.lock();
+            Base::Lun(luns, name) => luns.with(|luns| {
                 let mut lun = luns.lun(name)?;
                 let all = 0..lun.block_count();
                 Ok(lun.allocation(all)?.iter().any(|(_, has_content)| *has_content))
-            }
+            }),
         }
     }
 
@@ -85,7 +82,7 @@ impl Base {
     pub fn with_array<T>(&mut self, call: impl FnOnce(&mut Array) -> T) -> T {
         match self {
             Base::Array(array) => call(array),
-            Base::Lun(luns, _) => call(luns.lock().array()),
+            Base::Lun(luns, _) => luns.with(|luns| call(luns.array())),
         }
     }
 

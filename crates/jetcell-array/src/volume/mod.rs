@@ -32,7 +32,7 @@ use self::table::{AREA, NodeId, Table};
 use crate::array::Array;
 use crate::error::{ArrayError, Refusal};
 use crate::geometry::BLOCK;
-use crate::luns::LunVolume;
+use crate::luns::SharedLuns;
 
 /// Bytes by which the reserve is raised, if nothing needs more.
 const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
@@ -187,7 +187,7 @@ impl Volume {
     /// # Errors
     /// There is no such LUN; it is too small, or its blocks hold something else than a volume.
     pub fn mount_lun(
-        luns: Arc<Mutex<LunVolume>>,
+        luns: SharedLuns,
         lun: &str,
         clock: Arc<dyn Clock>,
         root: &Path,

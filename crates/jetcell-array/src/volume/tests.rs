@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use jetcell_sync::{Arc, Mutex};
+use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::Volume;
 use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::luns::LogOptions;
+use crate::luns::{LogOptions, SharedLuns};
 use crate::member::MemberLayout;
 use crate::{Array, AssembleOptions, BlockStore, CreateOptions, Level, LunVolume};
 use jetcell_vfs::{CrashOptions, SimVfs};
@@ -60,8 +60,8 @@ fn array(disk: &SimVfs, members: &[PathBuf]) -> Array {
     Array::assemble(Arc::new(disk.clone()), members, options).unwrap()
 }
 
-fn luns(disk: &SimVfs, members: &[PathBuf]) -> Arc<Mutex<LunVolume>> {
-    Arc::new(Mutex::new(LunVolume::start(array(disk, members), &log(disk)).unwrap()))
+fn luns(disk: &SimVfs, members: &[PathBuf]) -> SharedLuns {
+    SharedLuns::new(LunVolume::start(array(disk, members), &log(disk)).unwrap())
 }
 
 fn mounted_with(disk: &SimVfs, on: On, members: &[PathBuf]) -> Volume {
@@ -182,7 +182,7 @@ fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
 
     let disk = disk(On::Lun);
     let luns = luns(&disk, &members());
-    luns.lock().lun(LUN).unwrap().write_blocks(300, &content(1, 1)).unwrap();
+    luns.with(|luns| luns.lun(LUN).unwrap().write_blocks(300, &content(1, 1))).unwrap();
     let mount = |name| Volume::mount_lun(luns.clone(), name, disk.clock(), Path::new(ROOT)).err().unwrap();
     assert!(mount(LUN).to_string().contains("something else"));
     assert!(mount("other").to_string().contains("other"));
@@ -192,7 +192,7 @@ fn an_array_with_other_content_is_refused_and_stays_as_it_is() {
 fn two_luns_have_files_of_their_own_and_share_the_room() {
     let disk = disk(On::Lun);
     let shared = luns(&disk, &members());
-    shared.lock().create_lun("logs", 512 + 400).unwrap();
+    shared.with(|luns| luns.create_lun("logs", 512 + 400)).unwrap();
     let mount = |name| Volume::mount_lun(shared.clone(), name, disk.clock(), Path::new(ROOT)).unwrap();
     let volumes = [LUN, "logs"].map(mount);
     for (seed, volume) in (0..).zip(&volumes) {
@@ -203,7 +203,7 @@ fn two_luns_have_files_of_their_own_and_share_the_room() {
     volumes[1].open(&path("b"), OpenMode::CreateNew).unwrap().grow(4096).unwrap();
     volumes[1].close().unwrap();
     drop(volumes);
-    Arc::into_inner(shared).unwrap().into_inner().close().unwrap();
+    shared.into_inner().unwrap().close().unwrap();
     let again = luns(&disk, &members());
     for (seed, name) in [(0, LUN), (1, "logs")] {
         let volume = Volume::mount_lun(again.clone(), name, disk.clock(), Path::new(ROOT)).unwrap();

@@ -10,7 +10,10 @@ use super::Bus;
 
 /// A broker within the process; clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Hub(Arc<Mutex<Vec<(String, Sender<Vec<u8>>)>>>);
+pub struct Hub(Arc<Mutex<Vec<Subscription>>>);
+
+/// A subject, and where its messages go.
+type Subscription = (String, Sender<Vec<u8>>);
 
 /// A connection to a [`Hub`].
 #[derive(Debug)]

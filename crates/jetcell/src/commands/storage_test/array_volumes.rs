@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use jetcell_array::{ArrayError, HostWrites, LunVolume, Volume};
-use jetcell_sync::Mutex;
+use jetcell_array::{ArrayError, HostWrites, LunVolume, SharedLuns, Volume};
 use jetcell_vfs::Vfs;
 use jetcell_workload::{Mistake, TestKind};
 use serde_json::json;
@@ -55,7 +54,7 @@ struct Mounted {
     files: ArrayFiles,
     /// The directories of the test, each with its files.
     volumes: Vec<(PathBuf, Volume)>,
-    luns: Option<Arc<Mutex<LunVolume>>>,
+    luns: Option<SharedLuns>,
     was_whole: bool,
     beside: Option<JoinHandle<()>>,
 }
@@ -106,7 +105,7 @@ impl ArrayVolumes {
                 (vec![(path.clone(), volume)], None)
             }
             true => {
-                let luns = Arc::new(Mutex::new(LunVolume::start(array, &log).map_err(failed)?));
+                let luns = SharedLuns::new(LunVolume::start(array, &log).map_err(failed)?);
                 let volumes =
                     directories.into_iter().filter_map(|(directory, lun)| lun.map(|lun| (directory, lun)));
                 let mounted: Result<Vec<_>, Failure> = volumes
@@ -190,7 +189,7 @@ impl Mounted {
         }
         // What is pending belongs to the figures, too.
         let last = match &self.luns {
-            Some(luns) => luns.lock().consistency_point(),
+            Some(luns) => luns.with(LunVolume::consistency_point),
             None => Ok(()),
         };
         let shown = self.array.display().to_string();
@@ -244,10 +243,10 @@ impl Mounted {
     }
 }
 
-fn close_luns(luns: Arc<Mutex<LunVolume>>, array: &Path) -> Result<(), Failure> {
+fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), Failure> {
     let failed = |what: String| Failure::from(format!("{}: {what}", array.display()));
-    match Arc::into_inner(luns) {
-        Some(luns) => luns.into_inner().close().map_err(|error| failed(error.to_string())),
+    match luns.into_inner() {
+        Some(luns) => luns.close().map_err(|error| failed(error.to_string())),
         None => Err(failed("files on it are still in use, so the array is not shut down".into())),
     }
 }
@@ -265,19 +264,18 @@ fn rebuild(volume: &Volume, stop: &AtomicBool) {
 }
 
 /// Makes the consistency points of LUNs, and rebuilds as [`rebuild`] does.
-fn look_after_luns(luns: &Mutex<LunVolume>, stop: &AtomicBool) {
+fn look_after_luns(luns: &SharedLuns, stop: &AtomicBool) {
     let (mut caretaker, mut point) = (Caretaker::new(), Instant::now());
     while !stop.load(Ordering::SeqCst) {
-        let mut volume = luns.lock();
-        if point.elapsed() >= POINT_INTERVAL {
-            // The load meets the error as well.
-            if volume.consistency_point().is_err() {
-                return;
+        // The load meets an error as well.
+        let step = |volume: &mut LunVolume| {
+            if point.elapsed() >= POINT_INTERVAL {
+                volume.consistency_point()?;
+                point = Instant::now();
             }
-            point = Instant::now();
-        }
-        let Ok(Care { pause, .. }) = caretaker.step(volume.array()) else { return };
-        drop(volume);
+            caretaker.step(volume.array())
+        };
+        let Ok(Care { pause, .. }) = luns.with(step) else { return };
         std::thread::sleep(pause.max(Duration::from_millis(1)));
     }
 }
