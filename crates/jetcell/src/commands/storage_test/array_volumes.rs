@@ -79,7 +79,11 @@ impl ArrayVolumes {
         }
         let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default() };
         for (array, directories) in luns_of {
-            volumes.mount_one(array, directories)?;
+            if let Err(failure) = volumes.mount_one(array, directories) {
+                // The others have been started already.
+                volumes.close()?;
+                return Err(failure);
+            }
         }
         Ok(volumes)
     }
