@@ -159,7 +159,7 @@ fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
     assert!(refused(&["/dev/null"]).contains("give a directory, a file or a block device"));
     assert!(refused(&["small"]).starts_with("small: 4 B is too little for a test; give 16.00 MiB or more"));
     assert!(refused(&["small", "--write"]).contains("only files that the test makes are written"));
-    assert!(refused(&["data", "--size", "1MiB"]).contains("give 16 MiB or more"));
+    assert!(refused(&["data", "--size", "1MiB"]).contains("give 16.00 MiB or more"));
     assert!(refused(&["data", "--size", "4000TiB"]).contains("give a smaller --size"));
     assert!(refused(&["data", "--output", "taken"]).contains("is not empty"));
     assert!(refused(&["data", "--seconds", "0"]).contains("is no time of a step"));
