@@ -16,11 +16,13 @@ fn threads_do_not_grow_with_databases_and_memory_stays_within_one_bound() {
     let arguments =
         ["--dir", "d", "--databases", "24", "--size", "32MiB", "--cache", "96MiB", "--threads", "4"];
     let child = cell.start(&[&arguments[..], &["--output", "out", "--quiet"]].concat());
-    let status = format!("/proc/{}/status", child.id());
+    let tasks = format!("/proc/{}/task", child.id());
     wait_until("the end of the run", || {
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let threads = text.lines().find_map(|line| line.strip_prefix("Threads:"));
-        most.fetch_max(threads.map_or(0, |count| count.trim().parse().unwrap()), Ordering::Relaxed);
+        let tasks = fs::read_dir(&tasks).into_iter().flatten().flatten();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        // The kernel adds workers of its own to a process that uses io_uring, as many as a slow disk makes it want.
+        let own = names.filter(|name| !name.starts_with("iou-")).count();
+        most.fetch_max(own, Ordering::Relaxed);
         cell.path("out/report.html").exists()
     });
     let ended = child.wait_with_output().unwrap();
