@@ -105,9 +105,6 @@ pub struct HostRow {
     /// Begin and end of its measured time in seconds after the common begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<(f64, f64)>,
-    /// Achieved I/O per second of the same test alone, before the fleet's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alone_iops: Option<f64>,
     /// Why it is a straggler, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub straggler: Option<String>,
@@ -188,8 +185,6 @@ pub struct Circumstances {
     pub ended: String,
     /// Begin of the common measured time.
     pub measured_from: Option<String>,
-    /// Achieved I/O per second of hosts that were tested alone before, by rank.
-    pub alone: BTreeMap<u32, f64>,
     /// Highest resident memory of this process.
     pub peak_resident_bytes: Option<u64>,
 }
@@ -201,7 +196,7 @@ impl FleetResult {
         results: &BTreeMap<u32, HostResult>,
         circumstances: Circumstances,
     ) -> FleetResult {
-        let mut hosts = rows::rows(fleet, results, &circumstances.alone);
+        let mut hosts = rows::rows(fleet, results);
         if fleet.config().has_equal_options() {
             rows::name_stragglers(&mut hosts);
         }

@@ -79,17 +79,10 @@ pub(super) fn sum(hosts: &[HostRow]) -> FleetTotals {
 }
 
 /// The rows of all hosts of the fleet, by rank.
-pub(super) fn rows(
-    fleet: &Coordinator,
-    results: &BTreeMap<u32, HostResult>,
-    alone: &BTreeMap<u32, f64>,
-) -> Vec<HostRow> {
-    let row = |rank| {
-        let row = match fleet.member(rank) {
-            Some(member) => of_member(member, fleet.start_ns(), results.get(&rank)),
-            None => empty(rank, "", HostOutcome::Absent, "it did not join".into()),
-        };
-        HostRow { alone_iops: alone.get(&rank).copied(), ..row }
+pub(super) fn rows(fleet: &Coordinator, results: &BTreeMap<u32, HostResult>) -> Vec<HostRow> {
+    let row = |rank| match fleet.member(rank) {
+        Some(member) => of_member(member, fleet.start_ns(), results.get(&rank)),
+        None => empty(rank, "", HostOutcome::Absent, "it did not join".into()),
     };
     (0..fleet.config().size()).map(row).collect()
 }
@@ -110,7 +103,6 @@ fn empty(rank: u32, host: &str, outcome: HostOutcome, reason: String) -> HostRow
         start_skew_ms: None,
         clock: None,
         window: None,
-        alone_iops: None,
         straggler: None,
         ignored_messages: 0,
     }

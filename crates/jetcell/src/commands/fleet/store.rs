@@ -130,7 +130,6 @@ impl FleetStore {
             started: text_of(coordinator.began_ns()),
             ended: text_of(jetcell_fleet::clock::wall_ns()),
             measured_from: coordinator.start_ns().map(text_of),
-            alone: BTreeMap::new(),
             peak_resident_bytes: peak_resident_bytes(),
         };
         let fleet = FleetResult::of(coordinator, &results, circumstances);
