@@ -8,7 +8,8 @@ use clap::Subcommand;
 
 use self::experiment::FragmentationExperiment;
 use self::fragmentation::ShowFragmentation;
-pub use self::test::{DiskTest, seconds, step};
+use self::test::DiskTest;
+pub use self::test::MeasurementOptions;
 use crate::outcome::Outcome;
 
 /// Shown below the list of the commands.

@@ -57,9 +57,6 @@ pub struct DiskTest {
     /// Directories, files or block devices; several are tested in turns and compared
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<PathBuf>,
-    /// Size of the file that is made in a directory
-    #[arg(long, value_name = "SIZE", default_value = "500MB", value_parser = size)]
-    size: ByteSize,
     /// Make a file at each path that does not exist, write to it, and remove it
     #[arg(long)]
     write: bool,
@@ -70,6 +67,16 @@ pub struct DiskTest {
     /// Also erase devices with file systems, partitions or members of arrays that are not in use
     #[arg(long, requires = "erase")]
     force: bool,
+    #[command(flatten)]
+    options: MeasurementOptions,
+}
+
+/// How targets are measured, and what becomes of the result.
+#[derive(Args)]
+pub struct MeasurementOptions {
+    /// Size of the file that is made in a directory
+    #[arg(long, value_name = "SIZE", default_value = "500MB", value_parser = size)]
+    size: ByteSize,
     /// Do only these steps; their names are in result.json and in the documentation
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = step)]
     steps: Vec<String>,
@@ -112,53 +119,55 @@ fn size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
 }
 
-pub fn step(text: &str) -> Result<String, String> {
+fn step(text: &str) -> Result<String, String> {
     match is_step(text) {
         true => Ok(text.into()),
         false => Err("no step has this name; write for example transfer_read, random_read_4k or sync".into()),
     }
 }
 
-pub fn seconds(text: &str) -> Result<f64, String> {
+fn seconds(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is no time of a step; write seconds, from 0.01 to 86400");
     let value: f64 = text.parse().map_err(|_| wrong())?;
     if (0.01..=86_400.0).contains(&value) { Ok(value) } else { Err(wrong()) }
 }
 
 impl DiskTest {
-    /// A test of these targets, with the usual options apart from those given.
-    pub fn of(
-        targets: Vec<PathBuf>,
-        size: ByteSize,
-        steps: Vec<String>,
-        seconds: f64,
-        output: Option<PathBuf>,
-        json: bool,
-    ) -> DiskTest {
-        DiskTest {
-            targets,
-            size,
-            write: false,
-            erase: false,
-            force: false,
-            steps,
-            seconds,
-            repetitions: None,
-            zones: 64,
-            precondition: false,
-            seed: 1,
-            price: vec![],
-            watts: vec![],
-            price_per_kwh: None,
-            currency: None,
-            output,
-            json,
-        }
-    }
-
     /// Runs the command.
     pub fn run(self) -> Outcome {
-        match self.test() {
+        if let Some(path) = self.targets.first()
+            && self.erase
+            && !self.targets.iter().any(|path| is_device(path))
+        {
+            let shown = path.display();
+            print_error(format!("{shown}: this is no device, and --erase is for devices; give one"));
+            return Outcome::CouldNotRun;
+        }
+        self.options.run(&self.targets, &|vfs, path| self.open(vfs, path))
+    }
+
+    fn open(&self, vfs: &dyn Vfs, path: &Path) -> Result<Target, Failure> {
+        if self.erase && is_device(path) {
+            let device = ErasableDevice::claim(path, self.force, &LocalSystem);
+            let device = device.map_err(|error| error.to_string())?;
+            return Target::erase(vfs, device).map_err(|error| error.to_string().into());
+        }
+        Target::open(vfs, path, self.options.size.0, self.write).map_err(|error| error.to_string().into())
+    }
+}
+
+/// Opens a target by its path.
+type Open<'a> = &'a dyn Fn(&dyn Vfs, &Path) -> Result<Target, Failure>;
+
+impl MeasurementOptions {
+    /// Bytes of the file that is made in a directory.
+    pub fn size(&self) -> u64 {
+        self.size.0
+    }
+
+    /// Measures the targets, and reports what came of it.
+    pub fn run(&self, targets: &[PathBuf], open: Open<'_>) -> Outcome {
+        match self.test(targets, open) {
             Ok(result) => {
                 print(&if self.json { json(&result) } else { drive_test_text(&result, console::width()) });
                 let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
@@ -172,24 +181,14 @@ impl DiskTest {
         }
     }
 
-    fn test(&self) -> Result<DriveTest, Failure> {
+    fn test(&self, targets: &[PathBuf], open: Open<'_>) -> Result<DriveTest, Failure> {
         if let Some(output) = &self.output {
             require_empty(output, "result")?;
         }
         for (values, name) in [(&self.price, "--price"), (&self.watts, "--watts")] {
-            if !values.is_empty() && values.len() != self.targets.len() {
+            if !values.is_empty() && values.len() != targets.len() {
                 return Err(format!("give {name} once for each target, or not at all").into());
             }
-        }
-        if let Some(path) = self.targets.first()
-            && self.erase
-            && !self.targets.iter().any(|path| is_device(path))
-        {
-            return Err(format!(
-                "{}: this is no device, and --erase is for devices; give one",
-                path.display()
-            )
-            .into());
         }
         let real = RealVfs::new(RealOptions::default())
             .map_err(|error| format!("the threads for transfers cannot start: {error}"))?
@@ -197,11 +196,11 @@ impl DiskTest {
         let backend = real.backend_name();
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
-        let mut paths = self.targets.clone();
+        let mut paths = targets.to_vec();
         let arrays = of_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?;
         let volumes = ArrayVolumes::mount(arrays)?;
         let vfs = MountedVfs::new(Arc::new(real), volumes.mounts());
-        let opened = paths.iter().map(|path| self.open(&vfs, path)).collect::<Result<Vec<Target>, _>>();
+        let opened = paths.iter().map(|path| open(&vfs, path)).collect::<Result<Vec<Target>, _>>();
         let tested = opened.and_then(|targets| self.measure(targets, backend, &cancel));
         drop(vfs);
         volumes.close()?;
@@ -238,15 +237,6 @@ impl DiskTest {
                 .map_err(|error| format!("{} cannot be written: {error}", output.display()))?;
         }
         Ok(result)
-    }
-
-    fn open(&self, vfs: &dyn Vfs, path: &Path) -> Result<Target, Failure> {
-        if self.erase && is_device(path) {
-            let device = ErasableDevice::claim(path, self.force, &LocalSystem);
-            let device = device.map_err(|error| error.to_string())?;
-            return Target::erase(vfs, device).map_err(|error| error.to_string().into());
-        }
-        Target::open(vfs, path, self.size.0, self.write).map_err(|error| error.to_string().into())
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_workload::units::ByteSize;
+use jetcell_lab::drive::Target;
 
 use super::array_directory::ArrayDirectory;
-use crate::commands::disk::DiskTest;
+use crate::commands::disk::MeasurementOptions;
 use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -16,7 +16,7 @@ a directory beside it, with differences and their confidence intervals. Writes a
 Examples:
   jetcell raid bench arr1
       beside a file in the directory of its first member
-  jetcell raid bench arr2/mail --beside /mnt/nvme --steps transfer_write,transfer_read,random_read_8k
+  jetcell raid bench arr2/mail --beside /mnt/nvme --steps transfer_write,transfer_read,random_read_4k
       a LUN, beside another file system, some steps only
 
 The array must hold no blocks of its own: files of tests and LUNs stay as they are.
@@ -33,21 +33,8 @@ pub struct Bench {
     /// Directory on the file system to compare with [default: that of the first member]
     #[arg(long, value_name = "DIR")]
     beside: Option<PathBuf>,
-    /// Size of the file on each side
-    #[arg(long, value_name = "SIZE", default_value = "500MB")]
-    size: ByteSize,
-    /// Do only these steps; their names are in result.json and in the documentation
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = crate::commands::disk::step)]
-    steps: Vec<String>,
-    /// Longest time of each step in seconds
-    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = crate::commands::disk::seconds)]
-    seconds: f64,
-    /// Directory for result.json, report.html with charts, and report.md; it must be empty or new
-    #[arg(long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    options: MeasurementOptions,
 }
 
 impl Bench {
@@ -61,8 +48,10 @@ impl Bench {
         };
         let mut array = std::ffi::OsString::from("array:");
         array.push(&self.array);
-        let targets = vec![array.into(), beside];
-        DiskTest::of(targets, self.size, self.steps, self.seconds, self.output, self.json).run()
+        let size = self.options.size();
+        self.options.run(&[array.into(), beside], &|vfs, path| {
+            Target::open(vfs, path, size, false).map_err(|error| error.to_string().into())
+        })
     }
 }
 
