@@ -79,7 +79,7 @@ mod tests {
         assert!(mistake(&vec![b'#'; 2 << 20]).contains("is larger than 1 MiB"));
         let endless = Configuration::read(Path::new("/dev/zero"), TestKind::Performance, &Options::default())
             .unwrap_err();
-        assert!(endless[0].to_string().starts_with("--config /dev/zero: "));
+        assert!(endless[0].to_string().starts_with("--config /dev/zero: cannot be read: this is a device"));
         let directory =
             Configuration::read(Path::new("/"), TestKind::Performance, &Options::default()).unwrap_err();
         assert!(directory[0].to_string().starts_with("--config /: cannot be read"));
