@@ -36,6 +36,15 @@ impl VolumeFile {
         VolumeFile { volume, node, path: path.to_path_buf(), mode }
     }
 
+    fn transfer(&self, transfer: Transfer) {
+        let Transfer { kind, offset, mut buffer, reason, done } = transfer;
+        let result = match kind {
+            TransferKind::Read => self.read_at(offset, &mut buffer, reason),
+            TransferKind::Write => self.write_at(offset, &buffer, reason),
+        };
+        done(result, buffer);
+    }
+
     fn require_writable(&self) -> io::Result<()> {
         if self.mode == OpenMode::Read { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
@@ -110,26 +119,18 @@ impl File for VolumeFile {
 
     fn submit(&self, batch: Vec<Transfer>) {
         // Completions may submit the next transfers. These wait for their turn, so that the stack does not grow.
-        let outermost = WAITING.with_borrow_mut(|waiting| {
-            let outermost = waiting.is_none();
-            waiting
-                .get_or_insert_default()
-                .extend(batch.into_iter().map(|transfer| (self.clone(), transfer)));
-            outermost
-        });
-        if !outermost {
-            return;
+        let is_nested = WAITING.with_borrow(Option::is_some);
+        if is_nested {
+            let batch = batch.into_iter().map(|transfer| (self.clone(), transfer));
+            return WAITING.with_borrow_mut(|waiting| waiting.get_or_insert_default().extend(batch));
         }
+        WAITING.set(Some(VecDeque::new()));
         let _end = EndOfWaiting;
+        batch.into_iter().for_each(|transfer| self.transfer(transfer));
         while let Some((file, transfer)) =
             WAITING.with_borrow_mut(|waiting| waiting.as_mut().and_then(VecDeque::pop_front))
         {
-            let Transfer { kind, offset, mut buffer, reason, done } = transfer;
-            let result = match kind {
-                TransferKind::Read => file.read_at(offset, &mut buffer, reason),
-                TransferKind::Write => file.write_at(offset, &buffer, reason),
-            };
-            done(result, buffer);
+            file.transfer(transfer);
         }
     }
 
