@@ -199,11 +199,14 @@ impl Mounted {
         let shown = self.array.display().to_string();
         let failed = |error: ArrayError| Failure::from(format!("{shown}: {error}"));
         self.report();
-        let closed = last.and_then(|()| self.volumes.iter().try_for_each(|(_, volume)| volume.close()));
-        if let Some(luns) = self.luns.take() {
-            close_luns(luns, &self.array)?;
-        }
-        closed.map_err(failed)
+        // A volume that is left open would keep the LUNs in use.
+        let close = |closed: Result<(), ArrayError>, (_, volume): &(PathBuf, Volume)| {
+            let this = volume.close();
+            closed.and(this)
+        };
+        let closed = self.volumes.iter().fold(last, close);
+        let ended = self.luns.take().map_or(Ok(()), |luns| close_luns(luns, &self.array));
+        closed.map_err(failed).and(ended)
     }
 
     /// Adds what the test did to the events of the array.
