@@ -342,7 +342,10 @@ impl Story {
             Err(_) if !self.hosts.has_power(host) || !self.hosts.has_power(self.active) => {
                 self.tally.in_change += 1;
             }
-            Err(error) if error.is_passing() => self.tell(|| format!("host {host} is not seeded: {error}")),
+            // A damaged page of the active side must be repaired first.
+            Err(error) if error.is_passing() || !bad_pages(&self.hosts, self.active).is_empty() => {
+                self.tell(|| format!("host {host} is not seeded: {error}"));
+            }
             Err(error) => self.fail("a full reseed", error),
         }
     }

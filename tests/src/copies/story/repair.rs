@@ -18,11 +18,7 @@ impl Story {
         let is_copy = self.rng.random_bool(0.5);
         let host = if is_copy { copies[self.rng.random_range(0..2)] } else { self.active };
         let store = Hosts::store(host);
-        let fits = |host: &usize| {
-            let state = CopyState::read(&*self.vfs, &Hosts::store(*host)).ok().flatten();
-            state.is_some_and(|state| state.phase == Phase::Following)
-        };
-        if !copies.iter().all(fits) {
+        if !copies.iter().all(|host| self.follows(*host)) {
             return;
         }
         let Some(mut active) = self.instance.take() else { return };
@@ -68,8 +64,16 @@ impl Story {
         );
     }
 
-    /// A scan of a copy beside its replay.
+    fn follows(&self, host: usize) -> bool {
+        let state = CopyState::read(&*self.vfs, &Hosts::store(host)).ok().flatten();
+        state.is_some_and(|state| state.phase == Phase::Following)
+    }
+
+    /// A scan of a copy beside its replay. A copy that waits for a new seed has nothing to scan.
     fn scan_copy(&mut self, host: usize) {
+        if !self.follows(host) {
+            return;
+        }
         let options = CopyScanOptions {
             batch_bytes: 64 << 10,
             throttle: Throttle::default(),
