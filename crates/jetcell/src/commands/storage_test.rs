@@ -186,7 +186,7 @@ fn start_observers(
         console::note(&format!("Metrics: {}", server.url()));
     }
     let live = interrupt.live;
-    let screen = live.then(|| Screen::open(monitor.clone(), move || interrupt.ask())).transpose()?;
+    let screen = live.then(|| Screen::of_run(monitor.clone(), move || interrupt.ask())).transpose()?;
     let watcher = Watcher::new(monitor.clone(), (!live && !quiet).then(Progress::new));
     Ok(Observers { watcher, _screen: screen, _metrics: metrics })
 }

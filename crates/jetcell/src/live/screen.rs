@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -15,6 +14,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::{Frame, Terminal};
 
 use super::{Monitor, view};
 use crate::outcome::Failure;
@@ -33,15 +33,23 @@ pub fn restore_terminal() {
     }
 }
 
-/// Draws a run until dropped.
+/// Draws until dropped.
 pub struct Screen {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Screen {
-    /// Starts to draw. `interrupt` is called for q and Ctrl-C.
-    pub fn open(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
+    /// Starts to draw a run of this process. `interrupt` is called for q and Ctrl-C.
+    pub fn of_run(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
+        Screen::open(move |frame| view::draw(frame, &monitor.state()), interrupt)
+    }
+
+    /// Starts to draw, four times per second. `interrupt` is called for q and Ctrl-C.
+    pub fn open(
+        draw: impl Fn(&mut Frame<'_>) + Send + 'static,
+        interrupt: impl Fn() + Send + 'static,
+    ) -> Result<Screen, Failure> {
         if !stderr().is_terminal() {
             return Err("--live needs a terminal on stderr; run it in a terminal, or leave out --live".into());
         }
@@ -55,7 +63,7 @@ impl Screen {
         })?;
         let over = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&over);
-        let thread = std::thread::spawn(move || show(terminal, &monitor, &asked, &interrupt));
+        let thread = std::thread::spawn(move || show(terminal, &draw, &asked, &interrupt));
         Ok(Screen { over, thread: Some(thread) })
     }
 }
@@ -88,16 +96,15 @@ fn restore_after_panic() {
 
 fn show(
     mut terminal: Terminal<CrosstermBackend<Stderr>>,
-    monitor: &Monitor,
+    draw: &dyn Fn(&mut Frame<'_>),
     over: &AtomicBool,
     interrupt: &dyn Fn(),
 ) {
     // If keys cannot be read, signals still stop the run.
     let mut keys = true;
     while !over.load(Ordering::SeqCst) && IN_USE.load(Ordering::SeqCst) {
-        let state = monitor.state();
         // The run continues without its terminal.
-        if terminal.draw(|frame| view::draw(frame, &state)).is_err() {
+        if terminal.draw(|frame| draw(frame)).is_err() {
             return;
         }
         match keys.then(|| event::poll(FRAME)) {

@@ -3,11 +3,13 @@
 mod connection;
 mod join;
 mod metrics;
+mod monitor;
 mod page;
 mod run;
 mod ssh;
 mod store;
 mod tables;
+mod view;
 
 use clap::Subcommand;
 

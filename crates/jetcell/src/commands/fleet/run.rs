@@ -16,9 +16,10 @@ use super::connection::ConnectionOptions;
 use super::ssh::SshOptions;
 use super::store::FleetStore;
 use super::tables::fleet_text;
+use super::view::draw;
 use crate::colour;
 use crate::console;
-use crate::live::MetricsServer;
+use crate::live::{MetricsServer, Screen, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
 
 /// Where a server listens that this command starts, and where hosts look for one.
@@ -75,6 +76,9 @@ pub struct FleetRun {
     /// Serve live figures of all hosts as OpenMetrics text over HTTP; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,
+    /// Show all hosts in the terminal while they run, instead of the progress line
+    #[arg(long, conflicts_with = "quiet")]
+    live: bool,
     /// Print fleet.json on stdout instead of the summary
     #[arg(long)]
     json: bool,
@@ -117,7 +121,7 @@ impl FleetRun {
         let config = FleetConfig::read(&path).map_err(|mistake| mistake.to_string())?;
         self.ssh.check(config.size())?;
         let clocks = Clocks::begin();
-        let (mut store, saved) = FleetStore::open(&config, self.new, self.quiet || self.json)?;
+        let (mut store, saved) = FleetStore::open(&config, self.new, self.quiet || self.json || self.live)?;
         let (now, epoch) = (clocks.steady_ns(), random_token());
         let mut coordinator = match saved {
             Some(saved) => {
@@ -128,16 +132,28 @@ impl FleetRun {
             None => Coordinator::new(config, PROGRAM, random_token(), epoch, now),
         };
         let stop = StopSignal::default();
-        let asked = stop.clone();
-        ctrlc::set_handler(move || {
-            if asked.is_set() {
-                std::process::exit(130);
+        let interrupt = |stop: StopSignal| {
+            move || {
+                if stop.is_set() {
+                    restore_terminal();
+                    std::process::exit(130);
+                }
+                stop.stop();
             }
-            asked.stop();
-        })
-        .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
-
-        self.with_server(&mut coordinator, clocks, &mut store, &stop)
+        };
+        ctrlc::set_handler(interrupt(stop.clone()))
+            .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+        let screen = self.live.then(|| {
+            let (monitor, stopping) = (store.monitor(), stop.clone());
+            Screen::open(
+                move |frame| draw(frame, &monitor.state(), stopping.is_set()),
+                interrupt(stop.clone()),
+            )
+        });
+        let screen = screen.transpose()?;
+        let result = self.with_server(&mut coordinator, clocks, &mut store, &stop)?;
+        drop(screen);
+        Ok(self.end(&result, &store))
     }
 
     fn with_server(
@@ -146,7 +162,7 @@ impl FleetRun {
         clocks: Clocks,
         store: &mut FleetStore,
         stop: &StopSignal,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<FleetResult, Failure> {
         let directory =
             tempfile::tempdir().map_err(|error| format!("no directory for nats-server: {error}"))?;
         let server = self.server(directory.path())?;
@@ -179,12 +195,15 @@ impl FleetRun {
             store.abandon();
             return Err(reason.clone().into());
         }
-        let result = store.finish(coordinator)?;
-        self.print(&result, store);
-        Ok(match result.verdict {
+        store.finish(coordinator)
+    }
+
+    fn end(&self, result: &FleetResult, store: &FleetStore) -> Outcome {
+        self.print(result, store);
+        match result.verdict {
             FleetVerdict::Pass => Outcome::Good,
             FleetVerdict::Fail | FleetVerdict::Invalid | FleetVerdict::Incomplete => Outcome::Findings,
-        })
+        }
     }
 
     fn print(&self, result: &FleetResult, store: &FleetStore) {

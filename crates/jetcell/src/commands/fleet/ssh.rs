@@ -20,6 +20,9 @@ pub struct SshOptions {
     /// With --ssh: address of the NATS server for the hosts, if it differs from that for the coordinator
     #[arg(long, value_name = "URL", requires = "ssh")]
     ssh_nats: Option<String>,
+    /// With --ssh: certificates of the authorities that check the NATS server's, a file of each host
+    #[arg(long, value_name = "FILE", requires = "ssh")]
+    ssh_tls_ca: Option<PathBuf>,
 }
 
 /// The processes of ssh; they end when this is dropped.
@@ -54,10 +57,14 @@ impl SshOptions {
         let mut hosts = SshHosts(Vec::new());
         let (url, size) = (self.ssh_nats.as_deref().unwrap_or(url), self.ssh.len().to_string());
         let allowed = self.ssh_allow_dir.clone().unwrap_or_default().display().to_string();
+        let authorities = self.ssh_tls_ca.as_ref().map(|path| path.display().to_string());
         for (rank, host) in self.ssh.iter().enumerate() {
             let rank = rank.to_string();
             let mut words = vec!["jetcell", "fleet", "join", "--quiet", "--fleet", fleet, "--nats", url];
             words.extend(["--rank", &rank, "--size", &size, "--allow-dir", &allowed]);
+            if let Some(authorities) = &authorities {
+                words.extend(["--tls-ca", authorities]);
+            }
             let input = match token {
                 Some(path) => {
                     words.extend(["--token-file", "/dev/stdin"]);

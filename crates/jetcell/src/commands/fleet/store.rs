@@ -15,7 +15,7 @@ use jetcell_workload::machine::peak_resident_bytes;
 use jetcell_workload::measurement::{Sample, SampleFile};
 use serde::{Deserialize, Serialize};
 
-use super::metrics::FleetMonitor;
+use super::monitor::FleetMonitor;
 use super::page::fleet_html;
 use crate::console;
 use crate::live::time;
@@ -100,6 +100,7 @@ impl FleetStore {
 
     /// Tells the user something.
     pub fn note(&self, text: &str) {
+        self.monitor.tell(text);
         match &self.line {
             _ if self.quiet => {}
             Some(line) => line.suspend(|| console::note(text)),
@@ -227,17 +228,10 @@ impl Keeper for FleetStore {
             return;
         }
         self.shown_ns = now_ns;
-        self.monitor.set(fleet);
+        self.monitor.set(fleet, now_ns);
         let Some(line) = &self.line else { return };
-        let live = fleet.members().filter_map(|member| member.beat().live);
-        let (hosts, iops, bytes) = live.fold((0, 0.0, 0.0), |(hosts, iops, bytes), live| {
-            (hosts + 1, iops + live.iops, bytes + live.bytes_per_second)
-        });
-        let title = match (fleet.stopped(), fleet.open()) {
-            (Some(_), _) => "Stopping",
-            (None, Some(gate)) => gate.title(),
-            (None, None) => "Waiting for hosts",
-        };
+        let state = self.monitor.state();
+        let (hosts, iops, bytes) = state.totals();
         let running = fleet.members().filter(|member| !member.is_settled());
         let fractions: Vec<f64> = running.map(|member| member.beat().fraction).collect();
         let share = (!fractions.is_empty()).then(|| fractions.iter().sum::<f64>() / fractions.len() as f64);
@@ -245,7 +239,6 @@ impl Keeper for FleetStore {
         if hosts > 0 {
             details = format!("{iops:.0} IOPS, {:.1} MB/s on {hosts} hosts", bytes / 1e6);
         }
-        let since = std::time::Duration::from_nanos(now_ns.saturating_sub(fleet.began_ns()));
-        line.show(title, share, &format!("{details}, {} so far", time(since)));
+        line.show(state.title, share, &format!("{details}, {} so far", time(state.since)));
     }
 }

@@ -1,0 +1,101 @@
+//! What is shown of a fleet while it runs: one shared state for the terminal and for metrics.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jetcell_fleet::message::LiveFigures;
+use jetcell_fleet::{Coordinator, Member};
+use parking_lot::{Mutex, MutexGuard};
+
+/// Lines of news that are kept.
+const NEWS: usize = 50;
+
+/// One host at one time.
+pub struct HostState {
+    pub rank: u32,
+    pub name: String,
+    /// What it does, in words.
+    pub does: &'static str,
+    /// Part of that which is done, from 0 to 1.
+    pub fraction: f64,
+    pub live: Option<LiveFigures>,
+    /// Time since its last message.
+    pub silence: Duration,
+    pub is_lost: bool,
+}
+
+/// The fleet at one time.
+#[derive(Default)]
+pub struct FleetState {
+    /// The phase of the fleet.
+    pub title: &'static str,
+    pub since: Duration,
+    /// Hosts that are expected.
+    pub expected: u32,
+    pub hosts: Vec<HostState>,
+    /// The newest is the last.
+    pub news: VecDeque<String>,
+}
+
+/// The state of a fleet. Clones share it.
+#[derive(Clone, Default)]
+pub struct FleetMonitor(Arc<Mutex<FleetState>>);
+
+impl HostState {
+    fn of(fleet: &Coordinator, host: &Member) -> HostState {
+        let beat = host.beat();
+        let does = match (beat.phase, host.is_settled()) {
+            _ if host.lost().is_some() => "lost",
+            (_, true) => "ended",
+            (Some(phase), false) => phase.title(),
+            (None, false) => "waits",
+        };
+        HostState {
+            rank: host.rank(),
+            name: beat.name.clone(),
+            does,
+            fraction: beat.fraction.clamp(0.0, 1.0),
+            live: beat.live.filter(|_| host.lost().is_none()),
+            silence: fleet.silence(host),
+            is_lost: host.lost().is_some(),
+        }
+    }
+}
+
+impl FleetState {
+    /// Hosts with figures, and the sums of their database reads and writes and of the bytes of these, per second.
+    pub fn totals(&self) -> (usize, f64, f64) {
+        self.hosts.iter().filter_map(|host| host.live).fold((0, 0.0, 0.0), |(hosts, iops, bytes), live| {
+            (hosts + 1, iops + live.iops, bytes + live.bytes_per_second)
+        })
+    }
+}
+
+impl FleetMonitor {
+    /// The fleet is like this now.
+    pub fn set(&self, fleet: &Coordinator, now_ns: u64) {
+        let mut state = self.0.lock();
+        state.title = match (fleet.stopped(), fleet.open()) {
+            (Some(_), _) => "Stopping",
+            (None, Some(gate)) => gate.title(),
+            (None, None) => "Waiting for hosts",
+        };
+        state.since = Duration::from_nanos(now_ns.saturating_sub(fleet.began_ns()));
+        state.expected = fleet.config().size();
+        state.hosts = fleet.members().map(|host| HostState::of(fleet, host)).collect();
+    }
+
+    /// Adds a line to the news.
+    pub fn tell(&self, text: &str) {
+        let mut state = self.0.lock();
+        if state.news.len() == NEWS {
+            state.news.pop_front();
+        }
+        state.news.push_back(text.into());
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, FleetState> {
+        self.0.lock()
+    }
+}
