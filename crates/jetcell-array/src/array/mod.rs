@@ -41,6 +41,10 @@ pub struct Counters {
     pub blocks_read: u64,
     /// Blocks that callers wrote and that were committed.
     pub blocks_written: u64,
+    /// Read commands to members for callers, parity, records, scrubs and rebuilds.
+    pub member_reads: u64,
+    /// Blocks of these commands.
+    pub member_blocks_read: u64,
     /// Write commands to members for commits and whole rows.
     pub member_writes: u64,
     /// Blocks of these commands, with parity, journal and records.
@@ -125,6 +129,11 @@ impl Array {
     /// Whether anything was ever committed.
     pub(crate) fn was_written(&self) -> bool {
         self.sequence > 1
+    }
+
+    pub(crate) fn note_member_read(&mut self, blocks: usize) {
+        self.counters.member_reads += 1;
+        self.counters.member_blocks_read += blocks as u64;
     }
 
     /// What happened since the array was assembled.

@@ -59,6 +59,7 @@ impl Array {
         let key = (device, zone);
         if !self.records.blocks.contains_key(&key) {
             let mut block = IoBuffer::zeroed(BLOCK);
+            self.note_member_read(1);
             let source = &self.devices[device];
             source.read(source.layout.records(zone), &mut block, IoReason::Other)?;
             self.records.insert(key, block);

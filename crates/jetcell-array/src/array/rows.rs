@@ -48,6 +48,7 @@ impl Array {
             if self.record(device, row, cell) != RecordSlot::Written(record) {
                 continue;
             }
+            self.note_member_read(1);
             let source = &self.devices[device];
             if source.read(source.layout.block(row), &mut block, IoReason::Other).is_err() {
                 self.counters.read_errors += 1;

@@ -65,6 +65,9 @@ impl Array {
         pieces: Vec<Piece>,
         reason: IoReason,
     ) -> Vec<(Piece, io::Result<()>)> {
+        if kind == TransferKind::Read {
+            pieces.iter().for_each(|piece| self.note_member_read(piece.buffer.len() / BLOCK));
+        }
         let (sender, finished) = channel();
         let mut places = vec![];
         let mut by_device: BTreeMap<usize, Vec<jetcell_vfs::Transfer>> = BTreeMap::new();

@@ -241,6 +241,7 @@ impl Mounted {
         let figures = json!({
             "host_writes": host.writes, "host_blocks": host.blocks,
             "member_writes": counters.member_writes, "member_blocks_written": counters.member_blocks_written,
+            "member_reads": counters.member_reads, "member_blocks_read": counters.member_blocks_read,
             "member_writes_per_host_write": commands, "member_blocks_per_host_block": blocks,
         });
         self.files.event("test_ended", Severity::Information, &text, figures);
