@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+/// Records per transaction of a load.
+pub const LOAD_BATCH: usize = 1000;
+
 /// Key of a record; keys compare as bytes.
 pub type Key = [u8; 8];
 
@@ -62,6 +65,8 @@ pub struct StoreOptions {
     /// Read the records of a transaction together before its first statement: preread of our engine, MultiGet of RocksDB.
     /// Engines without such a call ignore this.
     pub batch_reads: bool,
+    /// The store will be filled by [`Store::bulk_load`]. Engines may open it in another way for that.
+    pub bulk_load: bool,
 }
 
 /// I/O that an engine counts itself.
@@ -119,6 +124,25 @@ pub trait Store: Send + Sync {
 
     /// Writes all changes to the files and syncs them. The store stays open.
     fn checkpoint(&self) -> Result<()>;
+
+    /// Fills the empty store, which was opened with [`StoreOptions::bulk_load`], with records in the order of their keys, in the
+    /// engine's fastest way. All of them are durable when it returns. By default, they are inserted as by a program that knows
+    /// no such way.
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+        let mut session = self.session()?;
+        loop {
+            let batch: Vec<Operation> = std::iter::from_fn(&mut *next)
+                .take(LOAD_BATCH)
+                .map(|(key, value)| Operation::Insert(key, value))
+                .collect();
+            if batch.is_empty() {
+                break;
+            }
+            session.execute(&batch, false)?;
+        }
+        drop(session);
+        self.checkpoint()
+    }
 
     /// Closes the store cleanly.
     fn close(self: Box<Self>) -> Result<()>;

@@ -42,6 +42,9 @@ pub struct StoreArgs {
     /// MultiGet of RocksDB (default: false)
     #[arg(long)]
     batch_reads: Option<bool>,
+    /// Fill a new store in the engine's fastest way: bulk load, SST ingestion, append
+    #[arg(long)]
+    bulk: bool,
     /// MiB of memory, page cache included; 0: no limit; default: the limit of the table
     #[arg(long)]
     limit_mib: Option<u64>,
@@ -104,6 +107,7 @@ impl StoreArgs {
             page_protection: self.page_protection,
             circular_logging: true,
             batch_reads: self.batch_reads.unwrap_or(self.engine == "jetcell"),
+            bulk_load: false,
         }
     }
 
@@ -153,8 +157,8 @@ impl StoreArgs {
         }
         fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
         remove_record_lists(&self.dir, &self.engine)?;
-        let store = self.open()?;
-        let (result, records) = driver::load(store, self.size_mib << 20, &directory)?;
+        let store = self.open_as(&StoreOptions { bulk_load: self.bulk, ..self.options() })?;
+        let (result, records) = driver::load(store, self.size_mib << 20, &directory, self.bulk)?;
         records.save(&self.record_list())?;
         Ok(result)
     }

@@ -7,7 +7,7 @@ use ese_engine::Database;
 use ese_engine::Seek;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::{
-    ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
+    BulkLoadOptions, ColumnDefinition, CommitMode, CreateOptions, IndexDefinition, Instance, InstanceOptions, Table,
     TableDefinition, TornPageProtection,
 };
 use ese_format::PageSize;
@@ -60,10 +60,13 @@ impl Jetcell {
         } else {
             let create = CreateOptions { initial_pages: extension_pages, extension_pages };
             let database = instance.create_database(&path, &create)?;
-            let mut session = instance.session();
-            session.begin()?;
-            session.create_table(&database, &definition())?;
-            session.commit(CommitMode::Durable)?;
+            // A bulk load creates the table.
+            if !options.bulk_load {
+                let mut session = instance.session();
+                session.begin()?;
+                session.create_table(&database, &definition())?;
+                session.commit(CommitMode::Durable)?;
+            }
             database
         };
         Ok(Jetcell { files, cache, instance, database, batch_reads: options.batch_reads })
@@ -116,6 +119,18 @@ impl Store for Jetcell {
         self.instance.flush()?;
         self.cache.flush_file(self.database.file_id())?;
         self.instance.checkpoint()?;
+        Ok(())
+    }
+
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+        let mut session = self.instance.session();
+        let mut load = session.bulk_load(&self.database, &definition(), BulkLoadOptions::default())?;
+        let column = |name| load.column(name).ok_or_else(|| anyhow!("no column {name}"));
+        let (id, value_column) = (column("Id")?, column("Value")?);
+        while let Some((key, value)) = next() {
+            load.push(&[(id, id_of(&key)), (value_column, Value::Binary(value))])?;
+        }
+        load.finish()?;
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, WithoutTls};
 
-use crate::store::{Key, Operation, Session, Store, StoreOptions};
+use crate::store::{Key, LOAD_BATCH, Operation, Session, Store, StoreOptions};
 
 /// Address space for the map.
 const MAP: usize = 64 << 30;
@@ -39,6 +39,23 @@ impl Store for Lmdb {
 
     fn checkpoint(&self) -> Result<()> {
         Ok(self.environment.force_sync()?)
+    }
+
+    /// Appends without a search for the place, and splits no page.
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+        let mut transaction = self.environment.write_txn()?;
+        let mut count = 0;
+        while let Some((key, value)) = next() {
+            self.records.put_with_flags(&mut transaction, PutFlags::APPEND, &key, &value)?;
+            count += 1;
+            // The dirty pages of a transaction stay in memory.
+            if count % LOAD_BATCH == 0 {
+                transaction.commit()?;
+                transaction = self.environment.write_txn()?;
+            }
+        }
+        transaction.commit()?;
+        self.checkpoint()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

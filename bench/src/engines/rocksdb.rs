@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use anyhow::{Result, anyhow, bail};
@@ -14,6 +15,8 @@ const MEMTABLE: usize = 32 << 20;
 const BLOCK: usize = 8 << 10;
 const BLOOM_BITS: c_double = 10.0;
 const BACKGROUND_JOBS: c_int = 2;
+/// Bytes of keys and values in a table file that a bulk load makes.
+const INGESTED: usize = 256 << 20;
 
 /// All objects of the C API are opaque.
 type Opaque = c_void;
@@ -92,6 +95,30 @@ unsafe extern "C" {
     fn rocksdb_pinnableslice_value(slice: *const Opaque, len: *mut usize) -> *const u8;
     fn rocksdb_pinnableslice_destroy(slice: *mut Opaque);
     fn rocksdb_free(memory: *mut c_void);
+    fn rocksdb_envoptions_create() -> *mut Opaque;
+    fn rocksdb_envoptions_destroy(options: *mut Opaque);
+    fn rocksdb_sstfilewriter_create(env: *const Opaque, options: *const Opaque) -> *mut Opaque;
+    fn rocksdb_sstfilewriter_destroy(writer: *mut Opaque);
+    fn rocksdb_sstfilewriter_open(writer: *mut Opaque, path: *const c_char, error: ErrorPlace);
+    fn rocksdb_sstfilewriter_put(
+        writer: *mut Opaque,
+        key: *const u8,
+        key_len: usize,
+        value: *const u8,
+        len: usize,
+        error: ErrorPlace,
+    );
+    fn rocksdb_sstfilewriter_finish(writer: *mut Opaque, error: ErrorPlace);
+    fn rocksdb_ingestexternalfileoptions_create() -> *mut Opaque;
+    fn rocksdb_ingestexternalfileoptions_destroy(options: *mut Opaque);
+    fn rocksdb_ingestexternalfileoptions_set_move_files(options: *mut Opaque, on: c_uchar);
+    fn rocksdb_ingest_external_file(
+        db: *mut Opaque,
+        paths: *const *const c_char,
+        count: usize,
+        options: *const Opaque,
+        error: ErrorPlace,
+    );
 }
 
 // From `rocksdb_version.cc`.
@@ -135,6 +162,9 @@ pub struct RocksDb {
     read: *mut Opaque,
     lazy: *mut Opaque,
     durable: *mut Opaque,
+    /// Of the database, and of table files.
+    options: *mut Opaque,
+    directory: PathBuf,
 }
 
 // SAFETY: the API allows all threads to use a database and unchanging options at once.
@@ -170,7 +200,6 @@ impl RocksDb {
             let db = checked(|error| {
                 rocksdb_open_column_families(all, path.as_ptr(), 1, &default, &each, &mut family, error)
             });
-            rocksdb_options_destroy(all);
             rocksdb_block_based_options_destroy(table);
             rocksdb_cache_destroy(cache);
             let durable = rocksdb_writeoptions_create();
@@ -182,6 +211,8 @@ impl RocksDb {
                 read: rocksdb_readoptions_create(),
                 lazy: rocksdb_writeoptions_create(),
                 durable,
+                options: all,
+                directory: options.directory.clone(),
             })
         }
     }
@@ -244,6 +275,31 @@ impl RocksDb {
     }
 }
 
+impl RocksDb {
+    /// Writes one table file.
+    fn write_table(&self, path: &CStr, next: &mut dyn Iterator<Item = (Key, Vec<u8>)>) -> Result<()> {
+        // SAFETY: the API creates the objects, and each is destroyed once. Keys and values have the lengths that are given.
+        unsafe {
+            let env = rocksdb_envoptions_create();
+            let writer = rocksdb_sstfilewriter_create(env, self.options);
+            let mut written = checked(|error| rocksdb_sstfilewriter_open(writer, path.as_ptr(), error));
+            let mut bytes = 0;
+            while written.is_ok() && bytes < INGESTED {
+                let Some((key, value)) = next.next() else { break };
+                bytes += key.len() + value.len();
+                let (key, data, len) = (key.as_ptr(), value.as_ptr(), value.len());
+                written = checked(|error| {
+                    rocksdb_sstfilewriter_put(writer, key, size_of::<Key>(), data, len, error)
+                });
+            }
+            let written = written.and_then(|()| checked(|error| rocksdb_sstfilewriter_finish(writer, error)));
+            rocksdb_sstfilewriter_destroy(writer);
+            rocksdb_envoptions_destroy(env);
+            written
+        }
+    }
+}
+
 impl Drop for RocksDb {
     fn drop(&mut self) {
         // SAFETY: created by the API, destroyed only here, and no session outlives the store.
@@ -253,6 +309,7 @@ impl Drop for RocksDb {
             rocksdb_readoptions_destroy(self.read);
             rocksdb_writeoptions_destroy(self.lazy);
             rocksdb_writeoptions_destroy(self.durable);
+            rocksdb_options_destroy(self.options);
         }
     }
 }
@@ -271,6 +328,28 @@ impl Store for RocksDb {
             let flushed = checked(|error| rocksdb_flush(self.db, options, error));
             rocksdb_flushoptions_destroy(options);
             flushed
+        }
+    }
+
+    /// Table files are written beside the database and become a part of it.
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+        let mut next = std::iter::from_fn(next).peekable();
+        let mut paths = Vec::new();
+        while next.peek().is_some() {
+            let path = self.directory.join(format!("ingest{}.sst", paths.len()));
+            let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| anyhow!("path"))?;
+            self.write_table(&path, &mut next)?;
+            paths.push(path);
+        }
+        let pointers: Vec<*const c_char> = paths.iter().map(|path| path.as_ptr()).collect();
+        // SAFETY: the paths live until after the call, and the options are destroyed once.
+        unsafe {
+            let options = rocksdb_ingestexternalfileoptions_create();
+            rocksdb_ingestexternalfileoptions_set_move_files(options, 1);
+            let (all, count) = (pointers.as_ptr(), pointers.len());
+            let done = checked(|error| rocksdb_ingest_external_file(self.db, all, count, options, error));
+            rocksdb_ingestexternalfileoptions_destroy(options);
+            done
         }
     }
 

@@ -40,6 +40,14 @@ int bench_wt_session(WT_CONNECTION *connection, const char *table, WT_SESSION **
     return (*session)->open_cursor(*session, table, NULL, "overwrite=false", cursor);
 }
 
+/* Rows in key order become pages without a search for their place. Nothing else may use the table meanwhile. */
+int bench_wt_bulk(WT_CONNECTION *connection, const char *table, WT_SESSION **session, WT_CURSOR **cursor) {
+    int error = connection->open_session(connection, NULL, NULL, session);
+    if (error != 0)
+        return error;
+    return (*session)->open_cursor(*session, table, NULL, "bulk", cursor);
+}
+
 void bench_wt_end(WT_SESSION *session) {
     session->close(session, NULL);
 }

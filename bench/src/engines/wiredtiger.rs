@@ -29,6 +29,12 @@ unsafe extern "C" {
         session: *mut *mut WtSession,
         cursor: *mut *mut Cursor,
     ) -> c_int;
+    fn bench_wt_bulk(
+        connection: *mut Connection,
+        table: *const c_char,
+        session: *mut *mut WtSession,
+        cursor: *mut *mut Cursor,
+    ) -> c_int;
     fn bench_wt_end(session: *mut WtSession);
     fn bench_wt_begin(session: *mut WtSession) -> c_int;
     fn bench_wt_commit(session: *mut WtSession, durable: bool) -> c_int;
@@ -114,6 +120,22 @@ impl Store for WiredTiger {
     fn checkpoint(&self) -> Result<()> {
         // SAFETY: the connection is open.
         check(unsafe { bench_wt_checkpoint(self.0) })
+    }
+
+    fn bulk_load(&self, next: &mut dyn FnMut() -> Option<(Key, Vec<u8>)>) -> Result<()> {
+        let (mut session, mut cursor) = (null_mut(), null_mut());
+        // SAFETY: the connection is open.
+        unsafe { check(bench_wt_bulk(self.0, TABLE.as_ptr(), &mut session, &mut cursor))? };
+        let load = WiredTigerSession { session, cursor, _store: self };
+        while let Some((key, value)) = next() {
+            // SAFETY: the cursor is of this session; key and value are as long as said and outlive the call.
+            check(unsafe {
+                bench_wt_insert(load.cursor, key.as_ptr(), key.len(), value.as_ptr(), value.len())
+            })?;
+        }
+        drop(load);
+        // The rows are not logged.
+        self.checkpoint()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

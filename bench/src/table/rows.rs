@@ -119,6 +119,7 @@ pub fn lines(measurements: &Measurements, number: u8) -> Vec<Line> {
         17 => row.replay(),
         18 => row.backup(),
         19 => row.maintenance(),
+        20 => row.bulk_load(),
         _ => Vec::new(),
     }
 }
@@ -247,6 +248,23 @@ impl Row<'_> {
         let one_writer: (&str, Figure) = (SYNC, |value| at(value, "/per_second"));
         let ours: (&str, Figure) = ("commits/jetcell", durable_rate);
         vec![self.compare("durable commits/s, cached", ours, ("one writer", one_writer), AtLeast(4.0), 0)]
+    }
+
+    fn bulk_load(&self) -> Vec<Line> {
+        let line = |(label, engine, goal): (&str, &str, Goal)| {
+            let ours: (&str, Figure) = ("bulk/jetcell", load_rate);
+            let theirs = format!("bulk/{engine}");
+            let what = "bulk load in key order, MB/s";
+            self.compare(what, ours, (label, (&theirs, load_rate)), goal, 0)
+        };
+        let peers = [
+            ("WiredTiger, bulk cursor", "wiredtiger", AtLeast(1.0)),
+            ("RocksDB, SST ingestion", "rocksdb", AtLeast(1.0)),
+            // Their pages have no checksums.
+            ("SQLite, one transaction", "sqlite", Absent),
+            ("LMDB, append", "lmdb", Absent),
+        ];
+        peers.map(line).into()
     }
 
     fn load(&self) -> Vec<Line> {

@@ -51,6 +51,8 @@ const READ_PERCENT: u32 = 65;
 const HOT_RECORDS: &str = "20";
 
 const JETCELL: &str = "jetcell";
+/// Engines of row 20.
+const BULK: [&str; 5] = [JETCELL, "wiredtiger", "rocksdb", "sqlite", "lmdb"];
 const PROTECTED: &str = "--page-protection";
 const NO_PREREAD: [&str; 2] = ["--batch-reads", "false"];
 
@@ -66,6 +68,11 @@ impl Rounds<'_> {
             let size_only = engine == JETCELL && any(&[13]);
             if self.has(engine) && (any(&[9]) || size_only) {
                 self.step(&format!("load/{engine}"), |rounds| rounds.load(engine));
+            }
+        }
+        for engine in if any(&[20]) { &BULK[..] } else { &[] } {
+            if self.has(engine) {
+                self.step(&format!("bulk/{engine}"), |rounds| rounds.bulk_load(engine));
             }
         }
         if any(&[10]) {
@@ -276,6 +283,12 @@ impl Rounds<'_> {
     fn load(&mut self, engine: &str) -> Result<Value> {
         self.make_room(engine)?;
         self.child(engine, &["load"], &[])
+    }
+
+    /// Row 20. The store stays for the rows behind it.
+    fn bulk_load(&mut self, engine: &str) -> Result<Value> {
+        self.make_room(engine)?;
+        self.child(engine, &["load"], &["--bulk"])
     }
 
     fn mix(&mut self, engine: &str, threads: u32, updates: u32, more: &[&str]) -> Result<Value> {
