@@ -47,11 +47,22 @@ def lines_of(found, series, figure):
     return {processors: sorted(points) for processors, points in sorted(lines.items())}
 
 
-def panel(found, series, figure, x, y):
-    lines = lines_of(found, series, figure)
+def label(name):
+    return f"{name} processor{'s' if name > 1 else ''}" if isinstance(name, int) else name
+
+
+def head(wide, high):
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" font-family="sans-serif" font-size="11" fill="#27272a">',
+        f'<rect width="{wide}" height="{high}" fill="#ffffff"/>',
+    ]
+
+
+def panel(lines, title, below, x, y):
+    """A chart of lines by their names, of which the numbers of processors have colours of their own."""
     places = sorted({at for points in lines.values() for at, _ in points})
     parts = [f'<g transform="translate({x} {y})">']
-    parts.append(f'<text x="{LEFT}" y="16" font-weight="600">{escape(FIGURES[figure])}</text>')
+    parts.append(f'<text x="{LEFT}" y="16" font-weight="600">{escape(title)}</text>')
     highest = max((value for points in lines.values() for _, value in points), default=0) or 1
     bottom, right = HEIGHT - BOTTOM, WIDTH - 14
     # Each step on the axis is a factor, so places have equal distances.
@@ -63,15 +74,15 @@ def panel(found, series, figure, x, y):
         parts.append(f'<text x="{LEFT - 6}" y="{level + 4:.1f}" text-anchor="end">{number(highest * share)}</text>')
     for at in places:
         parts.append(f'<text x="{across(at):.1f}" y="{bottom + 16}" text-anchor="middle">{at:g}</text>')
-    parts.append(f'<text x="{(LEFT + right) / 2}" y="{bottom + 31}" text-anchor="middle">{SERIES[series]}</text>')
-    for processors, points in lines.items():
-        colour = COLOURS.get(processors, "#047857")
+    parts.append(f'<text x="{(LEFT + right) / 2}" y="{bottom + 31}" text-anchor="middle">{escape(below)}</text>')
+    for name, points in lines.items():
+        colour = COLOURS.get(name, "#047857")
         path = " ".join(f"{across(at):.1f},{up(value):.1f}" for at, value in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for at, value in points:
             parts.append(
                 f'<circle cx="{across(at):.1f}" cy="{up(value):.1f}" r="3" fill="{colour}">'
-                f"<title>{processors} processors, {at:g}: {number(value)}</title></circle>"
+                f"<title>{label(name)}, {at:g}: {number(value)}</title></circle>"
             )
     return parts + ["</g>"]
 
@@ -79,19 +90,17 @@ def panel(found, series, figure, x, y):
 def chart(found):
     columns, rows = len(SERIES), len(FIGURES)
     wide, high = columns * WIDTH + 16, rows * HEIGHT + 44
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" font-family="sans-serif" font-size="11" fill="#27272a">',
-        f'<rect width="{wide}" height="{high}" fill="#ffffff"/>',
-    ]
+    parts = head(wide, high)
     x = LEFT
     for processors in sorted({one["point"]["processors"] for one in found["medians"]}):
-        colour, label = COLOURS.get(processors, "#047857"), f"{processors} processor{'s' if processors > 1 else ''}"
+        colour = COLOURS.get(processors, "#047857")
         parts.append(f'<line x1="{x}" x2="{x + 20}" y1="20" y2="20" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<text x="{x + 26}" y="24">{label}</text>')
+        parts.append(f'<text x="{x + 26}" y="24">{label(processors)}</text>')
         x += 130
     for row, figure in enumerate(FIGURES):
         for column, series in enumerate(SERIES):
-            parts += panel(found, series, figure, column * WIDTH, 36 + row * HEIGHT)
+            lines = lines_of(found, series, figure)
+            parts += panel(lines, FIGURES[figure], SERIES[series], column * WIDTH, 36 + row * HEIGHT)
     return "\n".join(parts + ["</svg>"]) + "\n"
 
 

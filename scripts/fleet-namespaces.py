@@ -71,7 +71,8 @@ class Hosts:
         words = [str(word) for word in command]
         if host is not None:
             script = f'hostname {namespace(host)}; exec "$@"'
-            words = ["ip", "netns", "exec", namespace(host), "unshare", "--uts", "sh", "-c", script, "sh", *words]
+            # Not `ip netns exec`, which hides the control groups that slurmd looks for.
+            words = ["nsenter", f"--net=/run/netns/{namespace(host)}", "unshare", "--uts", "sh", "-c", script, "sh", *words]
         daemon = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.daemons.append(daemon)
 
@@ -119,6 +120,7 @@ def start_ssh(hosts, work, program):
     client.parent.mkdir()
     client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {work}/ssh_config "$@"\n')
     client.chmod(0o755)
+    os.environ["PATH"] = f"{client.parent}:{os.environ['PATH']}"
     Path("/run/sshd").mkdir(exist_ok=True)
     for host in range(hosts.count):
         hosts.start(host, shutil.which("sshd"), "-D", "-f", work / "sshd_config")
@@ -151,7 +153,9 @@ def start_slurm(hosts, work):
         if states.count("idle") == hosts.count:
             return
         if time.monotonic() > deadline:
-            sys.exit(f"fleet-namespaces: nodes of Slurm are {states}; see {work}/slurmctld.log")
+            for log in work.glob("slurm*.log"):
+                sys.stderr.write("".join(f"{log.name}: {line}\n" for line in log.read_text().splitlines()[-5:]))
+            sys.exit(f"fleet-namespaces: nodes of Slurm are {states}")
         time.sleep(0.5)
 
 
@@ -210,9 +214,9 @@ class Fleet:
         launcher = self.launch()
         try:
             if cut is not None:
-                while coordinator.poll() is None and b"measure" not in log.read_bytes():
+                while coordinator.poll() is None and b"Measuring" not in log.read_bytes():
                     time.sleep(0.1)
-                time.sleep(4)
+                time.sleep(5)
                 self.hosts.cable(cut, "down")
             code = coordinator.wait(timeout=300)
         finally:
@@ -227,7 +231,10 @@ class Fleet:
                     launcher.wait()
         found = list((self.directory / "out").glob("Fleet_*/fleet.json"))
         if len(found) != 1:
-            sys.exit(f"fleet-namespaces: {self.directory} has no result; see {log}")
+            for name in (log, self.directory / "launcher.log"):
+                if name.exists():
+                    sys.stderr.write(name.read_text(errors="replace"))
+            sys.exit(f"fleet-namespaces: the {self.launcher} run {self.name} has no result")
         return json.loads(found[0].read_text()), code
 
 
@@ -238,7 +245,7 @@ def table(rows):
         hosts = [host for result in results for host in result["hosts"]]
         skews = [abs(host["start_skew_ms"]) for host in hosts if "start_skew_ms" in host]
         trips = [host["clock"]["round_trip_ms"] for host in hosts if "clock" in host]
-        lost = sum(host["outcome"] != "reported" for host in hosts)
+        lost = sum(host["outcome"] != "completed" for host in hosts)
         print(f"| {launcher} | {len(results)} | {lost} of {len(hosts)} | {statistics.median(skews):.2f} ms | {max(skews):.2f} ms "
               f"| {statistics.median(trips):.2f} ms |")
 
@@ -325,9 +332,10 @@ def main():
             print(f"{number + 1} of {arguments.runs}, {launcher}: {result['verdict']}, exit code {code}", file=sys.stderr)
             rows[launcher].append(result)
         table(rows)
+        arguments.duration = "20s"
         for place, launcher in enumerate(launchers if arguments.cut else []):
             result, code = Fleet(work, hosts, launcher, arguments.runs + place, arguments).run(cut=arguments.hosts - 1)
-            lost = [(host["rank"], host["reason"]) for host in result["hosts"] if host["outcome"] != "reported"]
+            lost = [(host["rank"], host["reason"]) for host in result["hosts"] if host["outcome"] != "completed"]
             print(f"{launcher}, a cable cut: {result['verdict']}, exit code {code}, lost {lost}")
     finally:
         hosts.remove()

@@ -206,6 +206,24 @@ fn check_sums(fleet: &Value, hosts: &[Value]) {
     assert!((found - iops).abs() < 1e-6 * iops.max(1.0), "{found} {iops}");
 }
 
+/// A stored result keeps to the schema, as an independent validator judges it.
+#[track_caller]
+fn check_schema(result: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let environment = std::env::var_os("JETCELL_READERS_VENV");
+    let environment = environment.map_or_else(|| root.join("target/readers-venv"), PathBuf::from);
+    let python = environment.join("bin/python");
+    if !python.exists() {
+        let required = std::env::var("JETCELL_REQUIRE_READERS").is_ok_and(|value| value == "1");
+        assert!(!required, "{} is missing; run scripts/setup-readers.sh", python.display());
+        return eprintln!("skipped: no validator of schemas (scripts/setup-readers.sh)");
+    }
+    let program = "import json, sys, jsonschema; jsonschema.validate(*(json.load(open(path)) for path in sys.argv[1:]))";
+    let schema = root.join("docs/fleet.schema.json");
+    let output = Command::new(python).args(["-c", program]).arg(result).arg(schema).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 fn outcomes(fleet: &Value) -> Vec<&str> {
     fleet["hosts"].as_array().unwrap().iter().map(|host| host["outcome"].as_str().unwrap()).collect()
 }
@@ -296,6 +314,7 @@ fn three_hosts_give_one_result_although_the_server_is_lost_meanwhile() {
     assert!(rule("Common time")["measured"].as_f64().unwrap() > 0.0);
     let directory = fleet.directory();
     assert_eq!(json(&directory.join("fleet.json")), printed);
+    check_schema(&directory.join("fleet.json"));
     // What the hosts have themselves, not what they sent.
     let own: Vec<Value> =
         (0..3).map(|rank| json(&fleet.cell.path(&format!("host{rank}/db/run/result.json")))).collect();
@@ -343,6 +362,7 @@ fn lost_hosts_are_named_and_a_killed_coordinator_is_taken_up() {
     assert_eq!(outcomes(&printed), ["completed", "lost", "lost"]);
     let reason = printed["reason"].as_str().unwrap();
     assert!(reason.contains("(rank 1) was lost while measuring"), "{reason}");
+    check_schema(&fleet.directory().join("fleet.json"));
     check_sums(&printed, &[json(&fleet.cell.path("host0/db/run/result.json"))]);
     let (code, said) = whole.end("the host that is left");
     assert!(matches!(code, Some(0 | 1)), "{said}");
