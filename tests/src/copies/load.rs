@@ -14,6 +14,7 @@ use ese_format::{LogPosition, PageSize};
 use jetcell_vfs::Vfs;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
+use testkit::pages::differ_in_unused_bytes_only;
 
 use super::hosts::Hosts;
 
@@ -144,7 +145,8 @@ impl Active {
         put(&mut table, &mut self.other, UNFINISHED + rng.random_range(0..20), (rng.random_range(1..2000), 1))
     }
 
-    fn end_other(&mut self) -> Result<()> {
+    /// Ends the transaction that is open beside the client's.
+    pub fn end_other(&mut self) -> Result<()> {
         if self.other.level() > 0 { self.other.rollback() } else { Ok(()) }
     }
 
@@ -286,4 +288,13 @@ pub fn pages(hosts: &Hosts, host: usize) -> Vec<Vec<u8>> {
     let path = Hosts::store(host).join("data.edb");
     let database = hosts.disk(host).contents(Path::new(&path)).expect("the database is there");
     testkit::pages::comparable(&database, SIZE.bytes())
+}
+
+/// The numbers of the pages with different content.
+pub fn difference(theirs: &[Vec<u8>], ours: &[Vec<u8>]) -> Vec<usize> {
+    let differs = |at: &usize| match (theirs.get(*at), ours.get(*at)) {
+        (Some(one), Some(other)) => one != other && !differ_in_unused_bytes_only(one, other, SIZE),
+        (one, other) => one != other,
+    };
+    (0..theirs.len().max(ours.len())).filter(differs).map(|at| at + 1).collect()
 }

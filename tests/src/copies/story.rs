@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::damage::bad_pages;
 use super::hosts::{HOSTS, Hosts};
-use super::load::{Active, Model, pages};
+use super::load::{Active, Model, difference, pages};
 use super::network::{Network, RemoteSource, SharedNetwork};
 use super::tally::{Faults, Tally};
 
@@ -589,10 +589,4 @@ impl Story {
         }
         false
     }
-}
-
-/// The numbers of the pages that differ.
-fn difference(theirs: &[Vec<u8>], ours: &[Vec<u8>]) -> Vec<usize> {
-    let differs = |at: &usize| theirs.get(*at) != ours.get(*at);
-    (0..theirs.len().max(ours.len())).filter(differs).map(|at| at + 1).collect()
 }

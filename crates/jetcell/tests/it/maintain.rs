@@ -45,8 +45,12 @@ fn a_stopped_store_is_scanned_and_zeroed_and_a_damaged_page_is_named() {
     assert!(events.lines().count() == 2 && events.contains("pages unchanged since last zero"), "{events}");
 
     let page_bytes = 32 << 10;
-    let file = fs::File::options().write(true).open(cell.path(STORE[1])).unwrap();
-    file.write_all_at(&[0x5a; 300], (60 + 1) * page_bytes + 2000).unwrap();
+    let file = fs::File::options().read(true).write(true).open(cell.path(STORE[1])).unwrap();
+    let (place, mut bytes) = ((60 + 1) * page_bytes + 2000, [0; 300]);
+    file.read_exact_at(&mut bytes, place).unwrap();
+    // Other bytes than there are: zeroing fills unused ones with a letter.
+    (0..).zip(&mut bytes).for_each(|(at, byte)| *byte ^= 1 + at % 251);
+    file.write_all_at(&bytes, place).unwrap();
     drop(file);
     let found = maintained(&cell, 1, &[]);
     let findings = found["databases"][0]["findings"].as_array().unwrap();
