@@ -49,7 +49,7 @@ fn a_stopped_store_is_scanned_and_zeroed_and_a_damaged_page_is_named() {
     let (place, mut bytes) = ((60 + 1) * page_bytes + 2000, [0; 300]);
     file.read_exact_at(&mut bytes, place).unwrap();
     // Other bytes than there are: zeroing fills unused ones with a letter.
-    (0..).zip(&mut bytes).for_each(|(at, byte)| *byte ^= 1 + at % 251);
+    bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte ^= 1 + (at % 251) as u8);
     file.write_all_at(&bytes, place).unwrap();
     drop(file);
     let found = maintained(&cell, 1, &[]);
