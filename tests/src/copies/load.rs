@@ -14,7 +14,6 @@ use ese_format::{LogPosition, PageSize};
 use jetcell_vfs::Vfs;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use testkit::pages::differ_in_unused_bytes_only;
 
 use super::hosts::Hosts;
 
@@ -290,11 +289,8 @@ pub fn pages(hosts: &Hosts, host: usize) -> Vec<Vec<u8>> {
     testkit::pages::comparable(&database, SIZE.bytes())
 }
 
-/// The numbers of the pages with different content.
+/// The numbers of the pages that differ.
 pub fn difference(theirs: &[Vec<u8>], ours: &[Vec<u8>]) -> Vec<usize> {
-    let differs = |at: &usize| match (theirs.get(*at), ours.get(*at)) {
-        (Some(one), Some(other)) => one != other && !differ_in_unused_bytes_only(one, other, SIZE),
-        (one, other) => one != other,
-    };
+    let differs = |at: &usize| theirs.get(*at) != ours.get(*at);
     (0..theirs.len().max(ours.len())).filter(differs).map(|at| at + 1).collect()
 }

@@ -343,11 +343,16 @@ impl Story {
                 self.tally.in_change += 1;
             }
             // A damaged page of the active side must be repaired first.
-            Err(error) if error.is_passing() || !bad_pages(&self.hosts, self.active).is_empty() => {
+            Err(error) if error.is_passing() || self.has_bad_page(&error) => {
                 self.tell(|| format!("host {host} is not seeded: {error}"));
             }
             Err(error) => self.fail("a full reseed", error),
         }
+    }
+
+    /// Whether a seed failed because a page of the active side is bad.
+    fn has_bad_page(&self, error: &CopyError) -> bool {
+        error.to_string().contains("bad pages") && !bad_pages(&self.hosts, self.active).is_empty()
     }
 
     fn activate(&mut self, host: usize, limit: LossLimit) -> Result<Activated> {

@@ -22,9 +22,6 @@ impl Story {
             return;
         }
         let Some(mut active) = self.instance.take() else { return };
-        // A transaction that stays open holds the checkpoints of the copies. Each that begins again replays from there, and one that
-        // does so often would not catch up, and not write the repaired page.
-        active.end_other().unwrap_or_else(|error| self.fail("a rollback", error));
         // What is in memory only is not on the disk that is damaged.
         active.instance.flush().unwrap_or_else(|error| self.fail("flush", error));
         let Some(page) = damage_page(&self.hosts, host, &mut self.rng) else {
@@ -32,7 +29,12 @@ impl Story {
             return;
         };
         self.tell(|| format!("page {page} of host {host} is damaged"));
-        for _ in 0..DRAINED_IN {
+        for round in 0..DRAINED_IN {
+            if round == DRAINED_IN / 2 {
+                // A transaction that stays open holds the checkpoints of the copies. Each that begins again replays from there, and
+                // one that does so often would not catch up, and not write the repaired page.
+                active.end_other().unwrap_or_else(|error| self.fail("a rollback", error));
+            }
             let worked = active.scan().and_then(|()| {
                 if is_copy {
                     active.commit(&mut self.model, &mut self.rng)?;
