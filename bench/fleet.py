@@ -4,7 +4,7 @@
     bench/fleet.py                        4, 64 and 1,000 hosts
     bench/fleet.py --hosts 4,1000 --output docs/images/fleet.svg
 
-The hosts are threads of one process (the example `joiners` of jetcell-fleet) without a load: they reach each gate at once, measure for five
+One process plays all hosts (the example `joiners` of jetcell-fleet), without a load: they reach each gate at once, measure for five
 seconds and hand in a real result. So the run is shorter than any real one; rates are those of the measured time, and do not depend on it.
 Prints a table and writes a chart. Needs nats-server. JETCELL=FILE and JOINERS=FILE use these programs instead of release builds.
 """
