@@ -6,7 +6,8 @@
 #   LIMIT=400 bench/array.sh        as root: the disk gives this process at most 400 MB/s, as a drive would, for disks that are memory
 #
 # Goals: writes at least 0.9 of n/(n+m) of the file's rate, reads at least 0.95 of it. All members are on one disk, so that it writes (n+m)/n
-# bytes for each byte. The write log is in memory, in the place of the battery-backed memory of a controller.
+# bytes for each byte. The write log is in memory, in the place of the battery-backed memory of a controller; what it holds at the end is not
+# written yet, so it is small beside SIZE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-tools.sh bench/array.sh python cargo
@@ -35,7 +36,7 @@ fi
 mkdir "$work/plain" "$work/members"
 cd "$work"
 "$JETCELL" raid create dp --level raid-dp --members $(seq -f 'members/a%g' 16) --size 200MiB > /dev/null
-"$JETCELL" raid lun create dp lun --size 1600MiB --log "$log" --log-size 256MiB > /dev/null
+"$JETCELL" raid lun create dp lun --size 1600MiB --log "$log" --log-size 32MiB > /dev/null
 "$JETCELL" raid create in-place --level raid-dp --members $(seq -f 'members/b%g' 16) --size 200MiB > /dev/null
 for target in dp/lun in-place; do
     "$JETCELL" raid bench "$target" --beside plain --steps transfer_write,transfer_read --zones 1 --seconds 60 --size "${SIZE:-1GiB}" \
@@ -44,10 +45,10 @@ import json, statistics, sys
 for step in json.load(sys.stdin)["steps"]:
     rates = [[one["bytes"] / one["seconds"] / 1e6 for one in figures["repetitions"]] for figures in step["figures"]]
     ratios = [array / plain for array, plain in zip(*rates)]
-    whole = 14 / 16 if step["name"] == "transfer_write" else 1
-    goal = 0.9 if step["name"] == "transfer_write" else 0.95
+    name = step["name"]
+    whole, goal = (14 / 16, 0.9) if name == "transfer_write" else (1, 0.95)
     ratio = statistics.median(ratios) / whole
     array, plain = map(statistics.median, rates)
-    print(f"{sys.argv[1]:9} {step["name"]:15} {array:6.0f} MB/s, plain file {plain:6.0f} MB/s, {ratio:.2f} of what the members allow, goal {goal}")
+    print(f"{sys.argv[1]:9} {name:15} {array:6.0f} MB/s, plain file {plain:6.0f} MB/s, {ratio:.2f} of what the members allow, goal {goal}")
 ' "$target"
 done
