@@ -30,7 +30,7 @@ const FETCHES: u32 = 64;
 pub(crate) enum Confirmed {
     /// It has the same last log.
     Yes,
-    /// It has neither the last log nor the header of the next one. If that can be fetched, it says what it continues.
+    /// What it has of the last log does not say so. The next closed log does, if it can be fetched: it says what it continues.
     ByNextLog,
     /// That cannot be said yet, or it has another history.
     NotYet,
@@ -189,8 +189,7 @@ impl LogCopier<'_> {
         }
     }
 
-    /// Compares the part of the next log that the databases have changes of with that log, if it is being written. A closed one is
-    /// compared when it is fetched.
+    /// Compares the part of the next log that the databases have changes of with that log.
     fn confirm_part(&self, state: &mut CopyState) -> Result<Confirmed> {
         match part_of_log(self.vfs, self.directory)?.filter(|part| part.generation.0 == state.next) {
             Some(part) => self.compare_with_open(state, &part),
@@ -204,7 +203,8 @@ impl LogCopier<'_> {
         let mut at = 0;
         while at < len {
             let Some(mut bytes) = self.source.open_log(generation, at as u64)? else {
-                return Ok(Confirmed::Yes);
+                // It is closed there, and inspecting it compares it with the part.
+                return Ok(Confirmed::ByNextLog);
             };
             let header = if at == 0 { SEGMENT_BYTES.min(bytes.len()) } else { 0 };
             let same_log = match (at, LogHeader::decode(&bytes)) {

@@ -296,7 +296,7 @@ impl Replication {
             *copier.streamed = None;
             remove_streamed(&*self.vfs, &self.directory)?;
             if confirmed == Confirmed::ByNextLog {
-                report.copied = copier.copy(&mut self.state, offer.closed, BATCH)?;
+                report.copied = copier.copy(&mut self.state, offer.closed, 1)?;
                 if report.copied == 0 {
                     return Ok(offer);
                 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use ese_engine::CopyRegistration;
 use ese_format::Generation;
-use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason};
+use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason, seed_running};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
 use super::site::{
-    ACTIVE, COPY, Heard, Site, catch_up, follow, logs, pages, replay_options, seed, seed_to, seeded, source,
-    vfs,
+    ACTIVE, COPY, Heard, KEEP, Site, catch_up, follow, logs, pages, replay_options, seed, seed_to, seeded,
+    source, vfs,
 };
 
 fn state(disk: &SimVfs) -> CopyState {
@@ -131,6 +131,16 @@ fn a_delayed_copy_replays_a_generation_when_it_is_old_enough() {
     site.close();
 }
 
+/// The files of the active side become those of another disk.
+fn put_back(disk: &SimVfs, other: &SimVfs) {
+    for path in disk.list(Path::new(ACTIVE)).unwrap() {
+        disk.remove(&path).unwrap();
+    }
+    for path in other.list(Path::new(ACTIVE)).unwrap() {
+        disk.put(&path, &other.contents(&path).unwrap());
+    }
+}
+
 #[test]
 fn another_history_is_not_followed() {
     let (disk, site) = ahead(200);
@@ -141,17 +151,41 @@ fn another_history_is_not_followed() {
     let site = Site::open(&other, ACTIVE, 1000);
     site.insert(1000..1400);
     site.close();
-    for path in disk.list(Path::new(ACTIVE)).unwrap() {
-        disk.remove(&path).unwrap();
-    }
-    for path in other.list(Path::new(ACTIVE)).unwrap() {
-        disk.put(&path, &other.contents(&path).unwrap());
-    }
+    put_back(&disk, &other);
     let before = pages(&disk, "/copy/data.edb");
     while catch_up(&disk).is_ok() {}
     let (reason, what) = unfit(&disk);
     assert!(reason == UnfitReason::Diverged && what.contains("different histories"), "{what}");
     assert!(pages(&disk, "/copy/data.edb") == before);
+}
+
+/// A copy that was seeded from files that a crash left has changes of the log that was open then. If the active side has another log
+/// of that number now, and it cannot be fetched, nothing says that the two have one history.
+#[test]
+fn a_copy_is_not_confirmed_before_its_part_of_a_log_was_compared() {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.roll();
+    let earlier = disk.process_kill();
+    site.insert(20..24);
+    drop(site);
+    let disk = disk.process_kill();
+    let state = seed(&disk, true).unwrap().state;
+    put_back(&disk, &earlier);
+    let site = Site::open(&disk, ACTIVE, KEEP);
+    site.insert(1000..1400);
+    site.close();
+    let other = logs(&disk, ACTIVE).names.archived(Generation(state.next));
+    let whole = disk.contents(&other).unwrap();
+    disk.corrupt(&other, 9000, &[7; 300]).unwrap();
+    let mut copy = follow(&disk).unwrap();
+    copy.step().unwrap();
+    assert!(!copy.is_confirmed());
+    copy.stop().unwrap();
+    disk.put(&other, &whole);
+    while catch_up(&disk).is_ok() {}
+    let (reason, what) = unfit(&disk);
+    assert!(reason == UnfitReason::Diverged && what.contains("different histories"), "{what}");
 }
 
 #[test]
