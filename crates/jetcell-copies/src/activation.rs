@@ -112,11 +112,11 @@ pub fn activate(
         return Err(CopyError::Refused(format!("{}: this is no copy", directory.display())));
     };
     let logs = state.logs(vfs, directory);
-    let current = logs.names.current();
-    let exists = |path: &Path| vfs.exists(path).map_err(|error| CopyError::io(path, &error));
     let activation = Activation { vfs, directory, logs, options: &options };
-    if let (Phase::Activating { lost, steps_down }, true) = (state.phase.clone(), exists(&current)?) {
-        return activation.finish(&state, lost, steps_down, &*source, held);
+    if let Phase::Activating { lost, steps_down } = state.phase
+        && let Some(last) = activation.entered()?
+    {
+        return activation.finish(&state, last, lost, steps_down, &*source, held);
     }
     let handover = hand_over(&*source, directory, limit)?;
     ready(&mut state, directory)?;
@@ -156,6 +156,7 @@ pub fn activate(
     check_limit(directory, lost.as_ref(), limit, copy.state())?;
     activation.check_consistent(copy.state(), arrived.as_ref().map(|(end, _)| end))?;
     let steps_down = handover.is_some();
+    activation.remove_prepared()?;
     copy.state_mut().phase = Phase::Activating { lost, steps_down };
     copy.state().store(&**vfs, directory)?;
     if let Some(handover) = &handover {
@@ -165,7 +166,8 @@ pub fn activate(
     activation.make_current(copy.state(), arrived.map(|(_, path)| path))?;
     let state = copy.state().clone();
     let (source, held) = copy.into_parts();
-    activation.finish(&state, lost, steps_down, &*source, held)
+    let last = header_of(&**vfs, &activation.logs.names.current())?.generation;
+    activation.finish(&state, last, lost, steps_down, &*source, held)
 }
 
 /// The stopped active side. `None`: it cannot be reached, and the limit allows that.
@@ -314,7 +316,7 @@ impl Activation<'_> {
     /// The part of the last log that was streamed, or came with the seed, if it goes further than the closed logs.
     fn part_of_log(&self, state: &CopyState) -> Result<Option<LogCopy>> {
         let last = self.logs.archived(Generation(state.next.saturating_sub(1)));
-        let has_closed = self.vfs.exists(&last).map_err(|error| CopyError::io(&last, &error))?;
+        let has_closed = self.exists(&last)?;
         let fits = |log: &LogCopy| {
             log.generation.0 == state.next && continues(state, log) && (has_records(log) || !has_closed)
         };
@@ -401,6 +403,40 @@ impl Activation<'_> {
         Ok(())
     }
 
+    /// The newest log, if the instance of this side may have written to it: it is the current one, or, after a crash between the two
+    /// renames that enter a generation, the prepared one.
+    fn entered(&self) -> Result<Option<Generation>> {
+        let (current, next) = (self.logs.names.current(), self.logs.names.next());
+        if self.exists(&current)? {
+            return Ok(Some(header_of(&**self.vfs, &current)?.generation));
+        }
+        if !self.exists(&next)? {
+            return Ok(None);
+        }
+        let prepared = match header_of(&**self.vfs, &next) {
+            Ok(header) => header.generation,
+            Err(CopyError::Engine(Error::Corrupt { .. })) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let closed = self.logs.closed()?;
+        Ok(closed.last_key_value().map(|(newest, _)| *newest).filter(|newest| newest.next() == prepared))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.vfs.exists(path).map_err(|error| CopyError::io(path, &error))
+    }
+
+    /// Removes a log that the directory prepared when it was the active side, which [`Activation::entered`] could take for one of
+    /// this activation.
+    fn remove_prepared(&self) -> Result<()> {
+        let next = self.logs.names.next();
+        if self.exists(&next)? {
+            self.vfs.remove(&next).map_err(|error| CopyError::io(&next, &error))?;
+            self.logs.sync()?;
+        }
+        Ok(())
+    }
+
     /// Gives the last log the name of the current one.
     fn make_current(&self, state: &CopyState, arrived: Option<PathBuf>) -> Result<()> {
         let current = self.logs.names.current();
@@ -416,12 +452,12 @@ impl Activation<'_> {
     fn finish(
         &self,
         state: &CopyState,
+        last: Generation,
         lost: Option<Lost>,
         stepped_down: bool,
         source: &dyn Source,
         held: Box<dyn DirectoryLock>,
     ) -> Result<Activated> {
-        let last = header_of(&**self.vfs, &self.logs.names.current())?.generation;
         let replayer = LogReplayer::new(self.vfs.clone(), self.directory.to_path_buf(), self.options.clone());
         let mut options = replayer.engine_options(state);
         // The old active side may have filled the last log with other records.

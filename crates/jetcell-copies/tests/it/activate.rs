@@ -6,8 +6,8 @@ use std::path::Path;
 use ese_engine::Instance;
 use ese_engine::InstanceOptions;
 use jetcell_copies::{
-    Activated, COPY_FILE, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, Replication, Result,
-    UnfitReason, activate,
+    Activated, COPY_FILE, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
+    Replication, Result, UnfitReason, activate,
 };
 use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
@@ -198,6 +198,48 @@ fn an_interrupted_switch_over_is_repeated() {
         old_follows_new(&disk);
     }
     assert!(whole > 50, "{whole} operations");
+}
+
+/// After a power cut at any operation of a failover, the same call ends it, also if the old active side can be reached again.
+#[test]
+fn an_interrupted_failover_is_repeated() {
+    for stream_log in [false, true] {
+        let (disk, site) = behind(60);
+        let options = ReplayOptions { stream_log, ..replay_options() };
+        let mut copy =
+            Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
+        while !copy.step().unwrap().is_idle() {}
+        copy.stop().unwrap();
+        site.insert(160..162);
+        drop(site);
+        let disk = disk.process_kill();
+        let away: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();
+        let kept: Vec<_> = away.iter().map(|path| disk.contents(path).unwrap()).collect();
+        away.iter().for_each(|path| disk.remove(path).unwrap());
+        disk.sync_directory(Path::new(ACTIVE)).unwrap();
+        let whole = {
+            let disk = disk.clone_disk();
+            let before = disk.operations();
+            activated(&disk, LossLimit::Any).unwrap();
+            disk.operations() - before
+        };
+        for (cut, is_back) in (1..=whole).flat_map(|cut| [(cut, false), (cut, true)]) {
+            let disk = disk.clone_disk();
+            disk.stop_after(disk.operations() + cut);
+            let _ = activated(&disk, LossLimit::Any);
+            let disk = disk.crash(cut, CrashOptions::default());
+            if is_back {
+                away.iter().zip(&kept).for_each(|(path, bytes)| disk.put(path, bytes));
+            }
+            if disk.exists(&Path::new(COPY).join(COPY_FILE)).unwrap() {
+                activated(&disk, LossLimit::Any)
+                    .unwrap_or_else(|error| panic!("streamed {stream_log}, cut {cut} of {whole}: {error}"));
+            }
+            let found = keys(&disk, COPY);
+            assert!((0..100).all(|key| found.contains(&key)), "cut {cut}: rows are lost");
+        }
+        assert!(whole > 30, "{whole} operations");
+    }
 }
 
 #[test]
