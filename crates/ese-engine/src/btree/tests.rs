@@ -17,7 +17,7 @@ use crate::transaction::ActiveTransaction;
 use crate::transaction::View;
 use crate::{CreateOptions, Error, Instance, InstanceOptions, TornPageProtection};
 
-pub(super) const DB: &str = "/db/test.edb";
+pub(crate) const DB: &str = "/db/test.edb";
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn open(vfs: &SimVfs, size: PageSize, pages: usize) -> crate::Result<Arc<Instance>> {

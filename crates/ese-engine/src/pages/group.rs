@@ -118,7 +118,7 @@ impl AtomicGroup {
     /// A page to change. Every change needs a record with the time of change of the page before.
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
-        Ok(PageMut::new(self.pages[slot].bytes_mut(self.file.page_size), self.file.page_size))
+        Ok(PageMut::new(self.pages[slot].bytes_mut(), self.file.page_size))
     }
 
     /// A page, for changing only its links.
@@ -142,7 +142,7 @@ impl AtomicGroup {
                 self.add(page, latch)
             }
         };
-        Ok(self.pages[slot].bytes_mut(self.file.page_size))
+        Ok(self.pages[slot].bytes_mut())
     }
 
     /// The bytes of a page whose old content does not matter, and the current state of another page.
@@ -152,7 +152,7 @@ impl AtomicGroup {
         let page = self.slot(page)?;
         let new = self.slot(new)?;
         match self.pages.get_disjoint_mut([page, new]) {
-            Ok([page, new]) => Ok((Page::new(&page.latch, size), new.bytes_mut(size))),
+            Ok([page, new]) => Ok((Page::new(&page.latch, size), new.bytes_mut())),
             Err(_) => Err(Stop::Failed(Error::Internal("a page cannot be split to itself".to_string()))),
         }
     }

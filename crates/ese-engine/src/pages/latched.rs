@@ -1,6 +1,6 @@
 //! A page that a group has latched: its state before the change, and its deltas.
 
-use ese_format::page::{Page, PageFlags, PageMut};
+use ese_format::page::{PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 
 use super::apply::Applied;
@@ -10,35 +10,12 @@ use crate::cache::{PageDelta, WriteLatch};
 pub(super) struct Latched {
     pub page: PageNumber,
     pub latch: WriteLatch,
-    /// The state before the first change, if there was one.
-    found: Option<Found>,
+    /// The bytes before the first change, if there was one; of the header, while only that has changed. They include the free bytes
+    /// between lines and tags: a change that is taken back must leave nothing in a page that was zeroed, nor make it differ from
+    /// what the log makes.
+    found: Option<Box<[u8]>>,
     /// The deltas since then, without their time of change; `None` if the page was also changed in another way.
     edits: Option<Vec<u8>>,
-}
-
-/// The old bytes of a page, without the free bytes between its lines and its tags, which have no meaning. While only
-/// the header has changed, the old bytes of the header only.
-struct Found {
-    head: Box<[u8]>,
-    tail: Box<[u8]>,
-    whole: bool,
-}
-
-impl Found {
-    fn of(bytes: &[u8], size: PageSize) -> Found {
-        let free = Page::new(bytes, size).free_range();
-        Found { head: bytes[..free.start].into(), tail: bytes[free.end..].into(), whole: true }
-    }
-
-    fn header_of(bytes: &[u8], size: PageSize) -> Found {
-        Found { head: bytes[..size.header_len()].into(), tail: Box::default(), whole: false }
-    }
-
-    fn put_back(&self, bytes: &mut [u8]) {
-        let tail = bytes.len() - self.tail.len();
-        bytes[..self.head.len()].copy_from_slice(&self.head);
-        bytes[tail..].copy_from_slice(&self.tail);
-    }
 }
 
 impl Latched {
@@ -47,16 +24,16 @@ impl Latched {
     }
 
     /// The bytes, for any change.
-    pub fn bytes_mut(&mut self, size: PageSize) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.edits = None;
-        self.about_to_change(size)
+        self.about_to_change()
     }
 
-    fn about_to_change(&mut self, size: PageSize) -> &mut [u8] {
-        if self.found.as_ref().is_none_or(|found| !found.whole) {
-            let mut whole = Found::of(&self.latch, size);
+    fn about_to_change(&mut self) -> &mut [u8] {
+        if self.found.as_ref().is_none_or(|found| found.len() < self.latch.len()) {
+            let mut whole: Box<[u8]> = self.latch[..].into();
             if let Some(header) = self.found.take() {
-                header.put_back(&mut whole.head);
+                whole[..header.len()].copy_from_slice(&header);
             }
             self.found = Some(whole);
         }
@@ -70,7 +47,7 @@ impl Latched {
     }
 
     fn header_about_to_change(&mut self, size: PageSize) -> &mut [u8] {
-        self.found.get_or_insert_with(|| Found::header_of(&self.latch, size));
+        self.found.get_or_insert_with(|| self.latch[..size.header_len()].into());
         &mut self.latch
     }
 
@@ -78,7 +55,7 @@ impl Latched {
     pub fn edit(&mut self, edit: &PageDelta<'_>, size: PageSize) -> Applied {
         let bytes = match edit {
             PageDelta::SetPrev(_) => self.header_about_to_change(size),
-            _ => self.about_to_change(size),
+            _ => self.about_to_change(),
         };
         let mut page = PageMut::new(bytes, size);
         let applied = edit.apply(&mut page);
@@ -122,10 +99,10 @@ impl Latched {
         self.latch.set_last(end);
     }
 
-    /// Restores the state before the first change.
+    /// Restores the bytes before the first change.
     pub fn take_back(&mut self) {
         if let Some(found) = &self.found {
-            found.put_back(&mut self.latch);
+            self.latch[..found.len()].copy_from_slice(found);
         }
     }
 }

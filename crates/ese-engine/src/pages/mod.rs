@@ -7,6 +7,8 @@
 pub(crate) mod apply;
 mod before_image;
 pub(crate) mod group;
+#[cfg(test)]
+mod group_tests;
 mod latched;
 pub(crate) mod merge;
 pub(crate) mod page_move;

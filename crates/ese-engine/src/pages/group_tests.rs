@@ -1,0 +1,30 @@
+//! Groups that are given up.
+
+use std::path::Path;
+
+use ese_format::page::NodeFlags;
+use ese_format::{PageNumber, PageSize};
+use jetcell_vfs::SimVfs;
+
+use super::{Stop, group};
+use crate::btree::tests::{DB, open};
+use crate::cache::PageDelta;
+use crate::{CreateOptions, Error};
+
+/// Free bytes, too: after zeroing, none may have content again, and a copy has the bytes that the log made.
+#[test]
+fn a_group_that_is_given_up_leaves_every_byte_as_it_was() {
+    let instance = open(&SimVfs::new(), PageSize::KIB_4, 500).unwrap();
+    let database = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
+    let (file, root) = (&database.file, PageNumber::fixed(1));
+    let bytes = || file.pin(root).unwrap().read().to_vec();
+    let before = bytes();
+    let node = PageDelta::Insert { line: 0, flags: NodeFlags::empty(), key: b"key", data: &[7; 200] };
+    let given_up = group::run(file, false, |group| -> super::Attempt<()> {
+        group.edit(root, &node)?.unwrap();
+        assert!(group.copy_of(root)? != before);
+        Err(Stop::Failed(Error::RecordNotFound))
+    });
+    assert!(matches!(given_up, Err(Error::RecordNotFound)));
+    assert!(bytes() == before);
+}
