@@ -26,7 +26,8 @@ measure() {
     fio --name=x --ioengine=nbd --uri="nbd+unix:///?socket=$directory/$1.sock" --rw="$2" --bs=4k --iodepth="$3" --size=256m \
         --time_based --runtime="$seconds" --output-format=json |
         python3 -c 'import json, sys
-job = json.load(sys.stdin)["jobs"][0]
+text = sys.stdin.read()
+job = json.loads(text[text.index("{"):])["jobs"][0]
 print(job["read"]["iops"] + job["write"]["iops"])'
 }
 for what in randread randwrite; do

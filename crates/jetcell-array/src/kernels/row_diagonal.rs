@@ -28,6 +28,11 @@ pub struct RecoveryStep {
     pub from_row: usize,
 }
 
+/// The columns that a group has, with their places.
+fn with_content<'d>(data: &[&'d [u8]]) -> Vec<(usize, &'d [u8])> {
+    data.iter().copied().enumerate().filter(|(_, content)| !content.is_empty()).collect()
+}
+
 impl RowDiagonal {
     /// A code for the prime p, with at most p - 1 data columns.
     ///
@@ -85,8 +90,7 @@ impl RowDiagonal {
 
     /// Adds the data columns to the sums of the rows, if wanted, and of the diagonals.
     fn add_all(&self, kernel: &Kernel, mut rows: Option<&mut [u8]>, diagonals: &mut [u8], data: &[&[u8]]) {
-        let columns: Vec<(usize, &[u8])> =
-            data.iter().copied().enumerate().filter(|(_, content)| !content.is_empty()).collect();
+        let columns = with_content(data);
         // The second use of a group of columns finds them in the first-level cache.
         for group in columns.chunks(GROUP) {
             if let Some(rows) = &mut rows {
@@ -100,8 +104,12 @@ impl RowDiagonal {
     /// Computes row parity and diagonal parity.
     pub fn encode(&self, kernel: &Kernel, data: &[&[u8]], row_parity: &mut [u8], diagonal_parity: &mut [u8]) {
         assert!(data.len() < self.prime, "at most p - 1 data columns");
-        row_parity.fill(0);
         diagonal_parity.fill(0);
+        let columns = with_content(data);
+        if kernel.sum_rows_and_diagonals(row_parity, diagonal_parity, self.prime, &columns) {
+            return;
+        }
+        row_parity.fill(0);
         self.add_all(kernel, Some(row_parity), diagonal_parity, data);
         self.add_columns(kernel, diagonal_parity, &[(self.prime - 1, row_parity)]);
     }
