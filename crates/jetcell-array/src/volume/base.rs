@@ -27,13 +27,16 @@ impl Base {
     }
 
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
+        let blocks: Vec<u64> = (first..).take(buffers.len()).collect();
+        self.read_blocks(&blocks, &mut buffers)
+    }
+
+    /// Reads single blocks as one batch: members work on it at the same time.
+    pub fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
         match self {
-            Base::Array(array) => array.read(first, buffer),
-            Base::Lun(luns, name) => {
-                let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
-                let blocks: Vec<u64> = (first..).take(buffers.len()).collect();
-                luns.with(|luns| luns.lun(name)?.read_blocks(&blocks, &mut buffers))
-            }
+            Base::Array(array) => array.read_scattered(blocks, buffers),
+            Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.read_blocks(blocks, buffers)),
         }
     }
 

@@ -45,6 +45,34 @@ impl VolumeFile {
         done(result, buffer);
     }
 
+    /// Makes transfers in their order, and completes them. Reads that follow each other are one batch.
+    fn transfer_all(mut transfers: VecDeque<(VolumeFile, Transfer)>) {
+        while let Some((file, first)) = transfers.pop_front() {
+            let joins = |(other, transfer): &(VolumeFile, Transfer)| {
+                transfer.kind == TransferKind::Read && other.volume.is_same(&file.volume)
+            };
+            let count = match first.kind {
+                TransferKind::Read => transfers.iter().take_while(|other| joins(other)).count(),
+                TransferKind::Write => 0,
+            };
+            let mut batch: Vec<(VolumeFile, Transfer)> = transfers.drain(..count).collect();
+            batch.insert(0, (file, first));
+            let volume = batch[0].0.volume.clone();
+            let mut reads: Vec<Read<'_>> = batch
+                .iter_mut()
+                .map(|(file, transfer)| (file.node, transfer.offset, &mut transfer.buffer[..]))
+                .collect();
+            let is_read = count > 0 && volume.state().read(&mut reads).is_ok();
+            for (file, transfer) in batch {
+                match is_read {
+                    true => (transfer.done)(Ok(()), transfer.buffer),
+                    // Each has a result of its own.
+                    false => file.transfer(transfer),
+                }
+            }
+        }
+    }
+
     fn require_writable(&self) -> io::Result<()> {
         if self.mode == OpenMode::Read { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
@@ -60,19 +88,22 @@ fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
     Ok((offset / block, len as u64 / block))
 }
 
+/// A read of a file: its node, offset, and buffer.
+type Read<'b> = (NodeId, u64, &'b mut [u8]);
+
 impl State {
-    fn read(&mut self, node: NodeId, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let (first, count) = blocks_of(offset, buffer.len())?;
-        if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.table.len(node)) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+    /// Reads ranges of files as one batch: members work on it at the same time. On an error, buffers may have been filled in part.
+    fn read(&mut self, reads: &mut [Read<'_>]) -> io::Result<()> {
+        let (mut blocks, mut buffers) = (vec![], vec![]);
+        for (node, offset, buffer) in reads {
+            let (first, count) = blocks_of(*offset, buffer.len())?;
+            if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.table.len(*node)) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            blocks.extend(self.table.map(*node, first, count).into_iter().flatten());
+            buffers.extend(buffer.chunks_exact_mut(BLOCK));
         }
-        let mut rest = buffer;
-        for extent in self.table.map(node, first, count) {
-            let (part, behind) = rest.split_at_mut((extent.end - extent.start) as usize * BLOCK);
-            self.base()?.read(extent.start, part).map_err(io_error)?;
-            rest = behind;
-        }
-        Ok(())
+        self.base()?.read_blocks(&blocks, &mut buffers).map_err(io_error)
     }
 
     fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -109,7 +140,7 @@ impl File for VolumeFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _reason: IoReason) -> io::Result<()> {
-        self.volume.state().read(self.node, offset, buffer)
+        self.volume.state().read(&mut [(self.node, offset, buffer)])
     }
 
     fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
@@ -124,13 +155,14 @@ impl File for VolumeFile {
             let batch = batch.into_iter().map(|transfer| (self.clone(), transfer));
             return WAITING.with_borrow_mut(|waiting| waiting.get_or_insert_default().extend(batch));
         }
-        WAITING.set(Some(VecDeque::new()));
+        WAITING.set(Some(batch.into_iter().map(|transfer| (self.clone(), transfer)).collect()));
         let _end = EndOfWaiting;
-        batch.into_iter().for_each(|transfer| self.transfer(transfer));
-        while let Some((file, transfer)) =
-            WAITING.with_borrow_mut(|waiting| waiting.as_mut().and_then(VecDeque::pop_front))
-        {
-            file.transfer(transfer);
+        loop {
+            let waiting = WAITING.with_borrow_mut(|waiting| waiting.as_mut().map(std::mem::take));
+            match waiting.filter(|waiting| !waiting.is_empty()) {
+                Some(waiting) => VolumeFile::transfer_all(waiting),
+                None => break,
+            }
         }
     }
 

@@ -238,6 +238,10 @@ impl Volume {
         base.close()
     }
 
+    fn is_same(&self, other: &Volume) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }

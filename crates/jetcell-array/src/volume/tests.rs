@@ -144,6 +144,52 @@ fn completions_may_submit_the_next_transfer() {
     assert!(receiver.try_recv().is_ok());
 }
 
+/// Each read has a result of its own, and members work on all of them at the same time.
+#[test]
+fn reads_that_are_submitted_together_are_one_batch() {
+    for on in [On::Array, On::Lun] {
+        let disk = disk(on);
+        let volume = mounted(&disk, on);
+        let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
+        let content: Vec<u8> = (0..60 * BLOCK).map(|at| (at / BLOCK + 1) as u8).collect();
+        file.write_at(0, &content, IoReason::Other).unwrap();
+        file.sync(IoReason::Other).unwrap();
+        volume.close().unwrap();
+        let volume = mounted(&disk, on);
+        let file = volume.open(&path("a"), OpenMode::Write).unwrap();
+        let read = |blocks: &[u64]| -> (Vec<Option<u8>>, u64) {
+            let reads = || volume.with_array(|array| array.counters().member_reads).unwrap();
+            let before = reads();
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let transfer = |block: &u64| {
+                let sender = sender.clone();
+                Transfer {
+                    kind: TransferKind::Read,
+                    offset: block * BLOCK as u64,
+                    buffer: IoBuffer::zeroed(BLOCK),
+                    reason: IoReason::Other,
+                    done: Box::new(move |result, buffer: IoBuffer| {
+                        sender.send(result.is_ok().then_some(buffer[17])).unwrap();
+                    }),
+                }
+            };
+            file.submit(blocks.iter().map(transfer).collect());
+            (receiver.try_iter().collect(), reads() - before)
+        };
+        let all: Vec<u64> = (0..60).collect();
+        let expected = |blocks: &[u64]| -> Vec<Option<u8>> {
+            blocks.iter().map(|block| (*block < 60).then_some(*block as u8 + 1)).collect()
+        };
+        // The first read brings what describes the blocks.
+        read(&all);
+        let (found, reads) = read(&all);
+        assert_eq!(found, expected(&all), "{on:?}");
+        assert!(reads < 20, "{on:?}: {reads} reads of members for 60 blocks");
+        let some = [3, 70, 59, 3];
+        assert_eq!(read(&some).0, expected(&some), "{on:?}: one is behind the end");
+    }
+}
+
 #[test]
 fn room_is_used_again_reads_as_zeros_and_ends() {
     [On::Array, On::Lun].into_iter().for_each(room_is_used_again);
