@@ -20,7 +20,7 @@ pub struct LogHold {
 }
 
 impl LogHolds {
-    /// Keeps the logs from `from` on. The caller makes sure that they are not obsolete already.
+    /// Keeps the logs from `from` on from becoming obsolete.
     pub fn hold(self: &Arc<Self>, from: Generation) -> LogHold {
         *self.held.lock().entry(from).or_default() += 1;
         LogHold { holds: self.clone(), from }

@@ -231,10 +231,15 @@ impl LogStream {
         }
     }
 
-    /// Keeps the logs from a generation on until the result is dropped. The caller holds the lock of the checkpoint, and
-    /// the generation is not below what the checkpoint needs, or all logs are kept anyway.
+    /// Keeps the logs from a generation on until the result is dropped, as far as they are there. The caller holds the lock of the
+    /// checkpoint.
     pub(crate) fn hold(&self, from: Generation) -> LogHold {
-        self.holds.hold(from)
+        let hold = self.holds.hold(from);
+        // The checkpoint may have released some of them already. No other thread uses one again meanwhile.
+        let _files = self.files.lock();
+        let mut state = self.state.lock();
+        state.obsolete_below = state.obsolete_below.min(from);
+        hold
     }
 
     /// Sets the owner that the log asks. Can be set once.

@@ -105,6 +105,32 @@ fn logs_below_the_checkpoint_are_overwritten_or_removed() {
     assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(359, 3000)]));
 }
 
+/// A backup that was interrupted is continued from logs that the checkpoint no longer needs. Those that are there stay.
+#[test]
+fn a_hold_keeps_logs_that_were_released_and_not_used_again() {
+    let disk = SimVfs::new();
+    let log = create(disk.clone());
+    let fill = || {
+        for number in 0..60 {
+            let end = log.append(&batch(&[record(number, 3000)])).unwrap().end;
+            log.flush(end).unwrap();
+        }
+    };
+    fill();
+    log.name_generation().unwrap();
+    log.truncate_below(log.tail().generation).unwrap();
+    let oldest = archived(&disk)[0];
+    let hold = log.hold(Generation(oldest));
+    fill();
+    log.truncate_below(log.tail().generation).unwrap();
+    fill();
+    assert_eq!(archived(&disk)[0], oldest);
+    drop(hold);
+    log.truncate_below(log.tail().generation).unwrap();
+    fill();
+    assert!(archived(&disk)[0] > oldest);
+}
+
 /// Generations of the archived logs, in order.
 fn archived(disk: &SimVfs) -> Vec<u32> {
     let paths = disk.list(Path::new("/log")).unwrap();
