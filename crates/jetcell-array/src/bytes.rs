@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use jetcell_vfs::IoBuffer;
+
 use crate::array::Array;
 use crate::error::Result;
 use crate::geometry::BLOCK;
@@ -109,6 +111,13 @@ pub trait BlockStore {
         }
         Ok(())
     }
+}
+
+/// A buffer with these bytes.
+pub(crate) fn copy_of(bytes: &[u8]) -> IoBuffer {
+    let mut copy = IoBuffer::zeroed(bytes.len());
+    copy.copy_from_slice(bytes);
+    copy
 }
 
 /// Blocks of zeros that are written at once.

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason};
 use zerocopy::little_endian::U64;
 
 use super::Array;
 use super::transfers::{Piece, joined};
+use crate::bytes::copy_of;
 use crate::error::Result;
 use crate::geometry::{BLOCK, MAX_DATA_COLUMNS, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
@@ -16,8 +18,11 @@ use crate::member::{Image, JournalEntry, MemberId};
 struct CellWrite {
     cell: usize,
     record: BlockRecord,
-    block: IoBuffer,
+    block: Arc<IoBuffer>,
 }
+
+/// A row that nothing refers to, and its new content by column.
+pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
 
 /// Row, content of a cell, and the cells that are written of its row.
 type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
@@ -27,12 +32,6 @@ const REPLAYED_COMMITS: usize = 2;
 
 /// Zones of which the array remembers that they were written last.
 const RECENT_ZONES: usize = 16;
-
-pub(super) fn copy_of(block: &[u8]) -> IoBuffer {
-    let mut copy = IoBuffer::zeroed(block.len());
-    copy.copy_from_slice(block);
-    copy
-}
 
 impl Array {
     /// Writes columns of rows from the staged blocks, all or none of them.
@@ -72,9 +71,8 @@ impl Array {
     }
 
     /// Makes sure that no start writes these rows again from the journal.
-    fn end_replay_of(&mut self, rows: &[(u64, Vec<IoBuffer>)]) -> Result<()> {
-        let is_in_journal =
-            |(row, _): &(u64, Vec<IoBuffer>)| self.replayable_rows.iter().any(|of| of.contains(row));
+    fn end_replay_of(&mut self, rows: &[FreeRow]) -> Result<()> {
+        let is_in_journal = |(row, _): &FreeRow| self.replayable_rows.iter().any(|of| of.contains(row));
         if !rows.iter().any(is_in_journal) {
             return Ok(());
         }
@@ -86,7 +84,7 @@ impl Array {
 
     /// Writes whole rows in place, without the journal, and without a sync. After a crash each of them may hold anything and may be
     /// inconsistent: nothing may refer to their blocks before a sync, and [`Array::clear_rows`] must follow a crash.
-    pub(crate) fn write_free_rows(&mut self, rows: Vec<(u64, Vec<IoBuffer>)>) -> Result<()> {
+    pub(crate) fn write_free_rows(&mut self, rows: Vec<FreeRow>) -> Result<()> {
         self.check_writable()?;
         self.end_replay_of(&rows)?;
         let mut staged = vec![];
@@ -187,8 +185,8 @@ impl Array {
     /// The new content of all cells that a write of some columns changes.
     fn plan(&mut self, row: u64, columns: &[(usize, u64)]) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
-        let new: BTreeMap<usize, IoBuffer> =
-            columns.iter().map(|(column, block)| (*column, copy_of(&self.staged[block]))).collect();
+        let new: BTreeMap<usize, Arc<IoBuffer>> =
+            columns.iter().map(|(column, block)| (*column, self.staged[block].clone())).collect();
         let cells = state.cells.len();
         let data = self.code.data_columns(cells);
         let copies = self.code.copies();
@@ -219,7 +217,7 @@ impl Array {
                 writes.push(CellWrite {
                     cell,
                     record: record(cell, Default::default(), block),
-                    block: copy_of(block),
+                    block: block.clone(),
                 });
             }
         }
@@ -228,7 +226,7 @@ impl Array {
                 writes.push(CellWrite {
                     cell: data + index,
                     record: record(data + index, tags, &block),
-                    block,
+                    block: Arc::new(block),
                 });
             }
         }
@@ -240,19 +238,27 @@ impl Array {
         &mut self,
         row: u64,
         state: &RowState,
-        new: &BTreeMap<usize, IoBuffer>,
+        new: &BTreeMap<usize, Arc<IoBuffer>>,
         data: usize,
     ) -> Result<Vec<Option<IoBuffer>>> {
         let parities = self.code.parities();
+        if new.len() == data {
+            let columns: Vec<&[u8]> = new.values().map(|block| &block[..]).collect();
+            let mut parity: Vec<IoBuffer> = (0..parities).map(|_| IoBuffer::zeroed(BLOCK)).collect();
+            let mut targets: Vec<&mut [u8]> = parity.iter_mut().map(|block| &mut block[..]).collect();
+            self.code.encode(&self.kernel, &columns, &mut targets);
+            self.counters.full_row_writes += 1;
+            return Ok(parity.into_iter().map(Some).collect());
+        }
         // Transfers: read-modify-write reads and writes the columns and the parity, reconstruct-write touches each cell once.
         let is_change_cheaper = 2 * (new.len() + parities) <= data + parities;
         if is_change_cheaper && let Some(parity) = self.changed_parity(row, state, new, data) {
             self.counters.read_modify_writes += 1;
             return Ok(parity);
         }
-        let (mut cells, is_whole) = match self.other_columns(row, state, new, data) {
-            Some(cells) => (cells, true),
-            None => (self.whole_row(row, state)?.cells, false),
+        let mut cells = match self.other_columns(row, state, new, data) {
+            Some(cells) => cells,
+            None => self.whole_row(row, state)?.cells,
         };
         for (column, block) in new {
             cells[*column].copy_from_slice(block);
@@ -261,10 +267,7 @@ impl Array {
         let lost: Vec<usize> = (data..data + parities).collect();
         let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
         self.code.recover(&self.kernel, &mut targets, &lost);
-        match (is_whole, new.len() == data) {
-            (true, true) => self.counters.full_row_writes += 1,
-            _ => self.counters.reconstruct_writes += 1,
-        }
+        self.counters.reconstruct_writes += 1;
         Ok(cells.split_off(data).into_iter().map(Some).collect())
     }
 
@@ -273,7 +276,7 @@ impl Array {
         &mut self,
         row: u64,
         state: &RowState,
-        new: &BTreeMap<usize, IoBuffer>,
+        new: &BTreeMap<usize, Arc<IoBuffer>>,
         data: usize,
     ) -> Option<Vec<Option<IoBuffer>>> {
         let mut parity = vec![];
@@ -285,7 +288,7 @@ impl Array {
         }
         for (column, block) in new {
             let mut delta = self.read_cell(row, *column, state)?;
-            self.kernel.xor_into(&mut delta, &[block]);
+            self.kernel.xor_into(&mut delta, &[&block[..]]);
             let mut blocks: Vec<&mut [u8]> = parity
                 .iter_mut()
                 .map(|block| block.as_mut().map_or(&mut [][..], |block| &mut block[..]))
@@ -300,7 +303,7 @@ impl Array {
         &mut self,
         row: u64,
         state: &RowState,
-        new: &BTreeMap<usize, IoBuffer>,
+        new: &BTreeMap<usize, Arc<IoBuffer>>,
         data: usize,
     ) -> Option<Vec<IoBuffer>> {
         let column = |column| {

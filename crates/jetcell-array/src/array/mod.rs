@@ -22,6 +22,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{Clock, IoBuffer, Vfs};
 
 use self::records::RecordCache;
+use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;
@@ -90,7 +91,7 @@ pub struct Array {
     pub(crate) devices: Vec<Device>,
     pub(crate) records: RecordCache,
     /// Written and not committed, by block of the array.
-    staged: BTreeMap<u64, IoBuffer>,
+    staged: BTreeMap<u64, Arc<IoBuffer>>,
     /// The number of the next commit.
     pub(crate) sequence: u64,
     mode: Mode,
@@ -243,9 +244,7 @@ impl Array {
         self.check_writable()?;
         let count = self.check_range(first, data.len())?;
         for (block, data) in (first..first + count).zip(data.chunks_exact(BLOCK)) {
-            let mut staged = IoBuffer::zeroed(BLOCK);
-            staged.copy_from_slice(data);
-            self.staged.insert(block, staged);
+            self.staged.insert(block, Arc::new(copy_of(data)));
             if self.staged.len() >= self.most_staged() {
                 self.flush()?;
             }

@@ -11,7 +11,7 @@ use jetcell_vfs::IoBuffer;
 use zerocopy::little_endian::U64;
 
 use super::Array;
-use super::commit::copy_of;
+use crate::bytes::copy_of;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};

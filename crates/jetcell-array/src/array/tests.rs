@@ -425,14 +425,8 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
     let columns = tested.array().layout().data_columns();
     let blocks: Vec<u64> = (0..columns).map(|column| tested.array().layout().block_at(0, column)).collect();
     tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
-    let row = |value: u64| {
-        let block = |_| {
-            let mut block = IoBuffer::zeroed(BLOCK);
-            block.copy_from_slice(&content(value));
-            block
-        };
-        (0, (0..columns).map(block).collect())
-    };
+    let row =
+        |value: u64| (0, (0..columns).map(|_| jetcell_sync::Arc::new(copy_of(&content(value)))).collect());
     tested.array().write_free_rows(vec![row(2)]).unwrap();
     tested.array().sync_members().unwrap();
     tested.crash();

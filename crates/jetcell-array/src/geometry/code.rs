@@ -52,6 +52,16 @@ impl Code {
         }
     }
 
+    /// Computes parity from all data columns. Mirrors have none.
+    pub fn encode(&self, kernel: &Kernel, data: &[&[u8]], parity: &mut [&mut [u8]]) {
+        match (self, parity) {
+            (Code::Mirror { .. }, _) => {}
+            (Code::Sums(code), parity) => code.encode(kernel, data, parity),
+            (Code::Diagonal(code), [rows, diagonals]) => code.encode(kernel, data, rows, diagonals),
+            (Code::Diagonal(_), _) => panic!("two parity blocks"),
+        }
+    }
+
     /// Computes the cells in `lost`, which [`Code::recovers`], from the others.
     pub fn recover(&self, kernel: &Kernel, cells: &mut [&mut [u8]], lost: &[usize]) {
         match self {

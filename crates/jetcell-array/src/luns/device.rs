@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use jetcell_vfs::IoBuffer;
+use jetcell_sync::Arc;
 
 use super::block_map::{lookup, mapped};
 use super::catalogue::LunId;
 use super::point::RESERVE;
 use super::{LunVolume, Pending};
-use crate::bytes::BlockStore;
+use crate::bytes::{BlockStore, copy_of};
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
 
@@ -127,9 +127,7 @@ impl BlockStore for Lun<'_> {
             self.volume.admit(self.id, range.clone())?;
             self.volume.counters.host_blocks += range.end - range.start;
             for (index, block) in range.zip(data.chunks_exact(BLOCK)) {
-                let mut copy = IoBuffer::zeroed(BLOCK);
-                copy.copy_from_slice(block);
-                self.volume.put_pending(self.id, index, Pending::Data(copy));
+                self.volume.put_pending(self.id, index, Pending::Data(Arc::new(copy_of(block))));
                 self.volume.unlogged.insert((self.id, index));
             }
         }

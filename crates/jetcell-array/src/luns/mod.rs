@@ -71,7 +71,7 @@ pub struct LunCounters {
 
 /// A block that the next consistency point writes.
 enum Pending {
-    Data(IoBuffer),
+    Data(Arc<IoBuffer>),
     /// It is given up, and reads as zeros.
     Hole,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use super::block_map::{Pointer, Rewrite, most_nodes};
@@ -9,6 +10,7 @@ use super::catalogue::LunId;
 use super::space::Allocation;
 use super::write_log::Entry;
 use super::{AREA, LunVolume, Pending};
+use crate::bytes::copy_of;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 
@@ -76,11 +78,9 @@ impl LunVolume {
         }
         let allocation = self.space.allocate(needed).ok_or(ArrayError::Full)?;
         let mut addresses = allocation.blocks.iter().copied();
-        let mut content: BTreeMap<u64, &[u8]> = BTreeMap::new();
+        let mut content: BTreeMap<u64, Arc<IoBuffer>> = BTreeMap::new();
         let plan = self.planned(pending, &mut addresses, &mut content)?;
-        let encoded: Vec<(u64, Vec<u8>)> =
-            plan.nodes.iter().map(|(block, node)| (*block, node.encode())).collect();
-        content.extend(encoded.iter().map(|(block, bytes)| (*block, &bytes[..])));
+        content.extend(plan.nodes.iter().map(|(block, node)| (*block, Arc::new(copy_of(&node.encode())))));
         self.write_content(&allocation, &content)?;
         self.counters.data_blocks += data;
         self.counters.map_blocks += plan.nodes.len() as u64;
@@ -102,11 +102,11 @@ impl LunVolume {
     }
 
     /// Gives pending blocks their places, and changes the maps in memory.
-    fn planned<'pending>(
+    fn planned(
         &mut self,
-        pending: &'pending PendingBlocks,
+        pending: &PendingBlocks,
         addresses: &mut impl Iterator<Item = u64>,
-        content: &mut BTreeMap<u64, &'pending [u8]>,
+        content: &mut BTreeMap<u64, Arc<IoBuffer>>,
     ) -> Result<Plan> {
         let birth = self.catalogue.sequence + 1;
         let mut plan = Plan { roots: vec![], nodes: vec![], freed: vec![], unused: vec![] };
@@ -119,7 +119,7 @@ impl LunVolume {
                     Pending::Hole => Pointer::HOLE,
                     Pending::Data(data) => {
                         let block = addresses.next().ok_or(ArrayError::Full)?;
-                        content.insert(block, data);
+                        content.insert(block, data.clone());
                         Pointer { block, birth }
                     }
                 };
@@ -141,18 +141,17 @@ impl LunVolume {
     }
 
     /// Writes blocks to their places, and makes them durable.
-    fn write_content(&mut self, allocation: &Allocation, content: &BTreeMap<u64, &[u8]>) -> Result<()> {
+    fn write_content(
+        &mut self,
+        allocation: &Allocation,
+        content: &BTreeMap<u64, Arc<IoBuffer>>,
+    ) -> Result<()> {
         let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
         let rows: Vec<u64> = allocation.whole_rows.iter().copied().collect();
+        let zeros = Arc::new(IoBuffer::zeroed(BLOCK));
         for rows in rows.chunks(ROWS_AT_ONCE) {
             let whole = |row: &u64| {
-                let block = |column| {
-                    let mut block = IoBuffer::zeroed(BLOCK);
-                    if let Some(bytes) = content.get(&layout.block_at(*row, column)) {
-                        block.copy_from_slice(bytes);
-                    }
-                    block
-                };
+                let block = |column| content.get(&layout.block_at(*row, column)).unwrap_or(&zeros).clone();
                 (*row, (0..columns).map(block).collect())
             };
             self.array.write_free_rows(rows.iter().map(whole).collect())?;

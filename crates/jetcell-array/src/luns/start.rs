@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, Vfs};
+use jetcell_vfs::Vfs;
 
 use super::block_map::walk;
 use super::catalogue::Catalogue;
@@ -11,6 +11,7 @@ use super::space::Space;
 use super::write_log::{Entry, WriteLog};
 use super::{AREA, FIRST_BLOCK, LunVolume, MapReader, Maps, Pending};
 use crate::array::Array;
+use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
 
@@ -201,9 +202,7 @@ impl LunVolume {
             match data {
                 Some(data) => {
                     for (index, block) in (first..).zip(data.chunks_exact(BLOCK)) {
-                        let mut copy = IoBuffer::zeroed(BLOCK);
-                        copy.copy_from_slice(block);
-                        self.put_pending(lun, index, Pending::Data(copy));
+                        self.put_pending(lun, index, Pending::Data(Arc::new(copy_of(block))));
                     }
                 }
                 None => {
