@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use jetcell_vfs::IoBuffer;
 
-use crate::array::Array;
 use crate::error::Result;
 use crate::geometry::BLOCK;
 
@@ -122,28 +121,6 @@ pub(crate) fn copy_of(bytes: &[u8]) -> IoBuffer {
 
 /// Blocks of zeros that are written at once.
 const ZERO_BATCH: usize = 256;
-
-impl BlockStore for Array {
-    fn block_count(&self) -> u64 {
-        self.layout().blocks()
-    }
-
-    fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.read_scattered(blocks, buffers)
-    }
-
-    fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {
-        self.write(first, data)
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        Array::flush(self)
-    }
-
-    fn allocation(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
-        self.written(blocks)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! An assembled array: reads, staged writes, commits through the journal, and members that fail.
 
 mod assemble;
+mod block_store;
 mod commit;
 mod create;
 mod examination;

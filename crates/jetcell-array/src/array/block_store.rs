@@ -1,0 +1,29 @@
+//! An array as blocks below LUNs, files and servers.
+
+use std::ops::Range;
+
+use super::Array;
+use crate::bytes::BlockStore;
+use crate::error::Result;
+
+impl BlockStore for Array {
+    fn block_count(&self) -> u64 {
+        self.layout().blocks()
+    }
+
+    fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+        self.read_scattered(blocks, buffers)
+    }
+
+    fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {
+        self.write(first, data)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Array::flush(self)
+    }
+
+    fn allocation(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
+        self.written(blocks)
+    }
+}
