@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ese_engine::CopyRegistration;
 use ese_format::Generation;
-use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason, seed_running};
+use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason};
 use jetcell_sync::Arc;
 use jetcell_vfs::{SimVfs, Vfs};
 
