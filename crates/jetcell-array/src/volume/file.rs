@@ -46,25 +46,23 @@ impl VolumeFile {
     }
 
     /// Makes transfers in their order, and completes them. Reads that follow each other are one batch.
-    fn transfer_all(mut transfers: VecDeque<(VolumeFile, Transfer)>) {
-        while let Some((file, first)) = transfers.pop_front() {
-            let joins = |(other, transfer): &(VolumeFile, Transfer)| {
-                transfer.kind == TransferKind::Read && other.volume.is_same(&file.volume)
-            };
-            let count = match first.kind {
-                TransferKind::Read => transfers.iter().take_while(|other| joins(other)).count(),
-                TransferKind::Write => 0,
-            };
-            let mut batch: Vec<(VolumeFile, Transfer)> = transfers.drain(..count).collect();
-            batch.insert(0, (file, first));
-            let volume = batch[0].0.volume.clone();
+    fn transfer_all<'f>(transfers: impl Iterator<Item = (&'f VolumeFile, Transfer)>) {
+        let mut transfers = transfers.peekable();
+        while let Some((file, first)) = transfers.next() {
+            let is_read = first.kind == TransferKind::Read;
+            let mut batch = vec![(file, first)];
+            while let Some(joined) = transfers.next_if(|(other, transfer)| {
+                is_read && transfer.kind == TransferKind::Read && other.volume.is_same(&file.volume)
+            }) {
+                batch.push(joined);
+            }
             let mut reads: Vec<Read<'_>> = batch
                 .iter_mut()
                 .map(|(file, transfer)| (file.node, transfer.offset, &mut transfer.buffer[..]))
                 .collect();
-            let is_read = count > 0 && volume.state().read(&mut reads).is_ok();
+            let is_done = reads.len() > 1 && file.volume.state().read(&mut reads).is_ok();
             for (file, transfer) in batch {
-                match is_read {
+                match is_done {
                     true => (transfer.done)(Ok(()), transfer.buffer),
                     // Each has a result of its own.
                     false => file.transfer(transfer),
@@ -155,14 +153,17 @@ impl File for VolumeFile {
             let batch = batch.into_iter().map(|transfer| (self.clone(), transfer));
             return WAITING.with_borrow_mut(|waiting| waiting.get_or_insert_default().extend(batch));
         }
-        WAITING.set(Some(batch.into_iter().map(|transfer| (self.clone(), transfer)).collect()));
+        WAITING.set(Some(VecDeque::new()));
         let _end = EndOfWaiting;
+        VolumeFile::transfer_all(batch.into_iter().map(|transfer| (self, transfer)));
         loop {
             let waiting = WAITING.with_borrow_mut(|waiting| waiting.as_mut().map(std::mem::take));
-            match waiting.filter(|waiting| !waiting.is_empty()) {
-                Some(waiting) => VolumeFile::transfer_all(waiting),
-                None => break,
+            let (files, transfers): (Vec<VolumeFile>, Vec<Transfer>) =
+                waiting.unwrap_or_default().into_iter().unzip();
+            if files.is_empty() {
+                break;
             }
+            VolumeFile::transfer_all(files.iter().zip(transfers));
         }
     }
 
