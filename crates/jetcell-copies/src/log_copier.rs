@@ -169,7 +169,8 @@ impl LogCopier<'_> {
                     "{number} is another one than in the copy: the two have different histories (-590); compare them with \
                      jetcell copies --with, then reseed the one whose history is not wanted"
                 );
-                state.phase = Phase::Unfit { reason: UnfitReason::Diverged, what };
+                // One answer may be an old one, of a side that was active before.
+                self.failed(state, generation, -590, UnfitReason::Diverged, what);
                 state.store(&**self.vfs, self.directory)?;
                 Ok(Confirmed::NotYet)
             }

@@ -302,7 +302,7 @@ impl Replication {
                 }
             }
             self.confirmed = true;
-            self.state.confirmed_with = place;
+            (self.state.confirmed_with, self.state.tries) = (place, 0);
             self.state.source = self.source.place();
             self.state.store(&*self.vfs, &self.directory)?;
         }

@@ -159,6 +159,31 @@ fn another_history_is_not_followed() {
     assert!(pages(&disk, "/copy/data.edb") == before);
 }
 
+/// It may be an old answer of a side that was active before, and after a switch-over that had begun nobody else has the role.
+#[test]
+fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, KEEP);
+    site.insert(20..200);
+    let state = catch_up(&disk).unwrap();
+    site.close();
+    let other = seeded(20);
+    let site = Site::open(&other, ACTIVE, KEEP);
+    site.insert(1000..1400);
+    site.close();
+    let last = logs(&disk, ACTIVE).names.archived(Generation(state.next - 1));
+    let (ours, theirs) = (disk.contents(&last).unwrap(), other.contents(&last).unwrap());
+    assert!(ours != theirs);
+    disk.put(&last, &theirs);
+    let mut copy = follow(&disk).unwrap();
+    copy.step().unwrap();
+    assert!(!copy.is_confirmed() && copy.state().phase == Phase::Following);
+    disk.put(&last, &ours);
+    copy.step().unwrap();
+    assert!(copy.is_confirmed() && copy.state().tries == 0);
+    copy.stop().unwrap();
+}
+
 /// A copy that was seeded from files that a crash left has changes of the log that was open then. If the active side has another log
 /// of that number now, and it cannot be fetched, nothing says that the two have one history.
 #[test]
