@@ -52,6 +52,9 @@ pub struct FleetConfig {
     /// Time between two beats.
     #[serde(default = "beat")]
     pub beat: TimeSpan,
+    /// How long each host measures its load alone, one after the other, before all measure together.
+    #[serde(default)]
+    pub alone_first: Option<TimeSpan>,
     /// Options of the test of every host, with the keys of a configuration file of the test.
     #[serde(default)]
     options: Options,
@@ -158,6 +161,7 @@ impl FleetConfig {
                 return wrong(format!("{name}: {span} is too short; write {least} or more"));
             }
         }
+        self.check_alone()?;
         // The directories are not here, so this finds mistakes of a host before any is asked.
         for rank in 0..hosts {
             let order = self.order(rank);
@@ -172,6 +176,36 @@ impl FleetConfig {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the load of this test can be measured alone, if that is asked.
+    fn check_alone(&self) -> Result<(), Mistake> {
+        let Some(span) = self.alone_first else { return Ok(()) };
+        let wrong = |what: String| Err(Mistake::new(format!("alone_first: {what}")));
+        if !matches!(self.test, TestKind::Performance | TestKind::Stress) {
+            return wrong(format!("a test {} has no load to measure alone; leave it out", self.test));
+        }
+        if span.0 < Duration::from_secs(1) {
+            return wrong(format!("{span} is too short; write 1s or more"));
+        }
+        for rank in 0..self.size() {
+            // Mistakes in the options themselves are told with their names.
+            let profile = self.order(rank).options.resolve_for(self.test);
+            if profile.is_ok_and(|profile| profile.find_max || profile.maintenance_impact) {
+                return wrong(format!(
+                    "the host with rank {rank} measures in turns (find_max or maintenance_impact), which has no single figure to compare; leave one out"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures each host alone before, for as long as the longest of the tests. Returns what is wrong with that, if it is.
+    pub fn measure_alone_first(&mut self, span: Option<TimeSpan>) -> Result<(), Mistake> {
+        let durations = (0..self.size())
+            .filter_map(|rank| Some(self.order(rank).options.resolve_for(self.test).ok()?.duration));
+        self.alone_first = span.or(durations.max_by_key(|span| span.0));
+        self.check_alone()
     }
 
     fn ranks(&self) -> Vec<u32> {
@@ -191,7 +225,7 @@ impl FleetConfig {
             Some(own) => own.clone().over(self.options.clone()),
             None => self.options.clone(),
         };
-        Order { test: self.test, options: Box::new(options) }
+        Order { test: self.test, options: Box::new(options), alone: self.alone_first }
     }
 
     /// Length of the measured time of the slowest host, as far as the options tell.
@@ -246,6 +280,9 @@ mod tests {
             (&format!("name='f'\n{two}nmae='g'"), "unknown field"),
             (&format!("name='f'\n{two}lease='1s'"), "lease: 1s is too short"),
             (&format!("name='f'\n{two}options.threads=0"), "rank 0: "),
+            (&format!("name='f'\nalone_first='1ms'\n{two}"), "1ms is too short"),
+            (&format!("name='f'\ntest='backup'\nalone_first='1m'\n{two}"), "no load to measure alone"),
+            (&format!("name='f'\nalone_first='1m'\n{two}options.find_max=true"), "in turns"),
             (&format!("name='f'\n{two}[[host]]\nrank=1\n[[host]]"), "two tables [[host]] have rank 1"),
             (&format!("name='f'\n{two}[[host]]\nrank=2"), "rank 2 of 2 hosts"),
         ] {

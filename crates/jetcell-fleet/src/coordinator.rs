@@ -46,6 +46,8 @@ pub enum News {
     Joined(u32),
     /// A gate was opened.
     Opened(Gate),
+    /// A host measures its load alone.
+    Turn(u32),
     /// A host is silent.
     Silent(u32),
     /// A host that was silent is back.
@@ -106,6 +108,8 @@ pub struct Coordinator {
     subjects: Subjects,
     members: BTreeMap<u32, Member>,
     open: Option<Gate>,
+    /// The host that may measure its load alone. It follows from the states of the hosts.
+    turn: Option<u32>,
     start_ns: Option<u64>,
     stop: Option<Stop>,
     began_ns: u64,
@@ -130,6 +134,7 @@ impl Coordinator {
             epoch,
             members: BTreeMap::new(),
             open: None,
+            turn: None,
             start_ns: None,
             stop: None,
             began_ns: now,
@@ -324,6 +329,7 @@ impl Coordinator {
             (true, _) => self.lose_silent(|_| true, "while the fleet was being stopped"),
             (false, None) => self.wait_for_all(now),
             (false, Some(_)) => {
+                self.give_turn();
                 self.open_gates(now);
                 self.lose_at_end();
             }
@@ -340,6 +346,7 @@ impl Coordinator {
         let beat = FromCoordinator::Beat(CoordinatorBeat {
             epoch: self.epoch.clone(),
             open: self.open,
+            turn: self.turn,
             start_ns: self.start_ns,
             stop: self.stop.as_ref().map(|stop| stop.reason().to_string()),
             lease_ms: self.config.lease.0.as_millis() as u64,
@@ -388,9 +395,32 @@ impl Coordinator {
         }
     }
 
+    fn measures_alone(&self) -> bool {
+        self.config.alone_first.is_some()
+    }
+
+    /// Lets the next host measure its load alone when the one before has ended that. A host that is silent in its turn is lost, because
+    /// all others wait for it.
+    fn give_turn(&mut self) {
+        let waits = self.open == Some(Gate::Alone);
+        let next = self.members.values().find(|member| waits && !member.is_at(Gate::WarmUp));
+        let turn = next.map(|member| (member.rank(), self.is_silent(member)));
+        if let Some((rank, true)) = turn {
+            return self.lose(rank, "in its turn to measure alone");
+        }
+        let turn = turn.map(|(rank, _)| rank);
+        if std::mem::replace(&mut self.turn, turn) != turn {
+            self.next_beat_ns = 0;
+            if let Some(rank) = turn {
+                self.tell(News::Turn(rank));
+            }
+        }
+    }
+
     /// Opens the next gate if every host has reached it. Hosts that would keep the others waiting and are silent are lost.
     fn open_gates(&mut self, now: u64) {
-        let next = Gate::ALL.into_iter().find(|gate| Some(*gate) > self.open);
+        let gates = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone || self.measures_alone());
+        let next = { gates }.find(|gate| Some(*gate) > self.open);
         let Some(gate) = next else { return };
         let late = |member: &&Member| !member.is_at(gate);
         if self.members.values().filter(late).all(|member| self.is_silent(member)) {

@@ -38,6 +38,8 @@ const MOST_PIECES: u64 = 64;
 #[derive(Debug, Default)]
 struct Shared {
     open: Option<Gate>,
+    /// Whether the host may measure its load alone now.
+    is_its_turn: bool,
     /// Begin of the measured time, on the monotonic clock of the host.
     start_ns: Option<u64>,
     reached: Option<Gate>,
@@ -84,8 +86,23 @@ impl Progress {
     /// Waits at a gate until it is open, or until the test has to end.
     pub fn pass(&self, gate: Gate) {
         self.reach(gate);
+        self.wait_until(|shared| shared.open >= Some(gate));
+    }
+
+    /// Waits until the host may measure its load alone, or until the test has to end.
+    pub fn pass_alone(&self) {
+        self.pass(Gate::Alone);
+        self.wait_until(|shared| shared.is_its_turn);
+    }
+
+    /// Whether the host may measure its load alone now.
+    pub fn is_its_turn(&self) -> bool {
+        self.shared.0.lock().is_its_turn
+    }
+
+    fn wait_until(&self, reached: impl Fn(&Shared) -> bool) {
         let mut shared = self.shared.0.lock();
-        while shared.open < Some(gate) && !self.stop.is_set() {
+        while !reached(&shared) && !self.stop.is_set() {
             self.shared.1.wait_for(&mut shared, LOOK);
         }
     }
@@ -333,7 +350,10 @@ impl HostSession {
         if self.condition != Condition::Joining {
             self.start_ns = beat.start_ns;
             self.set_start();
-            self.progress.change(|shared| shared.open = shared.open.max(beat.open));
+            let is_its_turn = beat.turn == Some(self.identity.place.rank);
+            self.progress.change(|shared| {
+                (shared.open, shared.is_its_turn) = (shared.open.max(beat.open), is_its_turn);
+            });
         }
     }
 

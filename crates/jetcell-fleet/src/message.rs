@@ -5,12 +5,13 @@
 //! are repaired by the next beat.
 
 use jetcell_workload::profile::Options;
+use jetcell_workload::units::TimeSpan;
 use jetcell_workload::{Phase, TestKind};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Version of the messages. Hosts and coordinator must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Longest message in bytes, a piece of a result included. Longer ones are ignored. A NATS server takes up to 1 MiB by default.
 pub const LONGEST_MESSAGE: usize = 512 << 10;
@@ -62,6 +63,8 @@ pub enum Gate {
     Confirm,
     /// Behind it databases are created or examined.
     Create,
+    /// Behind it each host measures its load alone when it is its turn, if the fleet does that.
+    Alone,
     /// Behind it the load warms the cache.
     WarmUp,
     /// Behind it lies the measured time. It opens at a point of time.
@@ -72,13 +75,15 @@ pub enum Gate {
 
 impl Gate {
     /// All gates in order.
-    pub const ALL: [Gate; 5] = [Gate::Confirm, Gate::Create, Gate::WarmUp, Gate::Measure, Gate::Verify];
+    pub const ALL: [Gate; 6] =
+        [Gate::Confirm, Gate::Create, Gate::Alone, Gate::WarmUp, Gate::Measure, Gate::Verify];
 
     /// The phase behind it, in words.
     pub const fn title(self) -> &'static str {
         match self {
             Gate::Confirm => "Checking directories",
             Gate::Create => "Creating databases",
+            Gate::Alone => "Measuring one host after the other",
             Gate::WarmUp => "Warming caches",
             Gate::Measure => "Measuring",
             Gate::Verify => "Verifying",
@@ -228,6 +233,9 @@ pub struct Order {
     pub test: TestKind,
     /// Its options. The host checks them against the limits of its administrator.
     pub options: Box<Options>,
+    /// How long the host measures its load alone before the test proper, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<TimeSpan>,
 }
 
 /// The state of the coordinator, about twice per second.
@@ -238,6 +246,9 @@ pub struct CoordinatorBeat {
     /// The last gate that is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Gate>,
+    /// The host that may measure its load alone now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
     /// Begin of the measured time, in nanoseconds of the coordinator's clock since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<u64>,

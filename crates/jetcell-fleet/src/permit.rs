@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     fn order(toml: &str) -> Order {
-        Order { test: TestKind::Performance, options: Box::new(toml::from_str(toml).unwrap()) }
+        Order { test: TestKind::Performance, options: Box::new(toml::from_str(toml).unwrap()), alone: None }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod rows;
 use std::collections::BTreeMap;
 
 use jetcell_workload::measurement::{Latencies, LatencyTable};
+use jetcell_workload::result::Alone;
 use jetcell_workload::{Rule, TestKind, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +106,9 @@ pub struct HostRow {
     /// Begin and end of its measured time in seconds after the common begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<(f64, f64)>,
+    /// Its figures alone, if they were measured before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Alone>,
     /// Why it is a straggler, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub straggler: Option<String>,

@@ -34,7 +34,8 @@ pub struct TestWork<'a> {
     observer: &'a mut (dyn Observer + Send),
     /// Called with what the run brought, on the host.
     ended: Box<dyn FnMut(&Finished) + Send + 'a>,
-    profile: Option<Profile>,
+    /// The test, and how long its load is measured alone before.
+    accepted: Option<(Profile, Option<Duration>)>,
     marks: DirectoryMarks,
 }
 
@@ -45,7 +46,13 @@ impl<'a> TestWork<'a> {
         observer: &'a mut (dyn Observer + Send),
         ended: impl FnMut(&Finished) + Send + 'a,
     ) -> TestWork<'a> {
-        TestWork { permit, observer, ended: Box::new(ended), profile: None, marks: DirectoryMarks::default() }
+        TestWork {
+            permit,
+            observer,
+            ended: Box::new(ended),
+            accepted: None,
+            marks: DirectoryMarks::default(),
+        }
     }
 }
 
@@ -55,7 +62,7 @@ impl Work for TestWork<'_> {
         let all: Vec<PathBuf> =
             profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs).cloned().collect();
         self.marks = DirectoryMarks::write(mark, &all)?;
-        self.profile = Some(profile);
+        self.accepted = Some((profile, order.alone.map(|span| span.0)));
         Ok(())
     }
 
@@ -64,11 +71,18 @@ impl Work for TestWork<'_> {
     }
 
     fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String> {
-        let profile = self.profile.take().ok_or("no part of the test was accepted")?;
+        let (profile, alone) = self.accepted.take().ok_or("no part of the test was accepted")?;
         let engine = EseEngine::new(Backend::Auto)
             .map_err(|error| format!("the I/O backend cannot start: {error}"))?;
-        let mut observer =
-            FleetObserver { progress, clocks, inner: self.observer, phase: None, total: 0, last: None };
+        let mut observer = FleetObserver {
+            progress,
+            clocks,
+            alone,
+            inner: self.observer,
+            phase: None,
+            total: 0,
+            last: None,
+        };
         let outcome = run(&profile, &engine, &mut observer, progress.stop());
         observer.window_ended();
         let finished = outcome.map_err(|error| error.to_string())?;
@@ -87,6 +101,7 @@ impl Work for TestWork<'_> {
 struct FleetObserver<'a> {
     progress: &'a Progress,
     clocks: Clocks,
+    alone: Option<Duration>,
     inner: &'a mut (dyn Observer + Send),
     phase: Option<Phase>,
     total: u64,
@@ -176,6 +191,7 @@ impl Observer for FleetObserver<'_> {
     fn before(&mut self, phase: Phase) {
         self.progress.at(phase, 0.0);
         match phase {
+            Phase::Alone => self.progress.pass_alone(),
             Phase::Attach | Phase::Warm => self.progress.pass(Gate::WarmUp),
             Phase::Measure | Phase::Search | Phase::Backup | Phase::Replay => self.begin_window(),
             Phase::Shutdown | Phase::Drain | Phase::Verify if self.has_measured() => {
@@ -184,9 +200,14 @@ impl Observer for FleetObserver<'_> {
             }
             _ => {}
         }
-        if phase == Phase::Shutdown {
+        // At the end of a load, also of one that was measured alone.
+        if matches!(phase, Phase::Shutdown | Phase::Attach) {
             self.progress.live(None);
         }
+    }
+
+    fn alone_first(&mut self) -> Option<Duration> {
+        self.alone
     }
 
     fn holds_load(&mut self) -> bool {

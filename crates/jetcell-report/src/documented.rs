@@ -75,6 +75,7 @@ fn everything() -> RunResult {
         Phase::Examine,
         Phase::PutBack,
         Phase::Create,
+        Phase::Alone,
         Phase::Attach,
         Phase::Warm,
         Phase::Search,

@@ -18,6 +18,8 @@ pub enum Phase {
     Create,
     /// Databases are opened.
     Attach,
+    /// The load runs and is measured while the hosts of its fleet rest.
+    Alone,
     /// The load runs until the cache is warm.
     Warm,
     /// The load runs at several rates, to find the highest sustained one.
@@ -53,6 +55,7 @@ impl Phase {
             Phase::Examine => "Examining databases",
             Phase::Create => "Creating databases",
             Phase::Attach => "Attaching databases",
+            Phase::Alone => "Measuring alone",
             Phase::Warm => "Warming the cache",
             Phase::Search => "Searching",
             Phase::Measure => "Measuring",
@@ -72,7 +75,7 @@ impl Phase {
     /// The unit of [`Observer::advance`].
     pub const fn unit(self) -> Unit {
         match self {
-            Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
+            Phase::Alone | Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
             Phase::Generate | Phase::Replay => Unit::Logs,
             _ => Unit::Bytes,
         }
@@ -99,6 +102,11 @@ pub trait Observer {
     /// second.
     fn holds_load(&mut self) -> bool {
         false
+    }
+    /// How long the load is measured alone, before it runs beside the load of other hosts; `None` if it is not. The phase
+    /// [`Phase::Alone`] begins when nobody else has a load.
+    fn alone_first(&mut self) -> Option<Duration> {
+        None
     }
     /// A phase begins; it ends at `total` units.
     fn begin(&mut self, phase: Phase, total: u64);

@@ -1,5 +1,6 @@
 //! The state of a coordinator that another process takes up.
 
+use jetcell_workload::units::TimeSpan;
 use serde::{Deserialize, Serialize};
 
 use super::{Coordinator, Lost, Member, Stop};
@@ -34,6 +35,8 @@ pub struct Saved {
     pub began_ns: u64,
     open: Option<Gate>,
     start_ns: Option<u64>,
+    #[serde(default)]
+    alone_first: Option<TimeSpan>,
     stop: Option<Stop>,
     /// The hosts.
     pub members: Vec<SavedMember>,
@@ -57,6 +60,7 @@ impl Coordinator {
             began_ns: self.began_ns,
             open: self.open,
             start_ns: self.start_ns,
+            alone_first: self.config.alone_first,
             stop: self.stop.clone(),
             members: self.members.values().map(member).collect(),
         })
@@ -73,6 +77,9 @@ impl Coordinator {
         if saved.version != VERSION || saved.configuration != config.digest {
             return Err("the configuration has changed since the run began; put it back, or give --new to forget the run".into());
         }
+        // It may have been asked on the command line.
+        let mut config = config;
+        config.alone_first = saved.alone_first;
         let mut coordinator = Coordinator::new(config, program, saved.run, epoch, now);
         (coordinator.open, coordinator.start_ns) = (saved.open, saved.start_ns);
         coordinator.stop = saved.stop;

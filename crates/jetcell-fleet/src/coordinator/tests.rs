@@ -23,6 +23,8 @@ struct Host {
     session: HostSession,
     progress: Progress,
     began: bool,
+    measures_alone: bool,
+    is_alone: bool,
     /// The last gate that it has passed, and when it reaches the next one.
     behind: Option<Gate>,
     due: Option<u64>,
@@ -73,6 +75,8 @@ impl Fleet {
                 session: session(rank, &format!("t{rank}"), &progress),
                 progress,
                 began: false,
+                measures_alone: false,
+                is_alone: false,
                 behind: None,
                 due: None,
                 frozen: false,
@@ -124,13 +128,19 @@ impl Fleet {
             match call {
                 Call::Send(subject, bytes) if !self.hosts[rank].cut => self.publish(subject, bytes),
                 Call::Send(..) => {}
-                Call::Begin(Order { .. }) => {
-                    self.hosts[rank].began = true;
+                Call::Begin(Order { alone, .. }) => {
+                    (self.hosts[rank].began, self.hosts[rank].measures_alone) = (true, alone.is_some());
                     self.hosts[rank].progress.reach(Gate::Confirm);
                 }
                 Call::Leave(departure) => self.hosts[rank].departure = Some(departure),
             }
         }
+    }
+
+    /// The hosts that measure alone now.
+    fn alone_now(&self) -> Vec<usize> {
+        let alone = |host: &Host| host.is_alone && !host.killed;
+        (0..self.hosts.len()).filter(|rank| alone(&self.hosts[*rank])).collect()
     }
 
     /// The test of a host goes on: from each gate to the next it takes as long as the host is slow.
@@ -148,6 +158,12 @@ impl Fleet {
         if behind != host.behind {
             (host.behind, host.due) = (behind, None);
         }
+        if behind == Some(Gate::Alone) {
+            if host.due.is_none() && !host.progress.is_its_turn() {
+                return;
+            }
+            host.is_alone = true;
+        }
         if behind == Some(Gate::Measure) && host.due.is_none() {
             if host.progress.start_ns().is_none_or(|start| monotonic < start) {
                 return;
@@ -157,8 +173,11 @@ impl Fleet {
         if now < *host.due.get_or_insert(now + host.speed) {
             return;
         }
-        match Gate::ALL.into_iter().find(|gate| Some(*gate) > behind) {
+        let measures_alone = host.measures_alone;
+        let gates = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone || measures_alone);
+        match { gates }.find(|gate| Some(*gate) > behind) {
             Some(gate) => {
+                host.is_alone &= gate != Gate::WarmUp;
                 if gate == Gate::Verify {
                     host.progress.measured_until(monotonic);
                 }
@@ -260,7 +279,8 @@ fn all_gates_open_in_order_and_all_begin_together() {
         .iter()
         .filter_map(|news| if let News::Opened(gate) = news { Some(*gate) } else { None })
         .collect();
-    assert_eq!(opened, Gate::ALL);
+    let all: Vec<Gate> = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone).collect();
+    assert_eq!(opened, all);
     fleet.has_all_results_of(&[0, 1, 2, 3]);
     let start = fleet.coordinator.start_ns().unwrap();
     for member in fleet.coordinator.members() {
@@ -275,6 +295,62 @@ fn all_gates_open_in_order_and_all_begin_together() {
     assert!(
         fleet.coordinator.is_over() && fleet.lost().is_empty() && fleet.coordinator.counts().ignored == 0
     );
+}
+
+#[test]
+fn hosts_measure_alone_one_after_the_other() {
+    for percent in [0, 30] {
+        let mut fleet = Fleet::new(4, "alone_first='5s'");
+        fleet.lost_percent = percent;
+        let mut turns = Vec::new();
+        while fleet.coordinator.open() < Some(Gate::WarmUp) {
+            fleet.step();
+            let alone = fleet.alone_now();
+            assert!(alone.len() <= 1, "{alone:?}");
+            turns.extend(alone);
+            turns.dedup();
+        }
+        assert_eq!(turns, [0, 1, 2, 3]);
+        let told: Vec<u32> = fleet
+            .news
+            .iter()
+            .filter_map(|news| if let News::Turn(rank) = news { Some(*rank) } else { None })
+            .collect();
+        assert_eq!(told, [0, 1, 2, 3]);
+        fleet.run_to_end();
+        assert!(fleet.lost().is_empty() && fleet.kept.len() == 4);
+    }
+}
+
+#[test]
+fn a_host_that_is_lost_in_its_turn_does_not_keep_the_others_waiting() {
+    for (rank, given_up) in [(1, "in its turn to measure alone"), (2, "in its turn to measure alone")] {
+        let mut fleet = Fleet::new(3, "alone_first='5s'");
+        fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
+        fleet.hosts[rank].killed = true;
+        fleet.run_to_end();
+        assert_eq!(fleet.lost(), [rank as u32]);
+        assert_eq!(fleet.coordinator.member(rank as u32).unwrap().lost().unwrap().given_up, given_up);
+        fleet.has_all_results_of(&[0, 3 - rank]);
+    }
+}
+
+#[test]
+fn another_coordinator_goes_on_with_the_same_turn() {
+    let mut fleet = Fleet::new(3, "");
+    fleet.coordinator.config.measure_alone_first(None).unwrap();
+    fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
+    fleet.hosts[1].speed = 60 * SECOND;
+    let saved = fleet.coordinator.take_changed().unwrap();
+    // The file does not ask for it; the command line did.
+    let config = config("hosts=3\n");
+    fleet.coordinator = Coordinator::resume(config, "1", saved, "second".into(), ERA + fleet.now).unwrap();
+    fleet.run_until("the turn of the third host", |fleet| {
+        assert!(fleet.alone_now().len() <= 1);
+        fleet.alone_now() == [2]
+    });
+    fleet.run_to_end();
+    fleet.has_all_results_of(&[0, 1, 2]);
 }
 
 #[test]

@@ -73,6 +73,7 @@ pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Optio
         backup: None,
         recovery: None,
         replication: None,
+        alone: None,
         cache_used_bytes: sum(|run| run.cache_used_bytes),
         page_fault_stalls: sum(|run| run.page_fault_stalls),
         peak_resident_bytes: None,

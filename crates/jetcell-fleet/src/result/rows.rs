@@ -103,6 +103,7 @@ fn empty(rank: u32, host: &str, outcome: HostOutcome, reason: String) -> HostRow
         start_skew_ms: None,
         clock: None,
         window: None,
+        alone: None,
         straggler: None,
         ignored_messages: 0,
     }
@@ -142,6 +143,7 @@ fn of_member(member: &Member, start_ns: Option<u64>, handed_in: Option<&HostResu
         row.database_read_p99_ms =
             result.latency.get("database_read").map_or(0.0, |one| one.p99 as f64 / 1e3);
         row.measured_seconds = result.tested_seconds();
+        row.alone.clone_from(&result.alone);
     }
     row
 }

@@ -23,6 +23,7 @@ fn row(rank: u32, iops: f64, read_ms: f64) -> HostRow {
         start_skew_ms: Some(0.5),
         clock: Some(HostClock { offset_ms: 3.0, round_trip_ms: 0.4, moved_ms: 0.1 }),
         window: Some((0.0005, 60.0)),
+        alone: None,
         straggler: None,
         ignored_messages: 0,
     }

@@ -1,6 +1,7 @@
 //! Warm-up and measurement. The load starts once and runs through both. The measured time is the time between two
 //! snapshots of the counters, so nothing starts or stops inside it.
 
+mod alone;
 mod max_rate;
 mod search;
 mod turns;
@@ -152,16 +153,32 @@ impl Drive<'_> {
         self.stop.is_set() || load.failed()
     }
 
+    /// Bytes of the cache that must be in use before measuring.
+    fn warm_bytes(&self) -> u64 {
+        self.plan.cache_bytes.min(self.plan.initial_bytes()) / 100 * WARM_PERCENT
+    }
+
     fn warm(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) -> f64 {
-        let started = Instant::now();
-        let possible = self.plan.cache_bytes.min(self.plan.initial_bytes());
-        let bound = possible / 100 * WARM_PERCENT;
+        let (started, bound) = (Instant::now(), self.warm_bytes());
         observer.begin(Phase::Warm, bound);
+        self.fill_cache(load, clock, bound, observer, |used, observer| observer.advance(used.min(bound), ""));
+        started.elapsed().as_secs_f64()
+    }
+
+    /// Lets the load run until the cache has grown to `bound` bytes, or does not grow any more.
+    fn fill_cache(
+        &self,
+        load: &Load<'_>,
+        clock: Instant,
+        bound: u64,
+        observer: &mut dyn Observer,
+        progress: impl Fn(u64, &mut dyn Observer),
+    ) {
         let (mut highest, mut grown) = (0, Instant::now());
         let mut heartbeat = Heartbeat::new();
         while !self.over(load) {
             let used = self.store.cache().used_bytes;
-            observer.advance(used.min(bound), "");
+            progress(used, observer);
             heartbeat.beat(observer, || self.snapshot(load, clock));
             if used > highest {
                 (highest, grown) = (used, Instant::now());
@@ -174,7 +191,6 @@ impl Drive<'_> {
             }
             std::thread::sleep(TICK);
         }
-        started.elapsed().as_secs_f64()
     }
 
     /// Lets the load go on after the measured time, as long as others measure.

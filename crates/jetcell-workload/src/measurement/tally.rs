@@ -58,6 +58,11 @@ impl Tally {
         }
         self.conflicts = self.conflicts.saturating_add(other.conflicts);
         self.misses = self.misses.saturating_add(other.misses);
+        self.add_wrong_of(other);
+    }
+
+    /// Adds the wrong records of other work, and nothing else of it.
+    pub(crate) fn add_wrong_of(&mut self, other: &Tally) {
         self.wrong_records = self.wrong_records.saturating_add(other.wrong_records);
         let room = WRONG_RECORDS_KEPT.saturating_sub(self.wrong.len());
         self.wrong.extend(other.wrong.iter().take(room).cloned());

@@ -2,6 +2,7 @@
 //!
 //! `schema_version` is raised when a field changes its meaning or is removed. New fields do not raise it.
 
+mod alone;
 mod arithmetic;
 mod backup;
 mod doubts;
@@ -29,6 +30,7 @@ use crate::observer::Phase;
 use crate::profile::{Profile, TestKind};
 use crate::verdict::{Rule, Verdict};
 
+pub use alone::Alone;
 pub use arithmetic::{Summary, achieved_iops, three_decimals, total, total_log_reads, total_reads, without};
 pub use backup::{Backup, BackupCost, BackupSample, DatabaseBackup, LoadFigures};
 pub(crate) use doubts::{Grounds, doubts};
@@ -195,6 +197,9 @@ pub struct RunResult {
     /// The copies of a replication test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
+    /// The load alone, if it was measured before that of other hosts ran beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Alone>,
     /// Cache in use at the end, in bytes.
     pub cache_used_bytes: u64,
     /// Waits for a free cache page in the measured time.

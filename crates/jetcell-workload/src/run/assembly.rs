@@ -16,8 +16,8 @@ use crate::measurement::{
 };
 use crate::profile::{Profile, TestKind};
 use crate::result::{
-    Analysis, Backup, Evidence, Grounds, InstanceRow, Judgement, Operations, Part, PhaseTime, Recovery,
-    Replication, RunResult, SCHEMA_VERSION, achieved_iops, doubts, judge,
+    Alone, Analysis, Backup, Evidence, Grounds, InstanceRow, Judgement, Operations, Part, PhaseTime,
+    Recovery, Replication, RunResult, SCHEMA_VERSION, achieved_iops, doubts, judge, total,
 };
 use crate::verdict::{MEASURED_ENOUGH, Verdict};
 
@@ -43,6 +43,8 @@ pub(crate) struct Loaded {
     pub(crate) recovery: Option<Recovery>,
     /// The copies of a replication test.
     pub(crate) replication: Option<Replication>,
+    /// The load alone, if it was measured before.
+    pub(crate) alone: Option<Alone>,
 }
 
 /// The phases and the log lines so far.
@@ -152,6 +154,7 @@ pub(crate) fn assemble(
         backup: loaded.backup.clone(),
         recovery: loaded.recovery.clone(),
         replication: loaded.replication.clone(),
+        alone: loaded.alone.clone(),
         verification,
         log: history.log.clone(),
         configuration: profile.clone(),
@@ -247,6 +250,24 @@ fn operation_latencies(measured: &Measurement) -> BTreeMap<String, Latencies> {
 
 fn summaries(histograms: &BTreeMap<String, Latencies>) -> LatencyTable {
     histograms.iter().map(|(name, all)| (name.clone(), all.summary())).collect()
+}
+
+/// The figures of the load alone, without its times.
+pub(crate) fn alone_figures(plan: &Plan, measured: &Measurement) -> Alone {
+    let rows: Vec<InstanceRow> =
+        (0..plan.instances.len()).map(|index| instance_row(plan, measured, index)).collect();
+    let (all, latencies) = (total(&rows), summaries(&io_latencies(&measured.io)));
+    Alone {
+        measured_seconds: measured.seconds,
+        achieved_transactional_iops: achieved_iops(&rows),
+        database_bytes_per_second: all.database_reads_per_second * all.database_reads_average_bytes
+            + all.database_writes_per_second * all.database_writes_average_bytes,
+        operations_per_second: operations(measured).per_second,
+        database_read_ms: all.database_reads_average_latency_ms,
+        database_read_p99_ms: latencies.get("database_read").map_or(0.0, |one| one.p99 as f64 / 1e3),
+        log_write_ms: all.log_writes_average_latency_ms,
+        ..Alone::default()
+    }
 }
 
 /// The analysis of the figures.

@@ -1,6 +1,7 @@
 //! A whole run, phase by phase: create, attach, warm, measure, shut down, verify, judge. The other tests have phases of
 //! their own between these.
 
+mod alone;
 mod assembly;
 mod background_writer;
 mod backup;
@@ -184,7 +185,7 @@ impl Test<'_> {
             return Ok((Loaded { initial_bytes: self.plan.initial_bytes(), ..Loaded::default() }, None));
         }
         let loaded = match self.profile.test {
-            TestKind::Performance | TestKind::Stress => self.load(watch, samples)?.0,
+            TestKind::Performance | TestKind::Stress => self.load_after_alone(watch, samples)?,
             TestKind::Backup => self.back_up(watch, samples)?,
             TestKind::Recovery => self.recover(watch, samples)?,
             TestKind::Replication => self.replicate(watch, samples)?,

@@ -63,6 +63,9 @@ impl Observer for Recorder<'_> {
     fn holds_load(&mut self) -> bool {
         self.observer.holds_load()
     }
+    fn alone_first(&mut self) -> Option<Duration> {
+        self.observer.alone_first()
+    }
     fn begin(&mut self, phase: Phase, total: u64) {
         // The wait for others belongs to the phase before.
         self.observer.before(phase);

@@ -117,7 +117,7 @@ impl Rates {
 
 impl State {
     pub(super) fn begin(&mut self, phase: Phase, total: u64) {
-        if matches!(phase, Phase::Create | Phase::Attach | Phase::Verify) {
+        if matches!(phase, Phase::Create | Phase::Alone | Phase::Attach | Phase::Verify) {
             // Databases are opened again, and their counters start at zero.
             (self.counters, self.history) = (None, VecDeque::new());
         }

@@ -22,10 +22,11 @@ const BUCKETS_US: [u64; 13] =
 #[derive(Debug)]
 pub struct RunMetrics(pub Monitor);
 
-const PHASES: [(Phase, &str); 16] = [
+const PHASES: [(Phase, &str); 17] = [
     (Phase::Examine, "examine"),
     (Phase::Create, "create"),
     (Phase::Attach, "attach"),
+    (Phase::Alone, "alone"),
     (Phase::Warm, "warm"),
     (Phase::Search, "search"),
     (Phase::Measure, "measure"),

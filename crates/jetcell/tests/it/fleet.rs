@@ -338,6 +338,46 @@ fn three_hosts_give_one_result_although_the_server_is_lost_meanwhile() {
 }
 
 #[test]
+fn each_host_measures_alone_before_all_measure_together() {
+    if !has_server() {
+        return;
+    }
+    let fleet = Fleet::new(3, "[options]\nduration = '3s'");
+    let listening = fleet.listening();
+    let coordinator = fleet.coordinator(&[&strings(&listening)[..], &["--alone-first", "2s"]].concat());
+    let hosts: Vec<Process> = (0..3).map(|rank| fleet.host(rank)).collect();
+    let output = coordinator.output("the coordinator");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    for host in hosts {
+        let (code, said) = host.end("a host");
+        assert!(matches!(code, Some(0 | 1)), "{said}");
+    }
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcomes(&printed), ["completed"; 3]);
+    let rows = printed["hosts"].as_array().unwrap();
+    let time = |value: &Value| chrono::DateTime::parse_from_rfc3339(value.as_str().unwrap()).unwrap();
+    let mut before = None;
+    for (rank, row) in rows.iter().enumerate() {
+        let alone = &row["alone"];
+        assert!(alone["measured_seconds"].as_f64().unwrap() >= 2.0, "{alone}");
+        assert!(alone["operations_per_second"].as_f64().unwrap() > 0.0, "{alone}");
+        // In the order of ranks, and never two at a time.
+        let (started, ended) = (time(&alone["started"]), time(&alone["ended"]));
+        assert!(started < ended && before.is_none_or(|before| before <= started), "{rank}: {rows:?}");
+        before = Some(ended);
+        let own = json(&fleet.cell.path(&format!("host{rank}/db/run/result.json")));
+        assert_eq!(own["alone"], *alone);
+        assert!(own["phases"].as_array().unwrap().iter().any(|phase| phase["phase"] == "alone"));
+    }
+    assert!(before.unwrap() <= time(&printed["measured_from"]));
+    let directory = fleet.directory();
+    check_schema(&directory.join("fleet.json"));
+    let page = fs::read_to_string(directory.join("report.html")).unwrap();
+    assert!(page.contains("Alone and together") && page.contains("each did alone is added up"), "{page}");
+}
+
+#[test]
 fn lost_hosts_are_named_and_a_killed_coordinator_is_taken_up() {
     if !has_server() {
         return;

@@ -11,6 +11,7 @@ use jetcell_fleet::nats_server::{NatsServer, Security};
 use jetcell_fleet::result::{FleetResult, FleetVerdict};
 use jetcell_fleet::{Coordinator, FleetConfig, PROGRAM, Stop, coordinate, random_token};
 use jetcell_workload::StopSignal;
+use jetcell_workload::units::TimeSpan;
 
 use super::connection::ConnectionOptions;
 use super::ssh::SshOptions;
@@ -36,6 +37,8 @@ Examples:
 
   jetcell fleet run --config FLEET.toml --nats nats://head:4222 --ssh db1,db2,db3 --ssh-allow-dir /srv/jetcell
       starts the hosts by ssh
+  jetcell fleet run --config FLEET.toml --alone-first 2m
+      each host measures its load alone for two minutes, one after the other; then all together
 
 A coordinator that was killed is started again with the same command, within the lease of the fleet: it takes the run up.
 
@@ -70,6 +73,10 @@ pub struct FleetRun {
     tls_key: Option<PathBuf>,
     #[command(flatten)]
     ssh: SshOptions,
+    /// Let each host measure its load alone first, one after the other, so that the report shows what hosts that share storage take
+    /// from each other; without a time, for as long as its test
+    #[arg(long, value_name = "TIME", num_args = 0..=1)]
+    alone_first: Option<Option<TimeSpan>>,
     /// Forget a run that has not ended, and begin a new one
     #[arg(long)]
     new: bool,
@@ -118,7 +125,11 @@ impl FleetRun {
 
     fn coordinate(self) -> Result<Outcome, Failure> {
         let path = self.config.clone().unwrap_or_default();
-        let config = FleetConfig::read(&path).map_err(|mistake| mistake.to_string())?;
+        let mut config = FleetConfig::read(&path).map_err(|mistake| mistake.to_string())?;
+        if let Some(span) = self.alone_first {
+            let asked = config.measure_alone_first(span);
+            asked.map_err(|mistake| format!("--alone-first: {mistake}"))?;
+        }
         self.ssh.check(config.size())?;
         let clocks = Clocks::begin();
         let (mut store, saved) = FleetStore::open(&config, self.new, self.quiet || self.json || self.live)?;

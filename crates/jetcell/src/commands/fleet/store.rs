@@ -212,6 +212,7 @@ impl Keeper for FleetStore {
         let text = match news {
             News::Joined(rank) => format!("{} joined, {} of {hosts}", host(rank), fleet.members().count()),
             News::Opened(gate) => gate.title().to_string(),
+            News::Turn(rank) => format!("{} measures its load alone", host(rank)),
             News::Silent(rank) => format!("{} is silent", host(rank)),
             News::Back(rank) => format!("{} is back", host(rank)),
             News::Lost(rank) => format!("{} is lost; the others go on", host(rank)),

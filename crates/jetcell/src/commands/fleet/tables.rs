@@ -2,6 +2,7 @@
 
 use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
 use jetcell_report::{Cell, Table, decimal, grouped, significant, table_text, wrapped};
+use jetcell_workload::result::Alone;
 use jetcell_workload::units::human_bytes;
 use jetcell_workload::{Bound, RuleState};
 
@@ -27,7 +28,8 @@ pub fn fleet_text(result: &FleetResult, width: usize) -> String {
 
 /// All tables, the most important ones first.
 pub fn fleet_tables(result: &FleetResult) -> Vec<Table> {
-    vec![sums(result), hosts(result), clocks(result), rules(result)]
+    let alone = alone_and_together(result);
+    [sums(result), hosts(result)].into_iter().chain(alone).chain([clocks(result), rules(result)]).collect()
 }
 
 fn rate(value: f64) -> Cell {
@@ -117,6 +119,50 @@ fn hosts(result: &FleetResult) -> Table {
         }
     }
     table
+}
+
+/// What hosts that share storage take from each other, if each was measured alone before.
+fn alone_and_together(result: &FleetResult) -> Option<Table> {
+    let measured: Vec<(&HostRow, &Alone)> =
+        result.hosts.iter().filter_map(|row| Some((row, row.alone.as_ref()?))).collect();
+    let columns = [
+        "IOPS alone",
+        "IOPS together",
+        "Change",
+        "Read ms alone",
+        "Read ms together",
+        "Log write ms alone",
+        "Log write ms together",
+    ];
+    let change = |alone: f64, together: f64| match alone > 0.0 {
+        true => Cell::from(format!("{:+.1} %", (together / alone - 1.0) * 100.0)),
+        false => Cell::from("-"),
+    };
+    let row = |(one, alone): &(&HostRow, &Alone)| {
+        let (before, now) = (alone.achieved_transactional_iops, one.totals.achieved_transactional_iops);
+        vec![
+            host(one).into(),
+            rate(before),
+            rate(now),
+            change(before, now),
+            ms(alone.database_read_ms),
+            ms(one.database_read_ms),
+            ms(alone.log_write_ms),
+            ms(one.log_write_ms),
+        ]
+    };
+    let compared = measured.iter().filter(|(one, _)| one.outcome == HostOutcome::Completed);
+    let (alone, together) = compared.fold((0.0, 0.0), |(alone, together), (one, before)| {
+        (alone + before.achieved_transactional_iops, together + one.totals.achieved_transactional_iops)
+    });
+    let table = Table::numbers("Alone and together", "Host", columns).rows(measured.iter().map(row));
+    let said = format!(
+        "Together the hosts did {} I/O per second, and {} if what each did alone is added up: {:.0} %.",
+        grouped(together),
+        grouped(alone),
+        if alone > 0.0 { together / alone * 100.0 } else { 0.0 }
+    );
+    (!measured.is_empty()).then(|| if alone > 0.0 { table.note(said) } else { table })
 }
 
 fn clocks(result: &FleetResult) -> Table {

@@ -1,0 +1,240 @@
+//! Connections to a real NATS server that asks for a client certificate, a JWT or an nkey. Secrets that fit let messages pass; others
+//! end in one line that says so.
+//!
+//! Without `nats-server` and `openssl` these tests say so and pass; with `JETCELL_REQUIRE_NATS=1` they fail instead.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use data_encoding::BASE64URL_NOPAD;
+use jetcell_fleet::bus::{Access, Bus, NatsBus};
+use nkeys::{KeyPair, KeyPairType};
+use serde_json::{Value, json};
+
+/// Longer than a server or a message takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn found(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
+}
+
+/// Whether what these tests need is installed.
+fn is_ready() -> bool {
+    let missing: Vec<&str> =
+        ["nats-server", "openssl"].into_iter().filter(|name| found(name).is_none()).collect();
+    let required = std::env::var("JETCELL_REQUIRE_NATS").is_ok_and(|value| value == "1");
+    assert!(missing.is_empty() || !required, "not installed: {missing:?}; run scripts/setup-nats.sh");
+    if !missing.is_empty() {
+        eprintln!("skipped: not installed: {missing:?} (scripts/setup-nats.sh)");
+    }
+    missing.is_empty()
+}
+
+/// A server with a configuration of its own. It ends with the test.
+struct Server {
+    child: Child,
+    port: u16,
+    directory: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start(directory: tempfile::TempDir, configuration: &str) -> Server {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let file = directory.path().join("server.conf");
+        fs::write(&file, format!("listen: \"127.0.0.1:{port}\"\n{configuration}")).unwrap();
+        let mut command = Command::new(found("nats-server").unwrap());
+        command.arg("-c").arg(&file).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut server = Server { child: command.spawn().unwrap(), port, directory };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if server.child.try_wait().unwrap().is_some() {
+                let mut said = String::new();
+                std::io::Read::read_to_string(&mut server.child.stderr.take().unwrap(), &mut said).unwrap();
+                panic!("nats-server ended: {said}");
+            }
+            assert!(began.elapsed() < PATIENCE, "nats-server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    fn access(&self, scheme: &str) -> Access {
+        Access { url: format!("{scheme}://127.0.0.1:{}", self.port), ..Access::default() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+/// Two connections: what one publishes, the other gets.
+#[track_caller]
+fn messages_pass(access: &Access) {
+    let receiver = NatsBus::connect(access, &["jetcell.fleet.f.hosts".into()]).unwrap();
+    let sender = NatsBus::connect(access, &[]).unwrap();
+    let began = Instant::now();
+    loop {
+        sender.publish("jetcell.fleet.f.hosts", b"hello".to_vec());
+        match receiver.receive(Duration::from_millis(100)) {
+            Some(bytes) => return assert_eq!(bytes, b"hello"),
+            None => assert!(began.elapsed() < PATIENCE, "no message arrives"),
+        }
+    }
+}
+
+#[track_caller]
+fn is_refused(access: &Access, expected: &str) {
+    let Err(error) = NatsBus::connect(access, &[]) else { panic!("the connection was made: {access:?}") };
+    let said = error.to_string();
+    assert!(said.contains(expected) && !said.contains('\n'), "{said}");
+}
+
+fn openssl(directory: &Path, words: &[&str]) {
+    let output = Command::new("openssl").args(words).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// An authority, a certificate of a server at 127.0.0.1, and one of a client; and a client of an authority that nobody knows.
+fn certificates(directory: &Path) {
+    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    for authority in ["ca", "other-ca"] {
+        let (file, secret) = (format!("{authority}.pem"), format!("{authority}.key"));
+        let subject = format!("/CN={authority}");
+        let words = ["req", "-x509", "-days", "2", "-keyout", &secret, "-out", &file, "-subj", &subject];
+        openssl(directory, &[&words, &key[..]].concat());
+    }
+    fs::write(directory.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
+    for (name, authority) in [("server", "ca"), ("client", "ca"), ("stranger", "other-ca")] {
+        let (request, secret, file) =
+            (format!("{name}.csr"), format!("{name}.key"), format!("{name}.pem"));
+        let (authority, signs) = (format!("{authority}.pem"), format!("{authority}.key"));
+        let subject = format!("/CN={name}");
+        let words = ["req", "-keyout", &secret, "-out", &request, "-subj", &subject];
+        openssl(directory, &[&words, &key[..]].concat());
+        let words = ["x509", "-req", "-in", &request, "-CA", &authority, "-CAkey", &signs, "-CAcreateserial"];
+        openssl(directory, &[&words, &["-days", "2", "-extfile", "names", "-out", &file][..]].concat());
+    }
+}
+
+#[test]
+fn a_server_that_verifies_clients_takes_certificates_of_its_authority_only() {
+    if !is_ready() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    certificates(directory.path());
+    let shown = |name: &str| directory.path().join(name).display().to_string();
+    let configuration = format!(
+        "tls {{ cert_file: \"{}\", key_file: \"{}\", ca_file: \"{}\", verify: true }}\n",
+        shown("server.pem"),
+        shown("server.key"),
+        shown("ca.pem")
+    );
+    let server = Server::start(directory, &configuration);
+    let client = |name: &str, authority: &str| Access {
+        tls_ca: Some(server.path(authority)),
+        tls_client: Some((server.path(&format!("{name}.pem")), server.path(&format!("{name}.key")))),
+        ..server.access("tls")
+    };
+    messages_pass(&client("client", "ca.pem"));
+    is_refused(&client("stranger", "ca.pem"), "cannot be used");
+    is_refused(&client("client", "other-ca.pem"), "cannot be used");
+    is_refused(&Access { tls_client: None, ..client("client", "ca.pem") }, "cannot be used");
+}
+
+/// A JWT that `issuer` signs.
+fn jwt(issuer: &KeyPair, subject: &KeyPair, name: &str, claims: Value) -> String {
+    let header = json!({ "typ": "JWT", "alg": "ed25519-nkey" });
+    let body = json!({
+        "jti": name,
+        "iat": 1_700_000_000,
+        "iss": issuer.public_key(),
+        "sub": subject.public_key(),
+        "name": name,
+        "nats": claims,
+    });
+    let part = |value: Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+    let signed = format!("{}.{}", part(header), part(body));
+    let signature = issuer.sign(signed.as_bytes()).unwrap();
+    format!("{signed}.{}", BASE64URL_NOPAD.encode(&signature))
+}
+
+/// The file that `nsc` writes for a user.
+fn credentials(jwt: &str, user: &KeyPair) -> String {
+    format!(
+        "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",
+        user.seed().unwrap()
+    )
+}
+
+#[test]
+fn a_server_with_an_operator_takes_credentials_of_its_accounts_only() {
+    if !is_ready() {
+        return;
+    }
+    let pair = |kind| KeyPair::new(kind);
+    let (operator, account, user) =
+        (pair(KeyPairType::Operator), pair(KeyPairType::Account), pair(KeyPairType::User));
+    let of_operator = jwt(&operator, &operator, "site", json!({ "type": "operator", "version": 2 }));
+    let limits = json!({
+        "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
+    });
+    let of_account =
+        jwt(&operator, &account, "fleets", json!({ "type": "account", "version": 2, "limits": limits }));
+    let rights = json!({
+        "type": "user", "version": 2, "pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1,
+    });
+    let configuration = format!(
+        "operator: \"{of_operator}\"\nresolver: MEMORY\nresolver_preload: {{ {}: \"{of_account}\" }}\n",
+        account.public_key()
+    );
+    let server = Server::start(tempfile::tempdir().unwrap(), &configuration);
+    let with = |name: &str, text: &str| Access {
+        credentials: Some(server.write(name, text)),
+        ..server.access("nats")
+    };
+    let of_user = jwt(&account, &user, "jetcell", rights.clone());
+    messages_pass(&with("fleet.creds", &credentials(&of_user, &user)));
+    // Signed by an account that the server does not know; a seed of somebody else; no secret; no credentials at all.
+    let other = pair(KeyPairType::Account);
+    let foreign = jwt(&other, &user, "jetcell", rights);
+    is_refused(&with("foreign.creds", &credentials(&foreign, &user)), "cannot be used");
+    let stolen = credentials(&of_user, &pair(KeyPairType::User));
+    is_refused(&with("stolen.creds", &stolen), "cannot be used");
+    is_refused(&with("garbage.creds", "no credentials"), "garbage.creds");
+    is_refused(&server.access("nats"), "cannot be used");
+}
+
+#[test]
+fn a_server_with_nkeys_takes_the_seed_of_one_of_them_only() {
+    if !is_ready() {
+        return;
+    }
+    let (user, stranger) = (KeyPair::new(KeyPairType::User), KeyPair::new(KeyPairType::User));
+    let configuration = format!("authorization {{ users: [ {{ nkey: {} }} ] }}\n", user.public_key());
+    let server = Server::start(tempfile::tempdir().unwrap(), &configuration);
+    let with = |name: &str, pair: &KeyPair| Access {
+        nkey_file: Some(server.write(name, &pair.seed().unwrap())),
+        ..server.access("nats")
+    };
+    messages_pass(&with("user.nk", &user));
+    is_refused(&with("stranger.nk", &stranger), "cannot be used");
+}

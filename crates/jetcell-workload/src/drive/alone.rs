@@ -1,0 +1,54 @@
+//! The measurement of the load alone, before that of other hosts runs beside it.
+
+use std::time::{Duration, Instant};
+
+use ese_engine::Error;
+
+use super::{Drive, TICK, Window};
+use crate::load::Load;
+use crate::measurement::{HostCounters, Measurement};
+use crate::observer::{Heartbeat, Observer};
+
+impl Drive<'_> {
+    /// Warms the cache and measures, without samples and repetitions. The load ends afterwards.
+    pub(crate) fn run_alone(
+        &self,
+        duration: Duration,
+        observer: &mut dyn Observer,
+    ) -> Result<Measurement, Error> {
+        let load = Load::new(self.store, self.plan.instances.len(), self.profile)?;
+        let clock = Instant::now();
+        let (measured, failure) = load.run(|load| {
+            let started = Instant::now();
+            let warming = |_, observer: &mut dyn Observer| observer.advance(0, "warming the cache");
+            self.fill_cache(load, clock, self.warm_bytes(), observer, warming);
+            let warm_seconds = started.elapsed().as_secs_f64();
+            Measurement { warm_seconds, ..self.measure_alone(load, clock, duration, observer) }
+        });
+        Ok(Measurement { complete: measured.complete && failure.is_none(), failure, ..measured })
+    }
+
+    fn measure_alone(
+        &self,
+        load: &Load<'_>,
+        clock: Instant,
+        duration: Duration,
+        observer: &mut dyn Observer,
+    ) -> Measurement {
+        if let Some(rate) = self.profile.rate {
+            load.start_pace(rate);
+        }
+        load.take_tally();
+        let started = Instant::now();
+        let mut view = Window::begin(self.snapshot(load, clock), HostCounters::read(&[]));
+        let mut heartbeat = Heartbeat::new();
+        while started.elapsed() < duration && !self.over(load) {
+            observer.advance(started.elapsed().as_millis() as u64, "");
+            heartbeat.beat(observer, || self.snapshot(load, clock));
+            std::thread::sleep(TICK.min(duration.saturating_sub(started.elapsed())));
+        }
+        view.last = self.snapshot(load, clock);
+        let complete = started.elapsed() >= duration;
+        Measurement { complete, ..view.measured(load, load.take_tally()) }
+    }
+}

@@ -1,0 +1,75 @@
+//! The load alone, before it runs beside that of other hosts. Databases are opened for it and closed again, so that nothing of it,
+//! such as background maintenance, goes on when the next host measures.
+
+use std::time::Duration;
+
+use chrono::Local;
+
+use super::assembly::{Loaded, alone_figures};
+use super::recorder::Recorder;
+use super::{RunError, Test, database_bytes};
+use crate::drive::{Drive, Goal};
+use crate::engine::Opening;
+use crate::event_file::rfc3339;
+use crate::measurement::{Measurement, SampleFile};
+use crate::observer::{Observer, Phase};
+use crate::result::Alone;
+
+/// What the load alone brought.
+struct AloneLoad {
+    /// `None` if it did not have its full length.
+    figures: Option<Alone>,
+    measured: Measurement,
+    io_errors: u64,
+}
+
+impl Test<'_> {
+    /// Runs the load, and before it the load alone if the observer asks for that.
+    pub(super) fn load_after_alone(
+        &self,
+        watch: &mut Recorder<'_>,
+        samples: &mut SampleFile,
+    ) -> Result<Loaded, RunError> {
+        let Some(duration) = watch.alone_first() else { return Ok(self.load(watch, samples)?.0) };
+        let initial_bytes = self.plan.initial_bytes();
+        let alone = self.load_alone(duration, watch)?;
+        if let Some(failure) = alone.measured.failure.clone() {
+            let (measured, io_errors) = (alone.measured, alone.io_errors);
+            watch.log(&format!("The load ended with an error: {failure}"));
+            let failure = Some(failure);
+            return Ok(Loaded { measured, initial_bytes, io_errors, failure, ..Loaded::default() });
+        }
+        let mut loaded = self.load(watch, samples)?.0;
+        loaded.alone = alone.figures;
+        loaded.io_errors = loaded.io_errors.saturating_add(alone.io_errors);
+        // What was read wrong counts whenever that was.
+        loaded.measured.tally.add_wrong_of(&alone.measured.tally);
+        Ok(loaded)
+    }
+
+    fn load_alone(&self, duration: Duration, watch: &mut Recorder<'_>) -> Result<AloneLoad, RunError> {
+        let Test { profile, engine, plan, stop } = *self;
+        watch.begin(Phase::Alone, duration.as_millis() as u64);
+        let started = rfc3339(&Local::now());
+        let store = engine.open(plan, Opening::Attach).map_err(|error| watch.failed(error))?;
+        if let Some(subject) = &mut watch.subject {
+            subject.initial_bytes = database_bytes(&*store, plan);
+        }
+        store.start_maintenance(&profile.maintenance()).map_err(|error| watch.failed(error))?;
+        if profile.copies > 1 {
+            store.start_copies(profile.copies - 1).map_err(|error| watch.failed(error))?;
+        }
+        let (copies, measured_before, goal) = (None, 0.0, Goal::Time);
+        let drive = Drive { store: &*store, copies, plan, profile, stop, measured_before, goal };
+        let driven = drive.run_alone(duration, watch);
+        let io_errors = store.io().iter().map(|io| io.errors).sum();
+        (store.end_scan(), store.end_copies(), store.end_defragmentation());
+        let closed = store.shutdown();
+        let measured = driven.map_err(|error| watch.failed(error))?;
+        let failure = measured.failure.clone().or(closed.err());
+        let measured = Measurement { failure, ..measured };
+        let ended = rfc3339(&Local::now());
+        let figures = measured.complete.then(|| Alone { started, ended, ..alone_figures(plan, &measured) });
+        Ok(AloneLoad { figures, measured, io_errors })
+    }
+}
