@@ -123,8 +123,7 @@ fn certificates(directory: &Path) {
     }
     fs::write(directory.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
     for (name, authority) in [("server", "ca"), ("client", "ca"), ("stranger", "other-ca")] {
-        let (request, secret, file) =
-            (format!("{name}.csr"), format!("{name}.key"), format!("{name}.pem"));
+        let (request, secret, file) = (format!("{name}.csr"), format!("{name}.key"), format!("{name}.pem"));
         let (authority, signs) = (format!("{authority}.pem"), format!("{authority}.key"));
         let subject = format!("/CN={name}");
         let words = ["req", "-keyout", &secret, "-out", &request, "-subj", &subject];
