@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jetcell_vfs::Clock;
 
+use super::diagonals::{SumsOfShifts, SumsOfSymbols};
 use super::galois;
 use super::lanes::{Lanes, Portable};
 
@@ -32,7 +33,7 @@ enum Token {
 pub struct Kernel(Token);
 
 /// An inner loop that is compiled for every instruction set.
-trait Loop {
+pub(super) trait Loop {
     fn run<L: Lanes>(self, lanes: L);
 }
 
@@ -130,24 +131,28 @@ impl Kernel {
         true
     }
 
-    /// Puts the sums of the rows of columns into `rows`, and adds columns and sums to the sums of the diagonals, reading each column
-    /// once. Returns false, and changes nothing, if symbols are too short or the processor has too few registers.
-    pub(super) fn sum_rows_and_diagonals(
+    /// Puts the sums of the rows and of the diagonals of columns, whose places are their indexes, into `rows` and `diagonals`. Returns
+    /// false, and changes nothing, if there is no loop for symbols of this size, or the processor has too few registers for it.
+    pub(super) fn sums(
         &self,
+        columns: &[&[u8]],
         rows: &mut [u8],
         diagonals: &mut [u8],
         prime: usize,
-        columns: &[(usize, &[u8])],
     ) -> bool {
-        let symbol = diagonals.len() / (prime - 1);
-        if symbol == 0 || !symbol.is_multiple_of(CHUNK) || self.instruction_set() == InstructionSet::Portable
-        {
+        check_lengths(rows.len(), columns);
+        let fits = rows.len() == diagonals.len() && rows.len().is_multiple_of(prime - 1);
+        assert!(fits && columns.len() <= prime, "blocks of one row differ in length");
+        if self.instruction_set() == InstructionSet::Portable {
             return false;
         }
-        let are_whole = columns.iter().all(|(place, column)| *place < prime && column.len() == rows.len());
-        let are_equal = rows.len() == diagonals.len() && rows.len() == symbol * (prime - 1);
-        assert!(are_whole && are_equal, "blocks of one row differ in length");
-        self.run(SumRowsAndDiagonals { rows, diagonals, prime, symbol, columns });
+        if let Some(sums) = SumsOfSymbols::new(columns, rows, diagonals, prime) {
+            self.run(sums);
+        } else if let Some(sums) = SumsOfShifts::new(columns, rows, diagonals, prime) {
+            self.run(sums);
+        } else {
+            return false;
+        }
         true
     }
 
@@ -270,72 +275,6 @@ impl Loop for AddDiagonals<'_> {
             for (part, vector) in vectors.into_iter().enumerate() {
                 lanes.store(vector, &mut target[part * L::WIDTH..]);
             }
-        }
-    }
-}
-
-/// Bytes of a symbol that [`SumRowsAndDiagonals`] has in registers at once.
-const CHUNK: usize = 256;
-
-struct SumRowsAndDiagonals<'a> {
-    rows: &'a mut [u8],
-    diagonals: &'a mut [u8],
-    prime: usize,
-    symbol: usize,
-    columns: &'a [(usize, &'a [u8])],
-}
-
-impl SumRowsAndDiagonals<'_> {
-    /// Row by row: the sum of a row stays in registers, those of the diagonals in the first-level cache.
-    #[inline(always)]
-    fn sum<L: Lanes, const VECTORS: usize>(self, lanes: L) {
-        let SumRowsAndDiagonals { rows, diagonals, prime, symbol, columns } = self;
-        for (index, target) in rows.chunks_exact_mut(CHUNK).enumerate() {
-            let start = index * CHUNK;
-            let (row, within) = (start / symbol, start % symbol);
-            let mut sums = [lanes.zero(); VECTORS];
-            for (place, column) in columns {
-                let turned = row + place;
-                let diagonal = if turned >= prime { turned - prime } else { turned };
-                let source = &column[start..start + CHUNK];
-                if diagonal == prime - 1 {
-                    for (part, sum) in sums.iter_mut().enumerate() {
-                        *sum = lanes.xor(*sum, lanes.load(&source[part * L::WIDTH..]));
-                    }
-                    continue;
-                }
-                let from = diagonal * symbol + within;
-                let on_diagonal = &mut diagonals[from..from + CHUNK];
-                for (part, sum) in sums.iter_mut().enumerate() {
-                    let vector = lanes.load(&source[part * L::WIDTH..]);
-                    *sum = lanes.xor(*sum, vector);
-                    let place = &mut on_diagonal[part * L::WIDTH..];
-                    lanes.store(lanes.xor(lanes.load(place), vector), place);
-                }
-            }
-            // Row parity is column p - 1, so that its symbol of row r lies on diagonal r - 1.
-            if let Some(diagonal) = row.checked_sub(1) {
-                let from = diagonal * symbol + within;
-                let on_diagonal = &mut diagonals[from..from + CHUNK];
-                for (part, sum) in sums.iter().enumerate() {
-                    let place = &mut on_diagonal[part * L::WIDTH..];
-                    lanes.store(lanes.xor(lanes.load(place), *sum), place);
-                }
-            }
-            for (part, sum) in sums.into_iter().enumerate() {
-                lanes.store(sum, &mut target[part * L::WIDTH..]);
-            }
-        }
-    }
-}
-
-impl Loop for SumRowsAndDiagonals<'_> {
-    #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) {
-        match CHUNK / L::WIDTH {
-            4 => self.sum::<L, 4>(lanes),
-            8 => self.sum::<L, 8>(lanes),
-            _ => unreachable!("vectors have 32 or 64 bytes"),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Data blocks of a row have the columns 0 to n - 1, parity blocks follow. An empty slice stands for a block of zeros. Nothing
 //! here knows about members, files or checksums.
 
+mod diagonals;
 mod galois;
 mod kernel;
 mod lanes;

@@ -101,17 +101,32 @@ impl RowDiagonal {
         }
     }
 
+    /// Puts the sums of the data columns into `rows` and `diagonals`.
+    fn sums(&self, kernel: &Kernel, data: &[&[u8]], rows: &mut [u8], diagonals: &mut [u8]) {
+        if !kernel.sums(data, rows, diagonals, self.prime) {
+            rows.fill(0);
+            diagonals.fill(0);
+            self.add_all(kernel, Some(rows), diagonals, data);
+        }
+    }
+
     /// Computes row parity and diagonal parity.
     pub fn encode(&self, kernel: &Kernel, data: &[&[u8]], row_parity: &mut [u8], diagonal_parity: &mut [u8]) {
         assert!(data.len() < self.prime, "at most p - 1 data columns");
-        diagonal_parity.fill(0);
-        let columns = with_content(data);
-        if kernel.sum_rows_and_diagonals(row_parity, diagonal_parity, self.prime, &columns) {
-            return;
-        }
-        row_parity.fill(0);
-        self.add_all(kernel, Some(row_parity), diagonal_parity, data);
-        self.add_columns(kernel, diagonal_parity, &[(self.prime - 1, row_parity)]);
+        self.sums(kernel, data, row_parity, diagonal_parity);
+        self.add_to_diagonals(kernel, diagonal_parity, self.prime - 1, row_parity);
+    }
+
+    /// What the columns, with row parity behind the data, leave in the rows and, with diagonal parity, on the diagonals.
+    fn remainders(&self, kernel: &Kernel, columns: &[&[u8]], diagonal_parity: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let (row_parity, data) = columns.split_last().expect("row parity");
+        let mut rows = vec![0; diagonal_parity.len()];
+        let mut diagonals = rows.clone();
+        self.sums(kernel, data, &mut rows, &mut diagonals);
+        kernel.xor_into(&mut rows, &[row_parity]);
+        self.add_to_diagonals(kernel, &mut diagonals, self.prime - 1, row_parity);
+        kernel.xor_into(&mut diagonals, &[diagonal_parity]);
+        (rows, diagonals)
     }
 
     /// Brings the parity blocks up to date after a change of one data block; `delta` is its old content XOR its new one. Parity
@@ -185,16 +200,8 @@ impl RowDiagonal {
         let one = std::mem::take(&mut columns[first]);
         let other = std::mem::take(&mut columns[second]);
         // What the known symbols leave for the unknown ones, in each row and on each diagonal.
-        let mut rows = vec![0; one.len()];
-        let mut diagonals = columns[data + 1].to_vec();
-        {
-            let known: Vec<&[u8]> = columns[..=data].iter().map(|column| &**column).collect();
-            self.add_all(kernel, Some(&mut rows), &mut diagonals, &known[..data]);
-            if !known[data].is_empty() {
-                kernel.xor_into(&mut rows, &[known[data]]);
-                self.add_columns(kernel, &mut diagonals, &[(self.prime - 1, known[data])]);
-            }
-        }
+        let known: Vec<&[u8]> = columns[..=data].iter().map(|column| &**column).collect();
+        let (rows, diagonals) = self.remainders(kernel, &known, columns[data + 1]);
         let symbol = self.symbol(one.len());
         let cell = |index: usize| index * symbol..(index + 1) * symbol;
         for step in self.recovery_steps(place(first), place(second)) {
@@ -219,12 +226,7 @@ impl RowDiagonal {
     /// Whether parity and data agree, and if not, which single column would explain it.
     pub fn examine(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
         let data = columns.len() - 2;
-        let len = columns[data].len();
-        let mut rows = vec![0; len];
-        let mut diagonals = columns[data + 1].to_vec();
-        self.add_all(kernel, Some(&mut rows), &mut diagonals, &columns[..data]);
-        kernel.xor_into(&mut rows, &[columns[data]]);
-        self.add_columns(kernel, &mut diagonals, &[(self.prime - 1, columns[data])]);
+        let (rows, diagonals) = self.remainders(kernel, &columns[..=data], columns[data + 1]);
         let is_zero = |sums: &[u8]| sums.iter().all(|byte| *byte == 0);
         match (is_zero(&rows), is_zero(&diagonals)) {
             (true, true) => return Consistency::Consistent,

@@ -199,7 +199,15 @@ fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
     let sums = (1usize..=3, 1usize..20, 1usize..700)
         .prop_map(|(m, n, len)| (Code::Sums(ReedSolomon::new(m)), n, len));
     let diagonal = (
-        prop::sample::select(vec![(5, 4, 4), (17, 16, 16 * 9), (17, 16, 4096), (257, 24, 4096)]),
+        // Symbols for each of the loops: of any size, of 256 bytes, and of less than a line.
+        prop::sample::select(vec![
+            (5, 4, 4),
+            (17, 16, 16 * 9),
+            (5, 4, 1024),
+            (17, 16, 4096),
+            (17, 16, 512),
+            (257, 24, 4096),
+        ]),
         any::<u16>(),
     )
         .prop_map(|((p, most, len), n)| {
