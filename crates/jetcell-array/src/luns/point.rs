@@ -200,13 +200,13 @@ impl LunVolume {
                 (Pending::Data(block), Some(Entry { count, data: Some(data), .. }))
                     if *count < MOST_IN_ENTRY =>
                 {
-                    data.extend_from_slice(block);
+                    data.push(block.clone());
                     *count += 1;
                 }
                 (Pending::Hole, Some(Entry { count, data: None, .. })) => *count += 1,
                 (content, _) => {
                     let data = match content {
-                        Pending::Data(block) => Some(block.to_vec()),
+                        Pending::Data(block) => Some(vec![block.clone()]),
                         Pending::Hole => None,
                     };
                     entries.push(Entry { lun: *lun, first: *index, count: 1, data });

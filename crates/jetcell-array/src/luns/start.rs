@@ -11,7 +11,6 @@ use super::space::Space;
 use super::write_log::{Entry, WriteLog};
 use super::{AREA, FIRST_BLOCK, LunVolume, MapReader, Maps, Pending};
 use crate::array::Array;
-use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
 
@@ -201,8 +200,8 @@ impl LunVolume {
             }
             match data {
                 Some(data) => {
-                    for (index, block) in (first..).zip(data.chunks_exact(BLOCK)) {
-                        self.put_pending(lun, index, Pending::Data(Arc::new(copy_of(block))));
+                    for (index, block) in (first..).zip(data) {
+                        self.put_pending(lun, index, Pending::Data(block));
                     }
                 }
                 None => {

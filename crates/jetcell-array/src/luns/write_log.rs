@@ -14,6 +14,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use twox_hash::XxHash3_64;
 
 use super::catalogue::LunId;
+use crate::bytes::copy_of;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 
@@ -25,17 +26,30 @@ const RECORD_HEAD: usize = 56;
 const ENTRY: usize = 24;
 /// Most blocks of data in a record.
 const MOST_BLOCKS: usize = 1024;
+/// Bytes of the longest record.
+const LONGEST: usize = (MOST_BLOCKS + (RECORD_HEAD + MOST_BLOCKS * ENTRY).div_ceil(BLOCK)) * BLOCK;
 /// The least size of a log.
 pub(super) const LEAST_BYTES: u64 = 1 << 20;
 
 /// Blocks of a LUN that follow each other.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub lun: LunId,
     pub first: u64,
     pub count: u64,
     /// `None`: they were given up.
-    pub data: Option<Vec<u8>>,
+    pub data: Option<Vec<Arc<IoBuffer>>>,
+}
+
+#[cfg(test)]
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        let bytes = |entry: &Entry| {
+            entry.data.as_ref().map(|data| data.iter().flat_map(|block| block.to_vec()).collect())
+        };
+        let (one, two): (Option<Vec<u8>>, Option<Vec<u8>>) = (bytes(self), bytes(other));
+        (self.lun, self.first, self.count, one) == (other.lun, other.first, other.count, two)
+    }
 }
 
 pub(super) struct WriteLog {
@@ -47,6 +61,8 @@ pub(super) struct WriteLog {
     /// The consistency point that the records follow, and the number of the next one.
     point: u64,
     number: u64,
+    /// The last record, for its memory.
+    buffer: IoBuffer,
 }
 
 /// Blocks of the header of a record.
@@ -89,7 +105,15 @@ impl WriteLog {
         file.sync(IoReason::LogWrite).map_err(failed("syncing"))?;
         vfs.sync_directory(jetcell_vfs::parent_directory(path)).map_err(failed("syncing the directory"))?;
         let bytes = file.len().map_err(failed("asking for the length"))?;
-        Ok(WriteLog { file, array, bytes, at: BLOCK as u64, point: 0, number: 0 })
+        Ok(WriteLog {
+            file,
+            array,
+            bytes,
+            at: BLOCK as u64,
+            point: 0,
+            number: 0,
+            buffer: IoBuffer::zeroed(0),
+        })
     }
 
     /// Removes all records, also those of states that no catalogue describes any more.
@@ -126,7 +150,15 @@ impl WriteLog {
                 path.display()
             )));
         }
-        Ok(WriteLog { file, array, bytes, at: BLOCK as u64, point: 0, number: 0 })
+        Ok(WriteLog {
+            file,
+            array,
+            bytes,
+            at: BLOCK as u64,
+            point: 0,
+            number: 0,
+            buffer: IoBuffer::zeroed(0),
+        })
     }
 
     /// Bytes of the file.
@@ -144,7 +176,7 @@ impl WriteLog {
         let mut records: Vec<Vec<&Entry>> = vec![];
         let mut blocks = MOST_BLOCKS;
         for entry in entries {
-            let more = entry.data.as_ref().map_or(0, |data| data.len() / BLOCK);
+            let more = entry.data.as_ref().map_or(0, Vec::len);
             if blocks + more > MOST_BLOCKS || records.last().is_none_or(|record| record.len() >= MOST_BLOCKS)
             {
                 records.push(vec![]);
@@ -155,16 +187,17 @@ impl WriteLog {
         }
         let record_bytes = |record: &Vec<&Entry>| {
             let data: usize = record.iter().filter_map(|entry| entry.data.as_ref()).map(Vec::len).sum();
-            header_blocks(record.len()) * BLOCK + data
+            (header_blocks(record.len()) + data) * BLOCK
         };
         if self.at + records.iter().map(|record| record_bytes(record) as u64).sum::<u64>() > self.bytes {
             return Ok(false);
         }
         for record in &records {
-            let buffer = self.record(record, record_bytes(record));
+            self.encode(record, record_bytes(record));
+            let buffer = &self.buffer;
             let (file, at) = (&self.file, self.at);
             let failed = |action| move |error| ArrayError::io(file.path(), action, at, error);
-            self.file.write_at(self.at, &buffer, IoReason::LogWrite).map_err(failed("writing"))?;
+            self.file.write_at(self.at, buffer, IoReason::LogWrite).map_err(failed("writing"))?;
             // One by one, so that no record is there while an earlier one is not.
             self.file.sync(IoReason::LogWrite).map_err(failed("syncing"))?;
             self.at += buffer.len() as u64;
@@ -173,9 +206,16 @@ impl WriteLog {
         Ok(true)
     }
 
-    fn record(&self, entries: &[&Entry], bytes: usize) -> IoBuffer {
-        let mut buffer = IoBuffer::zeroed(bytes);
+    /// Puts a record of this length into the buffer.
+    fn encode(&mut self, entries: &[&Entry], bytes: usize) {
+        if self.buffer.capacity() < bytes {
+            // Of the longest record: pages that are never written take no memory.
+            self.buffer = IoBuffer::zeroed(bytes.max(LONGEST));
+        }
+        let buffer = &mut self.buffer;
+        buffer.resize(bytes);
         let data = header_blocks(entries.len()) * BLOCK;
+        buffer[..data].fill(0);
         buffer[..8].copy_from_slice(&RECORD_MAGIC);
         buffer[16..32].copy_from_slice(&self.array.to_le_bytes());
         let counts = (entries.len() as u64) << 32 | ((bytes - data) / BLOCK) as u64;
@@ -190,13 +230,14 @@ impl WriteLog {
                 at += 8;
             }
             if let Some(data) = &entry.data {
-                buffer[data_at..data_at + data.len()].copy_from_slice(data);
-                data_at += data.len();
+                for block in data {
+                    buffer[data_at..data_at + BLOCK].copy_from_slice(block);
+                    data_at += BLOCK;
+                }
             }
         }
         let sum = XxHash3_64::oneshot(&buffer[16..]);
         buffer[8..16].copy_from_slice(&sum.to_le_bytes());
-        buffer
     }
 
     /// All entries that follow a consistency point. Records are appended behind them from now on.
@@ -287,7 +328,7 @@ impl WriteLog {
                     let length = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(BLOCK);
                     let Some((taken, rest)) = data.split_at_checked(length) else { return Ok(None) };
                     data = rest;
-                    Some(taken.to_vec())
+                    Some(taken.chunks_exact(BLOCK).map(|block| Arc::new(copy_of(block))).collect())
                 }
             };
             entries.push(Entry { lun: (lun >> 32) as LunId, first, count, data: taken });
@@ -304,7 +345,7 @@ mod tests {
     const PATH: &str = "/log/write-log";
 
     fn entries(seed: u64, blocks: usize) -> Vec<Entry> {
-        let data = vec![seed as u8; blocks * BLOCK];
+        let data = vec![Arc::new(copy_of(&[seed as u8; BLOCK])); blocks];
         vec![
             Entry { lun: 3, first: seed, count: blocks as u64, data: Some(data) },
             Entry { lun: 4, first: 9, count: 1 << 40, data: None },
