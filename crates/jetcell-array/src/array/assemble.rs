@@ -56,6 +56,7 @@ impl Array {
             config,
             devices,
             records: Default::default(),
+            buffers: Default::default(),
             staged: Default::default(),
             mode,
             is_config_changed: false,

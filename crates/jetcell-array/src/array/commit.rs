@@ -7,7 +7,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use zerocopy::little_endian::U64;
 
 use super::Array;
-use super::transfers::{Piece, joined};
+use super::transfers::{Piece, UnderWay, joined};
 use crate::bytes::copy_of;
 use crate::error::Result;
 use crate::geometry::{BLOCK, MAX_DATA_COLUMNS, ZONE_ROWS};
@@ -30,8 +30,27 @@ type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
 /// Commits that a start writes in place again.
 const REPLAYED_COMMITS: usize = 2;
 
+/// Rows that are computed while others are written, at least.
+const LEAST_ROWS: usize = ZONE_ROWS as usize;
+
 /// Zones of which the array remembers that they were written last.
 const RECENT_ZONES: usize = 16;
+
+/// Splits rows, in ascending order, between zones: the records of a zone are one block, which is written once.
+fn batches(rows: Vec<FreeRow>) -> Vec<Vec<FreeRow>> {
+    let mut batches: Vec<Vec<FreeRow>> = vec![];
+    for (row, columns) in rows {
+        let ends = |batch: &Vec<FreeRow>| {
+            batch.len() >= LEAST_ROWS
+                && batch.last().is_some_and(|last| last.0 / ZONE_ROWS != row / ZONE_ROWS)
+        };
+        match batches.last_mut() {
+            Some(batch) if !ends(batch) => batch.push((row, columns)),
+            _ => batches.push(vec![(row, columns)]),
+        }
+    }
+    batches
+}
 
 impl Array {
     /// Writes columns of rows from the staged blocks, all or none of them.
@@ -60,7 +79,8 @@ impl Array {
             // crash would take the commit for one that never began.
             self.save_config()?;
         }
-        self.write_in_place(&by_device)?;
+        let writes = self.start_in_place(&by_device)?;
+        self.finish_in_place(writes)?;
         self.sequence += 1;
         self.counters.commits += 1;
         self.replayable_rows.push_back(rows.iter().map(|(row, _)| *row).collect());
@@ -84,9 +104,32 @@ impl Array {
 
     /// Writes whole rows in place, without the journal, and without a sync. After a crash each of them may hold anything and may be
     /// inconsistent: nothing may refer to their blocks before a sync, and [`Array::clear_rows`] must follow a crash.
+    ///
+    /// The members write some rows while the parity of the next ones is computed.
     pub(crate) fn write_free_rows(&mut self, rows: Vec<FreeRow>) -> Result<()> {
         self.check_writable()?;
         self.end_replay_of(&rows)?;
+        let mut under_way = None;
+        let mut written = Ok(());
+        for batch in batches(rows) {
+            self.counters.blocks_written +=
+                batch.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
+            written = match self.start_free_rows(batch) {
+                Ok(started) => {
+                    under_way.replace(started).map_or(Ok(()), |before| self.finish_in_place(before))
+                }
+                Err(error) => Err(error),
+            };
+            if written.is_err() {
+                break;
+            }
+        }
+        // After an error as well: no write may be under way when this returns.
+        let last = under_way.map_or(Ok(()), |last| self.finish_in_place(last));
+        written.and(last)
+    }
+
+    fn start_free_rows(&mut self, rows: Vec<FreeRow>) -> Result<UnderWay> {
         let mut staged = vec![];
         for (row, columns) in rows {
             let blocks: Vec<u64> =
@@ -94,15 +137,14 @@ impl Array {
             self.staged.extend(blocks.iter().copied().zip(columns));
             staged.push((row, blocks.into_iter().enumerate().collect::<Vec<_>>()));
         }
-        let written = self.planned(&staged).and_then(|planned| {
+        let started = self.planned(&staged).and_then(|planned| {
             let by_device = self.by_device(&planned);
-            self.write_in_place(&by_device)
+            self.start_in_place(&by_device)
         });
         for (_, block) in staged.iter().flat_map(|(_, columns)| columns) {
             self.staged.remove(block);
         }
-        self.counters.blocks_written += staged.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
-        written
+        started
     }
 
     /// Writes zeros to all blocks of rows, whatever state the rows are in. Durable when this returns.
@@ -140,7 +182,7 @@ impl Array {
         by_device
     }
 
-    fn write_in_place(&mut self, by_device: &DeviceWrites<'_>) -> Result<()> {
+    fn start_in_place(&mut self, by_device: &DeviceWrites<'_>) -> Result<UnderWay> {
         let mut pieces = vec![];
         for (&device, writes) in by_device {
             if self.devices[device].failed {
@@ -151,10 +193,6 @@ impl Array {
                 Err(error) => self.note_write(device, Err(error))?,
             }
         }
-        self.write_pieces(pieces, IoReason::Other)?;
-        if self.is_config_changed {
-            self.save_config()?;
-        }
         let zones: BTreeSet<u64> = by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect();
         for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
@@ -163,7 +201,12 @@ impl Array {
         while self.recent_zones.len() > RECENT_ZONES {
             self.recent_zones.pop_front();
         }
-        Ok(())
+        Ok(self.start_writes(pieces, IoReason::Other))
+    }
+
+    fn finish_in_place(&mut self, writes: UnderWay) -> Result<()> {
+        self.finish_writes(writes)?;
+        if self.is_config_changed { self.save_config() } else { Ok(()) }
     }
 
     /// Blocks and records of a device as they are after the commit.
@@ -179,7 +222,7 @@ impl Array {
         }
         let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
         let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
-        Ok(joined(device, blocks.chain(records).collect()))
+        Ok(joined(&mut self.buffers, device, blocks.chain(records).collect()))
     }
 
     /// The new content of all cells that a write of some columns changes.
@@ -190,21 +233,14 @@ impl Array {
         let cells = state.cells.len();
         let data = self.code.data_columns(cells);
         let copies = self.code.copies();
-        let parity =
-            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, &new, data)? };
         let generation = state.next_generation();
         let mut tags = state.tags;
         new.keys().for_each(|column| tags[*column] = generation as u8);
+        let (array, layout) = (self.config.array, self.config.layout);
         let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
-            BlockRecord::new(
-                self.config.array,
-                row,
-                self.config.layout.stored_cell(cell),
-                generation,
-                tags,
-                block,
-            )
+            BlockRecord::new(array, row, layout.stored_cell(cell), generation, tags, block)
         };
+        // The checksums first: they read one block after the other, as memory is read fastest, and parity finds all in the cache.
         let mut writes = vec![];
         for (column, block) in &new {
             let lost: Vec<usize> = (column * copies..(column + 1) * copies)
@@ -221,6 +257,8 @@ impl Array {
                 });
             }
         }
+        let parity =
+            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, &new, data)? };
         for (index, block) in parity.into_iter().enumerate() {
             if let Some(block) = block {
                 writes.push(CellWrite {
@@ -313,5 +351,22 @@ impl Array {
             self.read_cell(row, column, state)
         };
         (0..data).map(column).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_rows_share_no_zone_and_are_not_too_small() {
+        let rows: Vec<u64> = (10..200).chain([300, 700, 701]).chain(1000..1100).collect();
+        let batches = batches(rows.iter().map(|row| (*row, vec![])).collect());
+        let found: Vec<Vec<u64>> =
+            batches.iter().map(|batch| batch.iter().map(|(row, _)| *row).collect()).collect();
+        assert_eq!(found.concat(), rows);
+        assert!(found.len() > 2 && found[..found.len() - 1].iter().all(|batch| batch.len() >= LEAST_ROWS));
+        let zones = |batch: &Vec<u64>| batch.iter().map(|row| row / ZONE_ROWS).collect::<BTreeSet<u64>>();
+        assert!(found.windows(2).all(|pair| zones(&pair[0]).is_disjoint(&zones(&pair[1]))));
     }
 }

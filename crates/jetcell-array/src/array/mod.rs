@@ -2,6 +2,7 @@
 
 mod assemble;
 mod block_store;
+mod buffers;
 mod commit;
 mod create;
 mod examination;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use jetcell_sync::Arc;
 use jetcell_vfs::{Clock, IoBuffer, Vfs};
 
+use self::buffers::Buffers;
 use self::records::RecordCache;
 use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
@@ -91,6 +93,7 @@ pub struct Array {
     pub(crate) config: Config,
     pub(crate) devices: Vec<Device>,
     pub(crate) records: RecordCache,
+    buffers: Buffers,
     /// Written and not committed, by block of the array.
     staged: BTreeMap<u64, Arc<IoBuffer>>,
     /// The number of the next commit.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use jetcell_sync::mpsc::channel;
+use jetcell_sync::mpsc::{Receiver, channel};
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
 use super::Array;
+use super::buffers::Buffers;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
@@ -23,6 +24,25 @@ pub(super) struct Piece {
     pub buffer: IoBuffer,
 }
 
+/// Transfers that were started. The array must not be used before they have ended for anything that they change.
+pub(super) struct UnderWay {
+    /// Device and offset of each piece.
+    places: Vec<(usize, u64)>,
+    finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
+}
+
+impl UnderWay {
+    /// Waits for all of them. Results are in the order of the pieces.
+    fn wait(self) -> Vec<(Piece, io::Result<()>)> {
+        let mut results: Vec<Option<(Piece, io::Result<()>)>> = self.places.iter().map(|_| None).collect();
+        for (index, result, buffer) in self.finished {
+            let (device, offset) = self.places[index];
+            results[index] = Some((Piece { device, offset, buffer }, result));
+        }
+        results.into_iter().map(|result| result.expect("each transfer completes once")).collect()
+    }
+}
+
 /// A block to be read for a caller.
 struct Wanted {
     device: usize,
@@ -33,7 +53,7 @@ struct Wanted {
 }
 
 /// Joins writes of a device that touch each other.
-pub(super) fn joined(device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
+pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
     writes.sort_by_key(|(offset, _)| *offset);
     let mut pieces = vec![];
     let mut rest = &writes[..];
@@ -45,7 +65,7 @@ pub(super) fn joined(device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece>
         {
             (count, len) = (count + 1, len + data.len());
         }
-        let mut buffer = IoBuffer::zeroed(len);
+        let mut buffer = buffers.take(len);
         let mut at = 0;
         for (_, data) in &rest[..count] {
             buffer[at..at + data.len()].copy_from_slice(data);
@@ -58,13 +78,8 @@ pub(super) fn joined(device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece>
 }
 
 impl Array {
-    /// Runs transfers of all devices at the same time and waits for them. Results are in the order of the pieces.
-    fn transfer(
-        &mut self,
-        kind: TransferKind,
-        pieces: Vec<Piece>,
-        reason: IoReason,
-    ) -> Vec<(Piece, io::Result<()>)> {
+    /// Starts transfers of all devices at the same time.
+    fn start_transfers(&mut self, kind: TransferKind, pieces: Vec<Piece>, reason: IoReason) -> UnderWay {
         if kind == TransferKind::Read {
             pieces.iter().for_each(|piece| self.note_member_read(piece.buffer.len() / BLOCK));
         }
@@ -85,24 +100,31 @@ impl Array {
         for (device, batch) in by_device {
             self.devices[device].submit(batch);
         }
-        let mut results: Vec<Option<(Piece, io::Result<()>)>> = places.iter().map(|_| None).collect();
-        for (index, result, buffer) in finished {
-            let (device, offset) = places[index];
-            results[index] = Some((Piece { device, offset, buffer }, result));
-        }
-        results.into_iter().map(|result| result.expect("each transfer completes once")).collect()
+        UnderWay { places, finished }
     }
 
-    /// Writes pieces to their devices. Devices that fail are taken out.
-    pub(super) fn write_pieces(&mut self, pieces: Vec<Piece>, reason: IoReason) -> Result<()> {
+    /// Starts writes of pieces, which [`Array::finish_writes`] must end.
+    pub(super) fn start_writes(&mut self, pieces: Vec<Piece>, reason: IoReason) -> UnderWay {
         self.counters.member_writes += pieces.len() as u64;
         self.counters.member_blocks_written +=
             pieces.iter().map(|piece| (piece.buffer.len() / BLOCK) as u64).sum::<u64>();
-        for (piece, result) in self.transfer(TransferKind::Write, pieces, reason) {
+        self.start_transfers(TransferKind::Write, pieces, reason)
+    }
+
+    /// Waits for writes. Devices that fail are taken out.
+    pub(super) fn finish_writes(&mut self, writes: UnderWay) -> Result<()> {
+        for (piece, result) in writes.wait() {
+            self.buffers.keep(piece.buffer);
             let result = result.map_err(|error| self.devices[piece.device].write_error(piece.offset, error));
             self.note_write(piece.device, result)?;
         }
         Ok(())
+    }
+
+    /// Writes pieces to their devices. Devices that fail are taken out.
+    pub(super) fn write_pieces(&mut self, pieces: Vec<Piece>, reason: IoReason) -> Result<()> {
+        let writes = self.start_writes(pieces, reason);
+        self.finish_writes(writes)
     }
 
     /// Reads the records of all slots for these rows, as far as they are not in memory. What cannot be read is found later.
@@ -119,7 +141,7 @@ impl Array {
             }
         }
         let zone_of = |array: &Array, piece: &Piece| array.devices[piece.device].layout.zone_of(piece.offset);
-        for (piece, result) in self.transfer(TransferKind::Read, pieces, IoReason::Other) {
+        for (piece, result) in self.start_transfers(TransferKind::Read, pieces, IoReason::Other).wait() {
             if result.is_ok() {
                 let zone = zone_of(self, &piece);
                 self.records.insert((piece.device, zone), piece.buffer);
@@ -193,13 +215,13 @@ impl Array {
         let piece = |group: &&[Wanted]| Piece {
             device: group[0].device,
             offset: group[0].offset,
-            buffer: IoBuffer::zeroed(group.len() * BLOCK),
+            // A read that fails leaves other bytes in it, which nothing uses.
+            buffer: self.buffers.take(group.len() * BLOCK),
         };
         let pieces = groups.iter().map(piece).collect();
+        let reads = self.start_transfers(TransferKind::Read, pieces, IoReason::Other);
         let mut doubtful = vec![];
-        for (group, (piece, result)) in
-            groups.iter().zip(self.transfer(TransferKind::Read, pieces, IoReason::Other))
-        {
+        for (group, (piece, result)) in groups.iter().zip(reads.wait()) {
             for (wanted, block) in group.iter().zip(piece.buffer.chunks_exact(BLOCK)) {
                 // The error, if it is one, is counted and handled when the block is read by itself.
                 if result.is_ok() && wanted.record.matches(block) {
@@ -208,6 +230,7 @@ impl Array {
                     doubtful.push(wanted.index);
                 }
             }
+            self.buffers.keep(piece.buffer);
         }
         doubtful
     }
@@ -221,11 +244,12 @@ mod tests {
     fn writes_that_touch_are_joined_up_to_the_longest_piece() {
         let data = vec![1; BLOCK];
         let place = |index: u64| (index * BLOCK as u64, &data[..]);
-        let pieces = joined(3, vec![place(5), place(1), place(2), place(7), place(6)]);
+        let pieces =
+            joined(&mut Buffers::default(), 3, vec![place(5), place(1), place(2), place(7), place(6)]);
         let found: Vec<(u64, usize)> =
             pieces.iter().map(|piece| (piece.offset / BLOCK as u64, piece.buffer.len() / BLOCK)).collect();
         assert_eq!(found, [(1, 2), (5, 3)]);
-        let many = joined(3, (0..300).map(place).collect());
+        let many = joined(&mut Buffers::default(), 3, (0..300).map(place).collect());
         assert_eq!(many.iter().map(|piece| piece.buffer.len() / BLOCK).collect::<Vec<_>>(), [256, 44]);
     }
 }

@@ -14,8 +14,8 @@ use crate::bytes::copy_of;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 
-/// Rows that are written at once: the members' blocks of four zones follow each other.
-const ROWS_AT_ONCE: usize = 256;
+/// Rows that are given to the array at once, so that it writes some while it computes others.
+const ROWS_AT_ONCE: usize = 1024;
 /// Blocks that new data leaves free, so that old data can be replaced and given up in a full volume.
 pub(super) const RESERVE: u64 = 64;
 

@@ -1,0 +1,80 @@
+//! Buffers of transfers, kept for the next ones: new memory costs a fault for each page of it.
+
+use jetcell_vfs::IoBuffer;
+
+/// Shorter ones come from the allocator, which has them at hand.
+const SHORTEST: usize = 32 << 10;
+/// Bytes that are kept at most.
+const MOST_KEPT: usize = 32 << 20;
+
+/// Buffers that no transfer uses.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// In ascending order of their capacity.
+    kept: Vec<IoBuffer>,
+    bytes: usize,
+}
+
+impl Buffers {
+    /// A buffer of this length, with any content: the caller writes all of it.
+    pub fn take(&mut self, len: usize) -> IoBuffer {
+        if len < SHORTEST {
+            return IoBuffer::zeroed(len);
+        }
+        let capacity = len.next_power_of_two();
+        let place = self.kept.partition_point(|buffer| buffer.capacity() < len);
+        let found = self.kept.get(place).is_some_and(|buffer| buffer.capacity() <= 2 * capacity);
+        let mut buffer = if found {
+            let buffer = self.kept.remove(place);
+            self.bytes -= buffer.capacity();
+            buffer
+        } else {
+            // Of few sizes, so that a buffer fits the next transfer, too. Pages that are never written take no memory.
+            IoBuffer::zeroed(capacity)
+        };
+        buffer.resize(len);
+        buffer
+    }
+
+    /// Takes a buffer back.
+    pub fn keep(&mut self, buffer: IoBuffer) {
+        let capacity = buffer.capacity();
+        if capacity < SHORTEST || self.bytes + capacity > MOST_KEPT {
+            return;
+        }
+        self.bytes += capacity;
+        let place = self.kept.partition_point(|other| other.capacity() < capacity);
+        self.kept.insert(place, buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_for_transfers_of_its_size_only() {
+        let mut buffers = Buffers::default();
+        let mut first = buffers.take(100 << 10);
+        first.fill(1);
+        let start = first.as_ptr();
+        buffers.keep(first);
+        assert!(buffers.take(600 << 10).as_ptr() != start, "it is too short");
+        let again = buffers.take(128 << 10);
+        assert_eq!((again.as_ptr(), again.len()), (start, 128 << 10));
+        assert!(buffers.take(100 << 10).as_ptr() != start, "it is in use");
+        buffers.keep(IoBuffer::zeroed(1 << 20));
+        assert!(buffers.take(40 << 10).capacity() < 1 << 20, "it would be wasted");
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_limit() {
+        let mut buffers = Buffers::default();
+        for _ in 0..3 * MOST_KEPT / (1 << 20) {
+            buffers.keep(IoBuffer::zeroed(1 << 20));
+        }
+        assert_eq!((buffers.bytes, buffers.kept.len()), (MOST_KEPT, MOST_KEPT >> 20));
+        buffers.keep(IoBuffer::zeroed(4096));
+        assert_eq!(buffers.kept.len(), MOST_KEPT >> 20);
+    }
+}
