@@ -2,12 +2,14 @@
 //!
 //! Rates count bytes of data; each is the best of many short rounds, in which all codes take turns, so that a busy machine disturbs
 //! none of them more than the others. The blocks of a row are either placed so that they do not meet in one set of the first-level
-//! cache, or begin at multiples of 4096 bytes, as buffers for transfers do.
+//! cache, or begin at multiples of 4096 bytes, as buffers for transfers do. The last two columns compute the checksum of each block
+//! before the parity, as a write of whole rows does.
 
 use std::hint::black_box;
 
 use jetcell_array::{Kernel, ReedSolomon, RowDiagonal};
 use jetcell_vfs::{Clock, IoBuffer, RealClock};
+use twox_hash::XxHash3_64;
 
 const BLOCK: usize = 4096;
 const DATA: usize = 14;
@@ -62,6 +64,10 @@ fn encoder<'a>(encode: impl Fn(&[&[u8]], &mut [&mut [u8]]) + 'a) -> Work<'a> {
     })
 }
 
+fn checksums(data: &[&[u8]]) {
+    data.iter().for_each(|block| _ = black_box(XxHash3_64::oneshot(block)));
+}
+
 fn works(kernel: &Kernel) -> Vec<Work<'_>> {
     let mut works: Vec<Work<'_>> = vec![];
     for parities in 1..=PARITY {
@@ -78,6 +84,15 @@ fn works(kernel: &Kernel) -> Vec<Work<'_>> {
     let (sums, diagonal) = (ReedSolomon::new(2), RowDiagonal::new(17));
     works.push(Box::new(move |row| sums.recover(kernel, &mut row[..DATA + 2], &[3, 9])));
     works.push(Box::new(move |row| diagonal.recover(kernel, &mut row[..DATA + 2], &[3, 9])));
+    works.push(encoder(move |data, parity| {
+        checksums(data);
+        sums.encode(kernel, data, &mut parity[..2]);
+    }));
+    works.push(encoder(move |data, parity| {
+        checksums(data);
+        let [rows, diagonals, ..] = parity else { unreachable!("two parity columns") };
+        diagonal.encode(kernel, data, rows, diagonals);
+    }));
     works
 }
 
@@ -87,8 +102,12 @@ fn main() {
     for (name, rows) in [("in cache", 1), ("64 MiB", STREAMED)] {
         for stride in STRIDES {
             println!("\n{name}, columns {stride} bytes apart");
-            let titles = ["kernel", "copy", "P", "P+Q", "P+Q+R", "DP 17", "DP 257", "2 of P+Q", "2 of DP"];
-            println!("{}", titles.map(|title| format!("{title:>9}")).concat());
+            let titles = ["kernel", "copy", "P", "P+Q", "P+Q+R", "DP 17", "DP 257"];
+            let others = ["2 of P+Q", "2 of DP", "sums, P+Q", "sums, DP"];
+            println!(
+                "{}",
+                titles.iter().chain(&others).map(|title| format!("{title:>10}")).collect::<String>()
+            );
             for kernel in Kernel::available() {
                 let mut copy = vec![0; BLOCK];
                 let mut all: Vec<Work<'_>> = vec![Box::new(|row| {
@@ -96,8 +115,8 @@ fn main() {
                     columns.for_each(|column| black_box(&mut copy).copy_from_slice(black_box(&**column)));
                 })];
                 all.extend(works(&kernel));
-                let rates = rates(rows, stride, &mut all).into_iter().map(|rate| format!("{rate:9.1}"));
-                println!("{:>9}{}", format!("{:?}", kernel.instruction_set()), rates.collect::<String>());
+                let rates = rates(rows, stride, &mut all).into_iter().map(|rate| format!("{rate:10.1}"));
+                println!("{:>10}{}", format!("{:?}", kernel.instruction_set()), rates.collect::<String>());
             }
         }
     }
