@@ -3,7 +3,7 @@
 //! Rates count bytes of data; each is the best of many short rounds, in which all codes take turns, so that a busy machine disturbs
 //! none of them more than the others. The blocks of a row are either placed so that they do not meet in one set of the first-level
 //! cache, or begin at multiples of 4096 bytes, as buffers for transfers do. The last two columns compute the checksum of each block
-//! before the parity, as a write of whole rows does.
+//! before the parity, which goes to the same blocks for each row, as a write of whole rows does.
 
 use std::hint::black_box;
 
@@ -56,7 +56,7 @@ fn rates(rows: usize, stride: usize, works: &mut [Work<'_>]) -> Vec<f64> {
 }
 
 /// An encoder on the data and the parity columns of a row.
-fn encoder<'a>(encode: impl Fn(&[&[u8]], &mut [&mut [u8]]) + 'a) -> Work<'a> {
+fn encoder<'a>(mut encode: impl FnMut(&[&[u8]], &mut [&mut [u8]]) + 'a) -> Work<'a> {
     Box::new(move |columns| {
         let (data, parity) = columns.split_at_mut(DATA);
         let data: [&[u8]; DATA] = std::array::from_fn(|column| &*data[column]);
@@ -84,13 +84,15 @@ fn works(kernel: &Kernel) -> Vec<Work<'_>> {
     let (sums, diagonal) = (ReedSolomon::new(2), RowDiagonal::new(17));
     works.push(Box::new(move |row| sums.recover(kernel, &mut row[..DATA + 2], &[3, 9])));
     works.push(Box::new(move |row| diagonal.recover(kernel, &mut row[..DATA + 2], &[3, 9])));
-    works.push(encoder(move |data, parity| {
+    let [mut one, mut other] = [0; 2].map(|_| [IoBuffer::zeroed(BLOCK), IoBuffer::zeroed(BLOCK)]);
+    works.push(encoder(move |data, _| {
         checksums(data);
-        sums.encode(kernel, data, &mut parity[..2]);
+        let [p, q] = &mut one;
+        sums.encode(kernel, data, &mut [p, q]);
     }));
-    works.push(encoder(move |data, parity| {
+    works.push(encoder(move |data, _| {
         checksums(data);
-        let [rows, diagonals, ..] = parity else { unreachable!("two parity columns") };
+        let [rows, diagonals] = &mut other;
         diagonal.encode(kernel, data, rows, diagonals);
     }));
     works

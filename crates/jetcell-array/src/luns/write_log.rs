@@ -345,7 +345,8 @@ mod tests {
     const PATH: &str = "/log/write-log";
 
     fn entries(seed: u64, blocks: usize) -> Vec<Entry> {
-        let data = vec![Arc::new(copy_of(&[seed as u8; BLOCK])); blocks];
+        let block = Arc::new(copy_of(&[seed as u8; BLOCK]));
+        let data = vec![block; blocks];
         vec![
             Entry { lun: 3, first: seed, count: blocks as u64, data: Some(data) },
             Entry { lun: 4, first: 9, count: 1 << 40, data: None },
