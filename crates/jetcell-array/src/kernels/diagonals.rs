@@ -1,7 +1,6 @@
 //! Sums of the rows and of the diagonals of columns in one pass: every vector is loaded once or twice, and a sum is stored a few times.
 
-use super::kernel::Loop;
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Loop};
 
 /// Bytes that are loaded together: a cache line, so that no line is needed a second time. Blocks that begin at multiples of 4096 bytes
 /// meet in the same sets of the first-level cache, which has room for eight of them.

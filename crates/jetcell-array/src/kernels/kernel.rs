@@ -6,7 +6,7 @@ use jetcell_vfs::Clock;
 
 use super::diagonals::{SumsOfShifts, SumsOfSymbols};
 use super::galois;
-use super::lanes::{Lanes, Portable};
+use super::lanes::{Lanes, Loop, Portable};
 
 /// Instructions that the inner loops can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,11 +31,6 @@ enum Token {
 /// The inner loops of parity, with instructions that this processor has.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(Token);
-
-/// An inner loop that is compiled for every instruction set.
-pub(super) trait Loop {
-    fn run<L: Lanes>(self, lanes: L);
-}
 
 /// Gives a loop its instruction set, as the entry that the compiler may inline it into.
 #[cfg(target_arch = "x86_64")]

@@ -25,6 +25,11 @@ pub(super) trait Lanes: Copy {
     fn multiply(self, factor: Self::Factor, vector: Self::Vector) -> Self::Vector;
 }
 
+/// An inner loop that is compiled for every instruction set.
+pub(super) trait Loop {
+    fn run<L: Lanes>(self, lanes: L);
+}
+
 /// Vectors of four 64-bit words, for any processor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Portable;
