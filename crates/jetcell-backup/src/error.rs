@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use jetcell_vfs::is_out_of_reach;
+
 /// Result of this crate's functions.
 pub type Result<T> = std::result::Result<T, BackupError>;
 
@@ -89,6 +91,16 @@ impl BackupError {
 
     pub(crate) fn io(path: impl Into<PathBuf>, error: &std::io::Error) -> BackupError {
         BackupError::Engine(ese_engine::Error::io(path, error))
+    }
+
+    /// Whether a backup that failed so goes on later where it was: it was stopped, or its source is on another host and cannot be
+    /// reached now. What was copied is kept.
+    pub fn can_be_continued(&self) -> bool {
+        match self {
+            BackupError::Stopped => true,
+            BackupError::Engine(ese_engine::Error::Io { kind, .. }) => is_out_of_reach(*kind),
+            _ => false,
+        }
     }
 
     /// The error of ESE for this condition, with its number.

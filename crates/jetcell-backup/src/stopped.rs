@@ -55,7 +55,7 @@ pub fn back_up_stopped(
     let backup =
         StoppedBackup { destination: &destination, options, set: &set, parent, logs, end, earlier: partial };
     let (manifest, copied_bytes, continued_bytes) = backup.run().inspect_err(|error| {
-        if !matches!(error, BackupError::Stopped) {
+        if !error.can_be_continued() {
             destination.discard();
         }
     })?;

@@ -6,7 +6,7 @@
 //!
 //! An interrupted seed is continued by the same call: first the backup, then the moves. The copy is one only when
 //! `copy.json` says that it follows, which is written last. A directory that was new has nothing but empty files afterwards if
-//! the backup fails.
+//! the backup fails, unless the active side can only not be reached now.
 
 use std::path::{Path, PathBuf};
 
@@ -142,7 +142,7 @@ impl Seed<'_> {
             self.remove_old(&old, diverged)?;
             let backup = BackupOptions { kind: Kind::Copy, ..options.backup.clone() };
             copied_bytes = back_up(&incoming, &backup).inspect_err(|error| {
-                if is_new && !self.again && !matches!(error, BackupError::Stopped) {
+                if is_new && !self.again && !error.can_be_continued() {
                     // The directory is as it was.
                     let _ = text_file::remove(&**vfs, &to.join(COPY_FILE));
                 }

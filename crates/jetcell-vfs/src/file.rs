@@ -167,6 +167,10 @@ pub trait Vfs: Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
     /// Whether the path exists. Fails when that cannot be found out, for example without access to a directory.
     fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Whether the path is a regular file itself, and no symbolic link to one. A file system without links need not say.
+    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+        self.exists(path)
+    }
     /// Length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         self.open(path, OpenMode::Read)?.len()
@@ -208,6 +212,12 @@ pub trait Vfs: Send + Sync {
     }
     /// The clock of this file system.
     fn clock(&self) -> Arc<dyn Clock>;
+}
+
+/// Whether a file cannot be reached now because it is on another host. Nothing is said about the file then, so that the same call
+/// may succeed later.
+pub fn is_out_of_reach(kind: io::ErrorKind) -> bool {
+    kind == io::ErrorKind::NotConnected
 }
 
 /// The directory of a file; `.` for a bare name.

@@ -33,7 +33,8 @@ pub use clock::{RealClock, SimClock};
 pub use counted::{CountedVfs, IoCount, IoCounters, IoDigits, IoOperation, IoSnapshot};
 pub use fault::{Fault, FaultEffect, FaultTarget, FaultVfs};
 pub use file::{
-    Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, parent_directory,
+    Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, is_out_of_reach,
+    parent_directory,
 };
 pub use freeze::{FreezableVfs, FrozenVfs};
 pub use input_file::{open_input, read_input};

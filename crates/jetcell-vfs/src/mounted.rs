@@ -45,6 +45,9 @@ impl Vfs for MountedVfs {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.at(path).exists(path)
     }
+    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+        self.at(path).is_own_file(path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.at(path).remove(path)
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
-use rustix::fs::{CWD, FallocateFlags, Mode, OFlags};
+use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::descriptor::{Descriptor, set_direct};
@@ -131,6 +131,14 @@ impl Vfs for RealVfs {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         match rustix::fs::stat(path) {
             Ok(_) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+        match rustix::fs::lstat(path) {
+            Ok(found) => Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
             Err(error) => Err(error.into()),
         }

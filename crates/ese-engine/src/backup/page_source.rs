@@ -7,7 +7,7 @@ use ese_format::checksum::verify_page;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{Clock, File, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{Clock, File, IoReason, OpenMode, Vfs, is_out_of_reach};
 
 use crate::cache::{OnDiskPage, WatchedRead};
 use crate::storage::double_write::{PageImage, page_images};
@@ -114,6 +114,10 @@ impl PageSource {
             PageSource::Still(still) => {
                 Ok(match still.file.read_at(still.page_size.offset_of(page), bytes, IoReason::Backup) {
                     Ok(()) => OnDiskPage::Verified(verify_page(bytes, still.page_size, page)),
+                    // That says nothing about the page.
+                    Err(error) if is_out_of_reach(error.kind()) => {
+                        return Err(Error::io(still.file.path(), &error));
+                    }
                     Err(error) => OnDiskPage::Unreadable(error),
                 })
             }

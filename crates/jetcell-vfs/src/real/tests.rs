@@ -483,3 +483,17 @@ fn a_hole_reads_as_zeros_and_gives_its_blocks_back() {
     file.read_at(0, &mut again, IoReason::Other).unwrap();
     assert!(again[..] == bytes[..] && file.len().unwrap() == 1 << 20);
 }
+
+#[test]
+fn a_link_to_a_file_and_a_directory_are_no_files_of_their_own() {
+    let dir = on_disk();
+    let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+    std::fs::write(&file, "x").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let vfs = vfs(Backend::Threads, false).unwrap();
+    for (path, is) in
+        [(&*file, true), (&*link, false), (dir.path(), false), (&*dir.path().join("none"), false)]
+    {
+        assert_eq!(vfs.is_own_file(path).unwrap(), is, "{}", path.display());
+    }
+}

@@ -1,0 +1,157 @@
+//! Addresses of directories on other hosts: `tls://HOST:PORT/NAME`.
+//!
+//! An address is also a path, whose first parts are those of the host. So whatever takes a path takes an address, too, if its file
+//! system is a [`MountedVfs`](jetcell_vfs::MountedVfs) with the host as a mount.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::RemoteError;
+
+/// How an address begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scheme {
+    /// TLS.
+    Tls,
+    /// No encryption; only to this machine.
+    Tcp,
+}
+
+impl Scheme {
+    /// The text in front of the host.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Scheme::Tls => "tls://",
+            Scheme::Tcp => "tcp://",
+        }
+    }
+}
+
+/// A host, and how it is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostAddress {
+    /// Whether the connection is encrypted.
+    pub scheme: Scheme,
+    /// Name or address of the host, without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl HostAddress {
+    /// The host of an address. `None`: the path is no address, but one of this machine.
+    ///
+    /// # Errors
+    /// It is one, and has no host, no port or no name.
+    pub fn of(path: &Path) -> Option<Result<HostAddress, RemoteError>> {
+        // What is no text is a path of this machine.
+        let text = path.to_str()?;
+        let scheme =
+            [Scheme::Tls, Scheme::Tcp].into_iter().find(|scheme| text.starts_with(scheme.prefix()))?;
+        Some(HostAddress::read(text, scheme))
+    }
+
+    fn read(text: &str, scheme: Scheme) -> Result<HostAddress, RemoteError> {
+        let wrong = |what: &str| {
+            let prefix = scheme.prefix();
+            Err(RemoteError::Usage(format!(
+                "{text}: {what}; write {prefix}HOST:PORT/NAME, with the names that jetcell serve has printed"
+            )))
+        };
+        let rest = &text[scheme.prefix().len()..];
+        if rest.contains('@') {
+            return wrong(
+                "an address has no user and no password, which everybody on this machine could read",
+            );
+        }
+        let Some((host, name)) = rest.split_once('/') else {
+            return wrong("there is no name behind the host");
+        };
+        let name = name.trim_end_matches('/');
+        if name.is_empty() || name.contains('/') {
+            return wrong("behind the host is one name");
+        }
+        let Some((host, port)) = host.rsplit_once(':') else { return wrong("there is no port") };
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        match port.parse() {
+            Ok(port) if port > 0 && !host.is_empty() => {
+                Ok(HostAddress { scheme, host: host.to_string(), port })
+            }
+            _ => wrong("the host or the port is none"),
+        }
+    }
+
+    /// The host with its port.
+    pub fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// What all paths of the host begin with.
+    pub fn root(&self) -> PathBuf {
+        PathBuf::from(format!("{}{}", self.scheme.prefix(), self.authority()))
+    }
+}
+
+impl std::fmt::Display for HostAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.scheme.prefix(), self.authority())
+    }
+}
+
+/// Whether a path is an address, right or wrong.
+pub fn is_address(path: &Path) -> bool {
+    HostAddress::of(path).is_some()
+}
+
+/// The parts of a path below the root of a host. `None`: it is not below it, or not a plain one.
+pub(crate) fn parts<'p>(root: &Path, path: &'p Path) -> Option<Vec<&'p str>> {
+    let below = path.strip_prefix(root).ok()?;
+    below
+        .components()
+        .map(|part| match part {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<HostAddress, String> {
+        HostAddress::of(Path::new(text)).unwrap().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn addresses_name_a_host_a_port_and_a_directory() {
+        let address = read("tls://db1.example:9440/app").unwrap();
+        assert_eq!((address.scheme, &*address.host, address.port), (Scheme::Tls, "db1.example", 9440));
+        assert_eq!(address.root(), Path::new("tls://db1.example:9440"));
+        let address = read("tcp://[::1]:7/x/").unwrap();
+        assert_eq!((&*address.host, address.to_string()), ("::1", "tcp://[::1]:7".to_string()));
+        for wrong in [
+            "tls://",
+            "tls://db1",
+            "tls://db1/app",
+            "tls://db1:0/app",
+            "tls://db1:x/app",
+            "tls://:1/app",
+            "tls://db1:1/",
+            "tls://db1:1/a/b",
+            "tls://user:secret@db1:1/app",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        let path = Path::new("tls://db1:9440/app").join("E00.log");
+        let root = PathBuf::from("tls://db1:9440");
+        assert_eq!(parts(&root, &path), Some(vec!["app", "E00.log"]));
+        assert_eq!(path.parent(), Some(Path::new("tls://db1:9440/app")));
+        assert_eq!(path.display().to_string(), "tls://db1:9440/app/E00.log");
+        assert_eq!(parts(&root, Path::new("tls://db1:9440/app/../x")), None);
+        assert_eq!(parts(&root, Path::new("tls://db2:9440/app")), None);
+        assert!(["/a", "a", "tls:/x", "nats://a:1/b"].into_iter().all(|path| !is_address(Path::new(path))));
+    }
+}

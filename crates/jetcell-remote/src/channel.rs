@@ -1,0 +1,77 @@
+//! Streams with a limit of time, so that no side waits for ever for one that is gone.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jetcell_sync::Mutex;
+
+/// A stream of bytes in both directions.
+pub trait Channel: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Channel for T {}
+
+/// When the other side must have sent, or taken, what is waited for.
+#[derive(Clone)]
+pub(crate) struct Deadline(Arc<Mutex<Instant>>);
+
+impl Deadline {
+    /// So much time from now on.
+    pub fn within(time: Duration) -> Deadline {
+        Deadline(Arc::new(Mutex::new(Instant::now() + time)))
+    }
+
+    /// So much time from now on, also for streams that have this deadline.
+    pub fn set(&self, time: Duration) {
+        *self.0.lock() = Instant::now() + time;
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.0.lock().saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(late()) } else { Ok(left) }
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "no answer in time")
+}
+
+/// A connection whose transfers end at a deadline, however slowly the bytes come.
+pub(crate) struct TimedStream {
+    stream: TcpStream,
+    deadline: Deadline,
+}
+
+impl TimedStream {
+    pub fn new(stream: TcpStream, deadline: Deadline) -> io::Result<TimedStream> {
+        stream.set_nodelay(true)?;
+        Ok(TimedStream { stream, deadline })
+    }
+}
+
+/// The kernel says so when the time of a transfer is over.
+fn named(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),
+        _ => error,
+    }
+}
+
+impl Read for TimedStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.deadline.left()?))?;
+        self.stream.read(buffer).map_err(named)
+    }
+}
+
+impl Write for TimedStream {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.deadline.left()?))?;
+        self.stream.write(data).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}

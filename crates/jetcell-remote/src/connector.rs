@@ -1,0 +1,149 @@
+//! How a client gets a stream to its server.
+
+use std::io::ErrorKind;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::address::{HostAddress, Scheme};
+use crate::channel::{Channel, Deadline, TimedStream};
+use crate::error::RemoteError;
+use crate::tls::{ClientFiles, explained};
+
+/// How long a client waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientLimits {
+    /// For a connection, with its handshake.
+    pub connect: Duration,
+    /// For an answer.
+    pub answer: Duration,
+    /// A connection without requests says so often that the client is there. `None`: never.
+    pub keep_alive: Option<Duration>,
+}
+
+impl Default for ClientLimits {
+    fn default() -> ClientLimits {
+        ClientLimits {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(30),
+            keep_alive: Some(Duration::from_secs(5)),
+        }
+    }
+}
+
+/// Makes streams to one server.
+pub trait Connector: Send + Sync {
+    /// A new stream, secured but without a greeting. `within` is the time for it; afterwards the stream keeps to the times that
+    /// [`Stream::allow`] gives.
+    ///
+    /// # Errors
+    /// The server does not answer, or is another one.
+    fn connect(&self, within: Duration) -> Result<Stream, RemoteError>;
+
+    /// Why a stream failed in its greeting, if the way knows more than that.
+    fn explain(&self, error: &std::io::Error) -> Option<RemoteError> {
+        let _ = error;
+        None
+    }
+}
+
+/// A stream to a server.
+pub struct Stream {
+    /// The bytes.
+    pub channel: Box<dyn Channel>,
+    /// When they must have come; `None` if they always come at once.
+    pub(crate) deadline: Option<Deadline>,
+}
+
+impl Stream {
+    /// A stream that never makes its user wait.
+    pub fn immediate(channel: Box<dyn Channel>) -> Stream {
+        Stream { channel, deadline: None }
+    }
+
+    /// The next transfers must end in this time.
+    pub(crate) fn allow(&self, time: Duration) {
+        if let Some(deadline) = &self.deadline {
+            deadline.set(time);
+        }
+    }
+}
+
+/// Makes connections over the network.
+pub struct NetworkConnector {
+    address: HostAddress,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl NetworkConnector {
+    /// The way to a server. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// A file of the client is missing, or has something else.
+    pub fn new(address: &HostAddress, files: &ClientFiles) -> Result<NetworkConnector, RemoteError> {
+        let tls = match address.scheme {
+            Scheme::Tls => Some(files.configuration()?),
+            Scheme::Tcp => None,
+        };
+        Ok(NetworkConnector { address: address.clone(), tls })
+    }
+
+    fn stream(&self, within: Duration) -> Result<TcpStream, RemoteError> {
+        let HostAddress { scheme, host, port } = &self.address;
+        let unreachable = |what: String| RemoteError::Unreachable(what);
+        let addresses = (host.as_str(), *port)
+            .to_socket_addrs()
+            .map_err(|error| unreachable(format!("the name {host} is not known here: {error}")))?;
+        let mut why = format!("the name {host} has no address");
+        for address in addresses {
+            if *scheme == Scheme::Tcp && !address.ip().is_loopback() {
+                return Err(RemoteError::Usage(format!(
+                    "{}: tcp:// is not encrypted, so it is for this machine only; use tls://",
+                    self.address
+                )));
+            }
+            match TcpStream::connect_timeout(&address, within) {
+                Ok(stream) => return Ok(stream),
+                Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
+                    why = "no answer in time".to_string();
+                }
+                Err(error) => why = error.to_string(),
+            }
+        }
+        Err(unreachable(why))
+    }
+}
+
+impl Connector for NetworkConnector {
+    fn connect(&self, within: Duration) -> Result<Stream, RemoteError> {
+        let deadline = Deadline::within(within);
+        let stream = TimedStream::new(self.stream(within)?, deadline.clone())
+            .map_err(|error| RemoteError::Unreachable(error.to_string()))?;
+        let Some(tls) = &self.tls else {
+            return Ok(Stream { channel: Box::new(stream), deadline: Some(deadline) });
+        };
+        let name = ServerName::try_from(self.address.host.clone())
+            .map_err(|_| RemoteError::Usage(format!("{}: this is no name of a host", self.address.host)))?;
+        let connection = ClientConnection::new(tls.clone(), name)
+            .map_err(|error| RemoteError::Protocol(error.to_string()))?;
+        let mut stream = StreamOwned::new(connection, stream);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).map_err(|error| {
+                self.explain(&error).unwrap_or_else(|| match error.kind() {
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
+                        "the server ended the connection in its handshake, so it may not use TLS, or have too many clients".into(),
+                    ),
+                    _ => RemoteError::Unreachable(error.to_string()),
+                })
+            })?;
+        }
+        Ok(Stream { channel: Box::new(stream), deadline: Some(deadline) })
+    }
+
+    fn explain(&self, error: &std::io::Error) -> Option<RemoteError> {
+        explained(error, &self.address.host)
+    }
+}

@@ -1,0 +1,91 @@
+//! Frames: how messages are cut out of a stream of bytes.
+//!
+//! ```text
+//! length of what follows: u32 | number of the request: u32 | message
+//! ```
+//!
+//! Numbers are little-endian. A reply has the number of its request. Memory is taken as bytes arrive, so that a length that is
+//! a lie costs nothing.
+
+use std::io::{self, Read, Write};
+
+/// Most bytes of a file in one message.
+pub const CHUNK: usize = 1 << 20;
+/// Longest frame: a chunk, and what is around it.
+pub const LONGEST: usize = CHUNK + 4096;
+/// Longest frame before the client is known.
+pub const LONGEST_GREETING: usize = 2048;
+
+/// Bytes of the number of a request.
+const NUMBER: usize = 4;
+
+/// Reads a frame of at most `longest` bytes. `None`: the stream has ended in front of it.
+///
+/// # Errors
+/// Besides those of the stream: the frame is longer, or too short for its number (`InvalidData`); the stream ends within it
+/// (`UnexpectedEof`).
+pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u32, Vec<u8>)>> {
+    let mut length = [0; 4];
+    let mut have = 0;
+    while have < length.len() {
+        match stream.read(&mut length[have..]) {
+            Ok(0) if have == 0 => return Ok(None),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(came) => have += came,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let length = u32::from_le_bytes(length) as usize;
+    if length > longest || length < NUMBER {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame with an impossible length"));
+    }
+    let mut number = [0; NUMBER];
+    stream.read_exact(&mut number)?;
+    let mut message = Vec::new();
+    stream.take((length - NUMBER) as u64).read_to_end(&mut message)?;
+    if message.len() != length - NUMBER {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Some((u32::from_le_bytes(number), message)))
+}
+
+/// Writes a frame, in one piece.
+pub fn write_frame(stream: &mut dyn Write, number: u32, message: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(message.len() + NUMBER).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut frame = Vec::with_capacity(message.len() + 8);
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.extend_from_slice(&number.to_le_bytes());
+    frame.extend_from_slice(message);
+    stream.write_all(&frame)?;
+    stream.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_as_they_were_written() {
+        let mut stream = Vec::new();
+        write_frame(&mut stream, 7, b"one").unwrap();
+        write_frame(&mut stream, u32::MAX, b"").unwrap();
+        let mut read = &stream[..];
+        assert_eq!(read_frame(&mut read, 64).unwrap(), Some((7, b"one".to_vec())));
+        assert_eq!(read_frame(&mut read, 64).unwrap(), Some((u32::MAX, Vec::new())));
+        assert_eq!(read_frame(&mut read, 64).unwrap(), None);
+        for cut in 1..11 {
+            let kind = read_frame(&mut &stream[..cut], 64).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::UnexpectedEof, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_length_that_is_a_lie_takes_no_memory() {
+        for length in [0, 3, 65, u32::MAX] {
+            let bytes = length.to_le_bytes();
+            let kind = read_frame(&mut &bytes[..], 64).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::InvalidData, "{length}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A way to a server in the same process, without threads: for simulations, in which the way is cut at any byte.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
+
+use jetcell_sync::Arc;
+
+use crate::connector::{Connector, Stream};
+use crate::error::RemoteError;
+use crate::exports::Exports;
+use crate::frame::{read_frame, write_frame};
+use crate::session::Session;
+
+/// What happens on the way.
+pub trait Wire: Send + Sync {
+    /// Whether a connection can be made now.
+    fn connects(&self) -> bool;
+    /// How many of so many bytes get through. If these are not all, the connection is cut behind them.
+    fn carries(&self, bytes: usize) -> usize;
+}
+
+/// Makes streams whose other end answers within each write.
+pub struct InProcess {
+    exports: Arc<Exports>,
+    wire: Arc<dyn Wire>,
+}
+
+impl InProcess {
+    /// The way to a server with these exports.
+    pub fn new(exports: &Arc<Exports>, wire: Arc<dyn Wire>) -> InProcess {
+        InProcess { exports: exports.clone(), wire }
+    }
+}
+
+impl Connector for InProcess {
+    fn connect(&self, _within: Duration) -> Result<Stream, RemoteError> {
+        if !self.wire.connects() {
+            return Err(RemoteError::Unreachable("no answer".into()));
+        }
+        Ok(Stream::immediate(Box::new(Line {
+            session: Some(Session::new(&self.exports)),
+            wire: self.wire.clone(),
+            requests: Vec::new(),
+            replies: VecDeque::new(),
+        })))
+    }
+}
+
+struct Line {
+    /// The other end; `None`: the connection was cut, or the server has ended it.
+    session: Option<Session>,
+    wire: Arc<dyn Wire>,
+    requests: Vec<u8>,
+    replies: VecDeque<u8>,
+}
+
+impl Line {
+    /// Cuts the connection. The server notices it at once, and releases its locks.
+    fn cut(&mut self) -> io::Error {
+        self.session = None;
+        self.replies.clear();
+        ErrorKind::ConnectionReset.into()
+    }
+
+    /// Answers the requests that have arrived as a whole.
+    fn answer(&mut self) {
+        while let Some(session) = &mut self.session {
+            let Some(length) = self.requests.first_chunk::<4>() else { return };
+            let length = u32::from_le_bytes(*length) as usize;
+            let longest = session.longest_frame();
+            if length <= longest && self.requests.len() < length + 4 {
+                return;
+            }
+            let mut rest = &self.requests[..];
+            let Ok(Some((number, message))) = read_frame(&mut rest, longest) else {
+                self.session = None;
+                return;
+            };
+            let used = self.requests.len() - rest.len();
+            let answer = session.answer(&message);
+            self.requests.drain(..used);
+            let mut frame = Vec::new();
+            if write_frame(&mut frame, number, &answer.reply.encode()).is_ok() {
+                self.replies.extend(frame);
+            }
+            if answer.ends.is_some() {
+                self.session = None;
+            }
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if self.session.is_none() {
+            return Err(ErrorKind::ConnectionReset.into());
+        }
+        let through = self.wire.carries(data.len()).min(data.len());
+        self.requests.extend_from_slice(&data[..through]);
+        self.answer();
+        if through < data.len() { Err(self.cut()) } else { Ok(data.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Line {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let there = self.replies.len().min(buffer.len());
+        if there == 0 {
+            return if buffer.is_empty() || self.session.is_none() {
+                Ok(0)
+            } else {
+                Err(ErrorKind::TimedOut.into())
+            };
+        }
+        let through = self.wire.carries(there).min(there);
+        if through == 0 {
+            return Err(self.cut());
+        }
+        for (place, byte) in buffer.iter_mut().zip(self.replies.drain(..through)) {
+            *place = byte;
+        }
+        if through < there {
+            self.cut();
+        }
+        Ok(through)
+    }
+}

@@ -1,0 +1,243 @@
+//! The directories of another host as a file system.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs};
+
+use crate::address::{HostAddress, parts};
+use crate::connection::Welcome;
+use crate::connector::{Connector, NetworkConnector};
+use crate::error::RemoteError;
+use crate::frame::CHUNK;
+use crate::host::{Host, RemoteOptions, unexpected};
+use crate::reply::Reply;
+use crate::request::{Place, Request};
+use crate::tls::ClientFiles;
+
+/// The directories that a server exports, below the address of the host. Only what copies need is there: other operations are
+/// `Unsupported`.
+///
+/// An error of the kind `NotConnected` says nothing about the files: see [`jetcell_vfs::is_out_of_reach`].
+#[derive(Clone)]
+pub struct RemoteVfs(Arc<Host>);
+
+impl RemoteVfs {
+    /// A client of a host. It connects when it is used first.
+    ///
+    /// # Errors
+    /// A file of the client is missing, or has something else.
+    pub fn new(
+        address: &HostAddress,
+        files: &ClientFiles,
+        options: RemoteOptions,
+    ) -> Result<RemoteVfs, RemoteError> {
+        let connector = NetworkConnector::new(address, files)?;
+        Ok(RemoteVfs::over(address.root(), Box::new(connector), options))
+    }
+
+    /// A client over another way.
+    pub fn over(root: PathBuf, connector: Box<dyn Connector>, options: RemoteOptions) -> RemoteVfs {
+        RemoteVfs(Arc::new(Host::new(root, connector, options)))
+    }
+
+    /// Connects, if there is no connection. Returns what the server says about itself.
+    ///
+    /// # Errors
+    /// There is none; the error says why.
+    pub fn connect(&self) -> Result<Welcome, RemoteError> {
+        self.0.welcome()
+    }
+
+    fn place(&self, path: &Path) -> io::Result<Place> {
+        let wrong = || io::Error::new(ErrorKind::InvalidInput, "this is no path of the other host");
+        let parts = parts(&self.0.root, path).ok_or_else(wrong)?;
+        let (directory, file) = parts.split_first().ok_or_else(wrong)?;
+        Ok(Place { directory: (*directory).to_string(), file: file.join("/") })
+    }
+
+    fn ask(&self, request: &Request) -> io::Result<Reply> {
+        self.0.ask(request, None).map(|(reply, _)| reply)
+    }
+
+    fn tell(&self, request: &Request) -> io::Result<()> {
+        match self.ask(request)? {
+            Reply::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+impl Vfs for RemoteVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let (reply, epoch) = self.0.ask(&Request::Open { place: self.place(path)?, mode }, None)?;
+        let Reply::Handle(handle) = reply else { return Err(unexpected()) };
+        Ok(Arc::new(RemoteFile(Arc::new(Opened { host: self.0.clone(), path: path.into(), handle, epoch }))))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        match self.ask(&Request::Exists { place: self.place(path)? })? {
+            Reply::Flag(exists) => Ok(exists),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.tell(&Request::Remove { place: self.place(path)? })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (self.place(from)?, self.place(to)?);
+        if from.directory != to.directory {
+            return Err(ErrorKind::CrossesDevices.into());
+        }
+        self.tell(&Request::Rename { from, to: to.file })
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.tell(&Request::SyncDirectory { directory: self.place(directory)?.directory })
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        match self.exists(directory)? {
+            true => Ok(()),
+            false => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let place = self.place(directory)?;
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let request = Request::List { directory: place.clone(), after: after.clone() };
+            let Reply::Names { names, more } = self.ask(&request)? else { return Err(unexpected()) };
+            let last = names.last().cloned().unwrap_or_default();
+            // Names come in order, so that the list ends.
+            if names.iter().any(|name| !crate::rights::is_name(name) || **name <= *after) {
+                return Err(unexpected());
+            }
+            found.extend(names.iter().map(|name| directory.join(name)));
+            if !more {
+                return Ok(found);
+            }
+            if last <= after {
+                return Err(unexpected());
+            }
+            after = last;
+        }
+    }
+
+    fn free_space(&self, _path: &Path) -> io::Result<u64> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        let (lock, epoch) = self.0.lock(&Request::Lock { place: self.place(path)? })?;
+        Ok(Box::new(RemoteLock { host: self.0.clone(), lock, epoch }))
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.0.clock.clone()
+    }
+}
+
+struct RemoteLock {
+    host: Arc<Host>,
+    lock: u32,
+    epoch: u64,
+}
+
+impl DirectoryLock for RemoteLock {}
+
+impl Drop for RemoteLock {
+    fn drop(&mut self) {
+        self.host.unlock(self.lock, self.epoch);
+    }
+}
+
+/// An open file of the other host. It is lost with its connection.
+struct Opened {
+    host: Arc<Host>,
+    path: PathBuf,
+    handle: u32,
+    epoch: u64,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.host.close(self.handle, self.epoch);
+    }
+}
+
+struct RemoteFile(Arc<Opened>);
+
+impl Opened {
+    fn ask(&self, request: &Request) -> io::Result<Reply> {
+        self.host.ask(request, Some(self.epoch)).map(|(reply, _)| reply)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.host.read(self.handle, self.epoch, offset, buffer)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        for (at, data) in (offset..).step_by(CHUNK).zip(data.chunks(CHUNK)) {
+            match self.ask(&Request::Write { file: self.handle, offset: at, data: data.to_vec() })? {
+                Reply::Done => {}
+                _ => return Err(unexpected()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl File for RemoteFile {
+    fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], _reason: IoReason) -> io::Result<()> {
+        self.0.read(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn submit(&self, batch: Vec<Transfer>) {
+        for transfer in batch {
+            let file = self.0.clone();
+            self.0.host.transfer(Box::new(move || {
+                let Transfer { kind, offset, mut buffer, done, .. } = transfer;
+                let result = match kind {
+                    TransferKind::Read => file.read(offset, &mut buffer),
+                    TransferKind::Write => file.write(offset, &buffer),
+                };
+                done(result, buffer);
+            }));
+        }
+    }
+
+    fn sync(&self, _reason: IoReason) -> io::Result<()> {
+        match self.0.ask(&Request::Sync { file: self.0.handle })? {
+            Reply::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        match self.0.ask(&Request::Length { file: self.0.handle })? {
+            Reply::Number(len) => Ok(len),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn grow(&self, _len: u64) -> io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn truncate(&self, _len: u64) -> io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+}

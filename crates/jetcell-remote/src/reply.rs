@@ -1,0 +1,153 @@
+//! What a server answers.
+
+use std::io::{self, ErrorKind};
+
+use crate::fields::{FieldReader, FieldWriter, garbled};
+
+/// The answer to a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// It was done.
+    Done,
+    /// The client is known. Whether it may take the role of the active side, and on which host the server runs.
+    Welcome { allows_handover: bool, host: String },
+    /// A file or a lock, by a number of this connection.
+    Handle(u32),
+    /// A length in bytes.
+    Number(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// Bytes of a file.
+    Bytes(Vec<u8>),
+    /// Names of files, and whether there are more.
+    Names { names: Vec<String>, more: bool },
+    /// The answer is not there yet, for example because of a limit of the rate. The same request gets another reply.
+    Working,
+    /// It failed. Nothing is known about its effect but what the kind says.
+    Failed { kind: ErrorKind, what: String },
+}
+
+/// Kinds of errors that cross the connection. Others arrive as `Other`.
+const KINDS: [ErrorKind; 14] = [
+    ErrorKind::Other,
+    ErrorKind::NotFound,
+    ErrorKind::PermissionDenied,
+    ErrorKind::AlreadyExists,
+    ErrorKind::WouldBlock,
+    ErrorKind::InvalidInput,
+    ErrorKind::InvalidData,
+    ErrorKind::UnexpectedEof,
+    ErrorKind::StorageFull,
+    ErrorKind::QuotaExceeded,
+    ErrorKind::ReadOnlyFilesystem,
+    ErrorKind::Unsupported,
+    ErrorKind::OutOfMemory,
+    ErrorKind::TimedOut,
+];
+
+impl Reply {
+    /// The reply for a request that failed.
+    pub fn failed(error: &io::Error) -> Reply {
+        Reply::Failed { kind: error.kind(), what: error.to_string() }
+    }
+
+    /// The bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        let writer = match self {
+            Reply::Done => FieldWriter::new(0),
+            Reply::Welcome { allows_handover, host } => {
+                FieldWriter::new(1).u8((*allows_handover).into()).text(host)
+            }
+            Reply::Handle(handle) => FieldWriter::new(2).u32(*handle),
+            Reply::Number(number) => FieldWriter::new(3).u64(*number),
+            Reply::Flag(flag) => FieldWriter::new(4).u8((*flag).into()),
+            Reply::Bytes(bytes) => FieldWriter::new(5).rest(bytes),
+            Reply::Names { names, more } => {
+                names.iter().fold(FieldWriter::new(6).u8((*more).into()), |writer, name| writer.text(name))
+            }
+            Reply::Working => FieldWriter::new(7),
+            Reply::Failed { kind, what } => {
+                let kind = KINDS.iter().position(|known| known == kind).unwrap_or(0);
+                FieldWriter::new(8).u8(kind as u8).text(what)
+            }
+        };
+        writer.end()
+    }
+
+    /// The reply in a message.
+    ///
+    /// # Errors
+    /// It is none (`InvalidData`).
+    pub fn decode(message: &[u8]) -> io::Result<Reply> {
+        let mut fields = FieldReader::new(message);
+        let reply = match fields.u8()? {
+            0 => Reply::Done,
+            1 => Reply::Welcome { allows_handover: fields.flag()?, host: fields.text()? },
+            2 => Reply::Handle(fields.u32()?),
+            3 => Reply::Number(fields.u64()?),
+            4 => Reply::Flag(fields.flag()?),
+            5 => Reply::Bytes(fields.rest()),
+            6 => {
+                let more = fields.flag()?;
+                let mut names = Vec::new();
+                while !fields.is_empty() {
+                    names.push(fields.text()?);
+                }
+                Reply::Names { names, more }
+            }
+            7 => Reply::Working,
+            8 => {
+                let kind = KINDS.get(usize::from(fields.u8()?)).copied().ok_or_else(garbled)?;
+                Reply::Failed { kind, what: fields.text()? }
+            }
+            _ => return Err(garbled()),
+        };
+        fields.end(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn replies_are_read_as_they_were_written() {
+        let names = vec!["E00.log".to_string(), "größe.edb".to_string()];
+        let mut replies = vec![
+            Reply::Done,
+            Reply::Welcome { allows_handover: true, host: "db1".into() },
+            Reply::Handle(3),
+            Reply::Number(u64::MAX),
+            Reply::Flag(true),
+            Reply::Bytes(vec![1, 2, 3]),
+            Reply::Names { names, more: false },
+            Reply::Working,
+        ];
+        replies.extend(KINDS.map(|kind| Reply::failed(&io::Error::new(kind, "why"))));
+        for reply in replies {
+            assert_eq!(Reply::decode(&reply.encode()).unwrap(), reply);
+        }
+        let other = Reply::failed(&io::Error::new(ErrorKind::Deadlock, "why"));
+        let read = Reply::decode(&other.encode()).unwrap();
+        assert_eq!(read, Reply::Failed { kind: ErrorKind::Other, what: "why".into() });
+    }
+
+    #[test]
+    fn a_long_text_is_cut_off_at_a_character() {
+        let what = "é".repeat(40_000);
+        let read = Reply::decode(&Reply::Failed { kind: ErrorKind::Other, what }.encode()).unwrap();
+        let Reply::Failed { what, .. } = read else { panic!("{read:?}") };
+        assert_eq!(what, "é".repeat(32_767));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_reply_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(reply) = Reply::decode(&bytes) {
+                prop_assert_eq!(Reply::decode(&reply.encode()).unwrap(), reply);
+            }
+        }
+    }
+}

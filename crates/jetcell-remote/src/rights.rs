@@ -1,0 +1,265 @@
+//! Which files a client may touch, by their names.
+//!
+//! | file | always | with handover, while the client holds the lock of the logs |
+//! | --- | --- | --- |
+//! | any regular file of the directory, or of `incoming` in it | read, made durable, locked | |
+//! | `E00-ID.copy`, `.wants`, `.patch` | put, removed | |
+//! | `E00.log`, `E00tmp.log` | | written within its length, renamed to a closed log, removed |
+//! | `copy.json` | | put |
+//! | `E00.lock` | | created by its lock; for that no other lock is needed |
+//!
+//! A file is put by another one that gets its name, so a reader sees a whole one. A closed log is never changed, replaced or removed.
+
+/// The only directory below an export: what a copy has received.
+pub const INCOMING: &str = "incoming";
+
+/// Letters of the names of logs in front of the number.
+const BASE: usize = 3;
+
+/// What a file is, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A message of a copy.
+    Message,
+    /// One that has not got its name yet.
+    MessageAside,
+    /// The log that is being written, or the one that is prepared.
+    OpenLog,
+    /// A closed log.
+    ClosedLog,
+    /// What a copy knows about itself.
+    CopyState,
+    /// One that has not got its name yet.
+    CopyStateAside,
+    /// It is locked while an instance works on the logs.
+    LogLock,
+    /// Anything else: databases, checkpoints, events.
+    Other,
+}
+
+impl Kind {
+    /// The kind of the file with this name.
+    pub fn of(name: &str) -> Kind {
+        match name {
+            "copy.json" => return Kind::CopyState,
+            "copy.json.unfinished" => return Kind::CopyStateAside,
+            _ => {}
+        }
+        let Some((stem, ending)) = name.rsplit_once('.') else { return Kind::Other };
+        let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_base = |text: &str| text.len() == BASE && is_word(text);
+        // `get` also guards against a character that is not ASCII.
+        let (base, rest) = (stem.get(..BASE).unwrap_or(""), stem.get(BASE..).unwrap_or(""));
+        match ending {
+            "copy" | "wants" | "patch" | "copy-new" | "message-new" => {
+                let id = rest.strip_prefix('-').unwrap_or("");
+                if !is_base(base) || !id.split('-').all(is_word) {
+                    Kind::Other
+                } else if ending.ends_with("-new") {
+                    Kind::MessageAside
+                } else {
+                    Kind::Message
+                }
+            }
+            "log" | "jtx" if is_base(base) => {
+                let is_number = matches!(rest.len(), 5..=8) && rest.bytes().all(|b| b.is_ascii_hexdigit());
+                match rest {
+                    "" | "tmp" => Kind::OpenLog,
+                    _ if is_number => Kind::ClosedLog,
+                    _ => Kind::Other,
+                }
+            }
+            "lock" if is_base(stem) => Kind::LogLock,
+            _ => Kind::Other,
+        }
+    }
+
+    /// The longest file of this kind that a client may create. `None`: it may create none.
+    pub fn longest_created(self) -> Option<u64> {
+        match self {
+            // A page, and a block in front of it.
+            Kind::MessageAside => Some(64 << 10),
+            Kind::CopyStateAside => Some(1 << 20),
+            _ => None,
+        }
+    }
+}
+
+/// A change that a client wants to make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change<'n> {
+    /// Creates a file, and writes it.
+    Create(&'n str),
+    /// Writes into a file that is there.
+    Write(&'n str),
+    /// Removes a file.
+    Remove(&'n str),
+    /// Gives a file another name.
+    Rename(&'n str, &'n str),
+    /// Creates a lock file.
+    CreateLock(&'n str),
+}
+
+/// Whether a change is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is.
+    Allowed,
+    /// It is if the client holds the lock of the logs.
+    UnderLock,
+    /// It is never.
+    Never,
+}
+
+impl Change<'_> {
+    /// Whether a client may make the change, if handovers are allowed.
+    pub fn verdict(self) -> Verdict {
+        use Kind::{ClosedLog, CopyState, CopyStateAside, LogLock, Message, MessageAside, OpenLog};
+        match self {
+            Change::Create(name) => match Kind::of(name) {
+                MessageAside => Verdict::Allowed,
+                CopyStateAside => Verdict::UnderLock,
+                _ => Verdict::Never,
+            },
+            Change::Write(name) => match Kind::of(name) {
+                OpenLog => Verdict::UnderLock,
+                _ => Verdict::Never,
+            },
+            Change::Remove(name) => match Kind::of(name) {
+                Message | MessageAside => Verdict::Allowed,
+                OpenLog | CopyStateAside => Verdict::UnderLock,
+                _ => Verdict::Never,
+            },
+            Change::Rename(from, to) => match (Kind::of(from), Kind::of(to)) {
+                (MessageAside, Message) if same_message(from, to) => Verdict::Allowed,
+                (CopyStateAside, CopyState) => Verdict::UnderLock,
+                (OpenLog, ClosedLog) if from.get(..BASE) == to.get(..BASE) => Verdict::UnderLock,
+                _ => Verdict::Never,
+            },
+            Change::CreateLock(name) => match Kind::of(name) {
+                // Until it is held, nothing else may be changed.
+                LogLock => Verdict::UnderLock,
+                _ => Verdict::Never,
+            },
+        }
+    }
+}
+
+/// Whether a message gets its own name: a client must not replace one kind by another.
+fn same_message(from: &str, to: &str) -> bool {
+    let parts =
+        |name: &'_ str| name.rsplit_once('.').map(|(stem, ending)| (stem.to_string(), ending.to_string()));
+    let Some(((stem, aside), (other, ending))) = parts(from).zip(parts(to)) else { return false };
+    let fits = matches!((&*aside, &*ending), ("copy-new", "copy") | ("message-new", "wants" | "patch"));
+    stem == other && fits
+}
+
+/// Whether a name stays in its directory: it is that of one file, and nothing that a terminal or a file system takes for more.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 255
+        && name != "."
+        && name != ".."
+        && !name.chars().any(|character| character == '/' || character == '\\' || character.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_kinds_of_files() {
+        let kinds = [
+            ("E00-1f3a77c2.copy", Kind::Message),
+            ("E00-1f3a77c2.wants", Kind::Message),
+            ("E00-5e3f0a11-1A.patch", Kind::Message),
+            ("E00-1f3a77c2.copy-new", Kind::MessageAside),
+            ("E00-5e3f0a11-1A.message-new", Kind::MessageAside),
+            ("E00-5e3f0a11-1A.image", Kind::Other),
+            ("E00-.copy", Kind::Other),
+            ("E00-a--b.copy", Kind::Other),
+            ("E00.copy", Kind::Other),
+            ("E0é-a.copy", Kind::Other),
+            ("E00.log", Kind::OpenLog),
+            ("E00tmp.log", Kind::OpenLog),
+            ("edb.jtx", Kind::OpenLog),
+            ("E00000001AB.log", Kind::ClosedLog),
+            ("SRU0005B.log", Kind::ClosedLog),
+            ("E000005B.jtx", Kind::ClosedLog),
+            ("E00x.log", Kind::Other),
+            ("E00.lock", Kind::LogLock),
+            ("copy.lock", Kind::Other),
+            ("scan.lock", Kind::Other),
+            ("copy.json", Kind::CopyState),
+            ("copy.json.unfinished", Kind::CopyStateAside),
+            ("data.edb", Kind::Other),
+            ("E00.chk", Kind::Other),
+            ("", Kind::Other),
+            (".", Kind::Other),
+        ];
+        for (name, kind) in kinds {
+            assert_eq!(Kind::of(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_messages_are_changed_without_a_handover() {
+        let names = [
+            "E00-a.copy",
+            "E00-a.copy-new",
+            "E00-a.wants",
+            "E00-a.message-new",
+            "E00.log",
+            "E00tmp.log",
+            "E0000000001.log",
+            "E00.lock",
+            "copy.json",
+            "copy.json.unfinished",
+            "data.edb",
+            "E00.chk",
+            "E00-a.image",
+        ];
+        let allowed = |change: Change<'_>| change.verdict() == Verdict::Allowed;
+        let possible = |change: Change<'_>| change.verdict() != Verdict::Never;
+        let of = |is: &dyn Fn(&str) -> bool| names.into_iter().filter(|name| is(name)).collect::<Vec<_>>();
+        assert_eq!(of(&|name| allowed(Change::Create(name))), ["E00-a.copy-new", "E00-a.message-new"]);
+        assert_eq!(of(&|name| allowed(Change::Write(name))), [""; 0]);
+        assert_eq!(
+            of(&|name| allowed(Change::Remove(name))),
+            ["E00-a.copy", "E00-a.copy-new", "E00-a.wants", "E00-a.message-new"]
+        );
+        assert_eq!(of(&|name| allowed(Change::CreateLock(name))), [""; 0]);
+        assert_eq!(of(&|name| possible(Change::Write(name))), ["E00.log", "E00tmp.log"]);
+        assert_eq!(of(&|name| possible(Change::CreateLock(name))), ["E00.lock"]);
+        for (change, name) in [("remove", "E0000000001.log"), ("remove", "data.edb"), ("remove", "copy.json")]
+        {
+            assert!(!possible(Change::Remove(name)), "{change} {name}");
+        }
+        let renames: Vec<(&str, &str)> = names
+            .into_iter()
+            .flat_map(|from| names.into_iter().map(move |to| (from, to)))
+            .filter(|(from, to)| possible(Change::Rename(from, to)))
+            .collect();
+        assert_eq!(
+            renames,
+            [
+                ("E00-a.copy-new", "E00-a.copy"),
+                ("E00-a.message-new", "E00-a.wants"),
+                ("E00.log", "E0000000001.log"),
+                ("E00tmp.log", "E0000000001.log"),
+                ("copy.json.unfinished", "copy.json"),
+            ]
+        );
+        assert!(!possible(Change::Rename("E00-a.copy-new", "E00-b.copy")), "the file of another copy");
+        assert!(!possible(Change::Rename("E01.log", "E0000000001.log")), "of another stream");
+    }
+
+    #[test]
+    fn names_stay_in_their_directory() {
+        for bad in ["", ".", "..", "/", "a/b", "../a", "/etc/passwd", "a\\b", "a\0b", "a\nb", "\u{1b}[2J"] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
+        assert!(!is_name(&"x".repeat(256)));
+        assert!(["a", "...", "größe.edb", " "].into_iter().all(is_name));
+    }
+}

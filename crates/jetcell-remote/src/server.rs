@@ -1,0 +1,313 @@
+//! Listening, the threads of the connections, and the end.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jetcell_sync::Mutex;
+use jetcell_vfs::{Clock, Pacer, RealClock};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::channel::{Channel, Deadline, TimedStream};
+use crate::error::ServeError;
+use crate::exports::Exports;
+use crate::frame::{read_frame, write_frame};
+use crate::reply::Reply;
+use crate::session::{End, Session};
+use crate::tls::ServerFiles;
+
+/// Pause after a connection could not be accepted, for example for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// A client whose answer waits for the limit of the rate hears so often that it comes.
+const WORKING: Duration = Duration::from_secs(5);
+/// Time for the threads of connections to end after the server was stopped.
+const LAST: Duration = Duration::from_secs(5);
+
+/// What clients may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerLimits {
+    /// Connections at a time. Others are closed.
+    pub connections: usize,
+    /// Time for the handshake and the greeting.
+    pub handshake: Duration,
+    /// Time in which the next request must have come. Clients that are there say so more often.
+    pub idle: Duration,
+    /// Bytes of files per second, of all clients together.
+    pub rate: Option<u64>,
+}
+
+impl Default for ServerLimits {
+    fn default() -> ServerLimits {
+        let (handshake, idle) = (Duration::from_secs(10), Duration::from_secs(30));
+        ServerLimits { connections: 64, handshake, idle, rate: None }
+    }
+}
+
+/// What has happened at a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Clients that knew the token.
+    pub clients: u64,
+    /// Connections that were closed because there were too many.
+    pub too_many: u64,
+    /// Handshakes that failed or took too long.
+    pub handshakes: u64,
+    /// Connections with something else than requests.
+    pub garbage: u64,
+    /// Clients with another token.
+    pub wrong_token: u64,
+    /// Clients with another version.
+    pub wrong_version: u64,
+}
+
+struct Shared {
+    listener: TcpListener,
+    address: SocketAddr,
+    exports: Arc<Exports>,
+    tls: Option<Arc<ServerConfig>>,
+    limits: ServerLimits,
+    pacer: Pacer,
+    note: Box<dyn Fn(&str) + Send + Sync>,
+    is_stopped: AtomicBool,
+    next: AtomicU64,
+    connections: Mutex<BTreeMap<u64, TcpStream>>,
+    counts: Mutex<Counts>,
+}
+
+/// A server that listens.
+pub struct Server(Arc<Shared>);
+
+/// Stops a server from another thread.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Server {
+    /// Listens from now on; clients are served by [`Server::run`]. Without TLS only on a loopback address. `note` gets one line
+    /// for each thing that the owner of the server should know.
+    ///
+    /// # Errors
+    /// The address cannot be used, or only with TLS; a file of the server is missing, or has something else.
+    pub fn bind(
+        address: SocketAddr,
+        exports: Exports,
+        tls: Option<&ServerFiles>,
+        limits: ServerLimits,
+        note: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Server, ServeError> {
+        if tls.is_none() && !address.ip().is_loopback() {
+            return Err(ServeError::Unsecured(address));
+        }
+        let tls = tls.map(ServerFiles::configuration).transpose()?;
+        let failed = |error| ServeError::Address { address, error };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let clock: jetcell_sync::Arc<dyn Clock> = jetcell_sync::Arc::new(RealClock::new());
+        Ok(Server(Arc::new(Shared {
+            listener,
+            address,
+            exports: Arc::new(exports),
+            tls,
+            limits,
+            pacer: Pacer::new(clock),
+            note: Box::new(note),
+            is_stopped: AtomicBool::new(false),
+            next: AtomicU64::new(0),
+            connections: Mutex::default(),
+            counts: Mutex::default(),
+        })))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+
+    /// Stops the server.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.0.clone())
+    }
+
+    /// Serves clients until the server is stopped.
+    pub fn run(&self) {
+        let shared = &self.0;
+        while !shared.is_stopped.load(Ordering::SeqCst) {
+            match shared.listener.accept() {
+                Ok((stream, peer)) => shared.accepted(stream, peer),
+                Err(_) => thread::sleep(ACCEPT_PAUSE),
+            }
+        }
+        let began = Instant::now();
+        while !shared.connections.lock().is_empty() && began.elapsed() < LAST {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Stopper {
+    /// Ends all connections, and [`Server::run`].
+    pub fn stop(&self) {
+        let shared = &self.0;
+        shared.is_stopped.store(true, Ordering::SeqCst);
+        for stream in shared.connections.lock().values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        // The thread that accepts connections notices it with the next one.
+        let ip = match shared.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let _ = TcpStream::connect_timeout(&(ip, shared.address.port()).into(), Duration::from_secs(1));
+    }
+
+    /// What has happened so far.
+    pub fn counts(&self) -> Counts {
+        *self.0.counts.lock()
+    }
+}
+
+impl Shared {
+    fn accepted(self: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+        if self.is_stopped.load(Ordering::SeqCst) {
+            return;
+        }
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let Ok(handle) = stream.try_clone() else { return };
+        {
+            let mut connections = self.connections.lock();
+            if connections.len() >= self.limits.connections {
+                drop(connections);
+                return self.count(peer, "there are too many connections", |counts| &mut counts.too_many);
+            }
+            connections.insert(id, handle);
+        }
+        let shared = self.clone();
+        let started = thread::Builder::new().name(format!("client {peer}")).spawn(move || {
+            // The session ends, and with it its locks, before the connection is counted as ended.
+            shared.talk(stream, peer);
+            shared.connections.lock().remove(&id);
+        });
+        if started.is_err() {
+            self.connections.lock().remove(&id);
+        }
+    }
+
+    /// Counts a connection that was of no use, and says so when their number has doubled: a flood of them must not fill a log.
+    fn count(&self, peer: SocketAddr, what: &str, of: impl Fn(&mut Counts) -> &mut u64) {
+        let number = {
+            let mut counts = self.counts.lock();
+            let count = of(&mut counts);
+            *count += 1;
+            *count
+        };
+        if number.is_power_of_two() {
+            (self.note)(&format!("{peer}: closed: {what} ({number} so far)"));
+        }
+    }
+
+    fn talk(&self, stream: TcpStream, peer: SocketAddr) {
+        let deadline = Deadline::within(self.limits.handshake);
+        let Ok(stream) = TimedStream::new(stream, deadline.clone()) else { return };
+        let mut channel: Box<dyn Channel> = match &self.tls {
+            None => Box::new(stream),
+            Some(configuration) => match handshake(configuration, stream) {
+                Ok(channel) => channel,
+                Err(error) => {
+                    let what = format!("the handshake failed: {error}");
+                    return self.count(peer, &what, |counts| &mut counts.handshakes);
+                }
+            },
+        };
+        let mut session = Session::new(&self.exports);
+        let ended = self.converse(&mut *channel, &deadline, &mut session);
+        let (what, of): (&str, fn(&mut Counts) -> &mut u64) = match ended {
+            Ok(None) => return,
+            Ok(Some(End::Garbage)) => ("this is no client of copies", |counts| &mut counts.garbage),
+            Ok(Some(End::Token)) => ("the token is another one", |counts| &mut counts.wrong_token),
+            Ok(Some(End::Version)) => ("it has another version", |counts| &mut counts.wrong_version),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                ("this is no client of copies", |counts| &mut counts.garbage)
+            }
+            Err(_) if !session.is_known() => ("there was no greeting", |counts| &mut counts.handshakes),
+            // A client that is known may go when it wants.
+            Err(_) => return,
+        };
+        self.count(peer, what, of);
+    }
+
+    /// Answers requests until the connection ends.
+    fn converse(
+        &self,
+        channel: &mut dyn Channel,
+        deadline: &Deadline,
+        session: &mut Session,
+    ) -> io::Result<Option<End>> {
+        loop {
+            let frame = read_frame(channel, session.longest_frame())?;
+            let Some((number, message)) = frame else { return Ok(None) };
+            if self.is_stopped.load(Ordering::SeqCst) {
+                return Ok(None);
+            }
+            let was_known = session.is_known();
+            let answer = session.answer(&message);
+            if session.is_known() && !was_known {
+                self.counts.lock().clients += 1;
+            }
+            deadline.set(self.limits.idle);
+            if let Reply::Bytes(bytes) = &answer.reply {
+                self.pace(channel, deadline, number, bytes.len())?;
+            }
+            write_frame(channel, number, &answer.reply.encode())?;
+            if answer.ends.is_some() {
+                return Ok(answer.ends);
+            }
+            deadline.set(self.limits.idle);
+        }
+    }
+
+    /// Waits until so many bytes may go. The client hears meanwhile that its answer comes.
+    fn pace(
+        &self,
+        channel: &mut dyn Channel,
+        deadline: &Deadline,
+        number: u32,
+        bytes: usize,
+    ) -> io::Result<()> {
+        let Some(rate) = self.limits.rate else { return Ok(()) };
+        let said = RefCell::new((Instant::now(), channel, Ok(())));
+        self.pacer.wait(Pacer::time_of(bytes as u64, rate), || {
+            let mut said = said.borrow_mut();
+            let (at, channel, result) = &mut *said;
+            if at.elapsed() >= WORKING {
+                *at = Instant::now();
+                deadline.set(self.limits.idle);
+                *result = write_frame(*channel, number, &Reply::Working.encode());
+            }
+            result.is_err() || self.is_stopped.load(Ordering::SeqCst)
+        });
+        let (_, _, result) = said.into_inner();
+        deadline.set(self.limits.idle);
+        result
+    }
+}
+
+fn handshake(configuration: &Arc<ServerConfig>, stream: TimedStream) -> io::Result<Box<dyn Channel>> {
+    let connection = ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
+    let mut stream = StreamOwned::new(connection, stream);
+    while stream.conn.is_handshaking() {
+        if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
+            // The client should hear why, if it listens.
+            let _ = stream.conn.write_tls(&mut stream.sock);
+            return Err(error);
+        }
+    }
+    Ok(Box::new(stream))
+}
+
+#[cfg(test)]
+mod tests;

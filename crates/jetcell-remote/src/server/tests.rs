@@ -1,0 +1,353 @@
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
+
+use super::*;
+use crate::address::HostAddress;
+use crate::connector::ClientLimits;
+use crate::error::RemoteError;
+use crate::exports::Token;
+use crate::host::RemoteOptions;
+use crate::remote_vfs::RemoteVfs;
+use crate::request::{Request, VERSION};
+use crate::tls::ClientFiles;
+
+const TOKEN: &str = "0123456789abcdef";
+
+fn token() -> Token {
+    Token::from_text(TOKEN).unwrap()
+}
+
+struct Running {
+    _directory: tempfile::TempDir,
+    address: SocketAddr,
+    stopper: Stopper,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(tls: Option<&ServerFiles>, limits: ServerLimits) -> Running {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("data.edb"), vec![3; 3 << 20]).unwrap();
+        std::fs::write(directory.path().join("E00.lock"), "").unwrap();
+        let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+        let named = vec![("app".to_string(), directory.path().to_path_buf())];
+        let mut exports = Exports::new(vfs, token(), "db1".into(), named).unwrap();
+        exports.allow_handover = true;
+        let server = Server::bind(([127, 0, 0, 1], 0).into(), exports, tls, limits, |_| ()).unwrap();
+        let (address, stopper) = (server.address(), server.stopper());
+        Running { _directory: directory, address, stopper, thread: Some(thread::spawn(move || server.run())) }
+    }
+
+    fn host(&self, scheme: &str, name: &str) -> (HostAddress, PathBuf) {
+        let path = PathBuf::from(format!("{scheme}://{name}:{}/app", self.address.port()));
+        (HostAddress::of(&path).unwrap().unwrap(), path)
+    }
+
+    fn client(&self, scheme: &str, name: &str, files: &ClientFiles, token: Token) -> (RemoteVfs, PathBuf) {
+        let (address, path) = self.host(scheme, name);
+        let limits = ClientLimits { answer: Duration::from_secs(5), ..ClientLimits::default() };
+        let options = RemoteOptions { limits, ..RemoteOptions::new(token) };
+        (RemoteVfs::new(&address, files, options).unwrap(), path)
+    }
+
+    fn plain(&self) -> (RemoteVfs, PathBuf) {
+        self.client("tcp", "127.0.0.1", &ClientFiles::default(), token())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// An authority, and certificates of it for a server at `localhost` and for a client.
+struct Certificates(tempfile::TempDir);
+
+impl Certificates {
+    fn new() -> Certificates {
+        let made = Certificates(tempfile::tempdir().unwrap());
+        made.openssl(&[
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=authority",
+            "-keyout",
+            "ca.key",
+            "-out",
+            "ca.pem",
+        ]);
+        for name in ["server", "client"] {
+            std::fs::write(made.path("names"), "subjectAltName=DNS:localhost\n").unwrap();
+            made.openssl(&[
+                "req",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-subj",
+                "/CN=one",
+                "-keyout",
+                &format!("{name}.key"),
+                "-out",
+                "request",
+            ]);
+            made.openssl(&[
+                "x509",
+                "-req",
+                "-in",
+                "request",
+                "-CA",
+                "ca.pem",
+                "-CAkey",
+                "ca.key",
+                "-CAcreateserial",
+                "-days",
+                "2",
+                "-extfile",
+                "names",
+                "-out",
+                &format!("{name}.pem"),
+            ]);
+        }
+        made
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn openssl(&self, words: &[&str]) {
+        let output = Command::new("openssl").args(words).current_dir(self.0.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn server(&self, demands_clients: bool) -> ServerFiles {
+        let client_authorities = demands_clients.then(|| self.path("ca.pem"));
+        ServerFiles { certificate: self.path("server.pem"), key: self.path("server.key"), client_authorities }
+    }
+
+    fn client(&self, with_own: bool) -> ClientFiles {
+        let certificate = with_own.then(|| (self.path("client.pem"), self.path("client.key")));
+        ClientFiles { authorities: Some(self.path("ca.pem")), certificate }
+    }
+}
+
+fn read(vfs: &RemoteVfs, path: &Path) -> io::Result<bool> {
+    let file = vfs.open(path, OpenMode::Read)?;
+    let mut bytes = IoBuffer::zeroed(file.len()? as usize);
+    file.read_at(0, &mut bytes, IoReason::Backup)?;
+    Ok(bytes.len() == 3 << 20 && bytes.iter().all(|byte| *byte == 3))
+}
+
+/// The count, when it has come that far: the server may hear of the end of a connection later than its client.
+fn counted(server: &Running, of: impl Fn(&Counts) -> u64) -> u64 {
+    let began = Instant::now();
+    while of(&server.stopper.counts()) == 0 && began.elapsed() < Duration::from_secs(5) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    of(&server.stopper.counts())
+}
+
+#[test]
+fn files_come_over_tls_and_strangers_do_not_get_them() {
+    let certificates = Certificates::new();
+    let server = Running::start(Some(&certificates.server(false)), ServerLimits::default());
+    let (vfs, path) = server.client("tls", "localhost", &certificates.client(false), token());
+    assert_eq!(vfs.connect().unwrap().host, "db1");
+    assert!(read(&vfs, &path.join("data.edb")).unwrap());
+    let refusal = |name: &str, files: &ClientFiles, token: Token| {
+        server.client("tls", name, files, token).0.connect().unwrap_err()
+    };
+    let other = Token::from_text("an other token of this length").unwrap();
+    assert_eq!(refusal("localhost", &certificates.client(false), other), RemoteError::Token);
+    let strangers = Certificates::new();
+    let unknown = refusal("localhost", &strangers.client(false), token());
+    assert!(matches!(unknown, RemoteError::Certificate(_)), "{unknown:?}");
+    assert_eq!(
+        refusal("127.0.0.1", &certificates.client(false), token()),
+        RemoteError::HostName("127.0.0.1".into())
+    );
+    // Without TLS, the handshake of the server is garbage.
+    let (vfs, _) = server.plain();
+    let error = vfs.connect().unwrap_err();
+    assert!(matches!(error, RemoteError::Protocol(_) | RemoteError::Unreachable(_)), "{error:?}");
+    assert_eq!(counted(&server, |counts| counts.wrong_token), 1);
+    assert!(counted(&server, |counts| counts.handshakes) >= 1);
+}
+
+#[test]
+fn a_server_may_demand_certificates_of_its_clients() {
+    let certificates = Certificates::new();
+    let server = Running::start(Some(&certificates.server(true)), ServerLimits::default());
+    let (vfs, path) = server.client("tls", "localhost", &certificates.client(true), token());
+    assert!(read(&vfs, &path.join("data.edb")).unwrap());
+    let (vfs, _) = server.client("tls", "localhost", &certificates.client(false), token());
+    assert_eq!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate);
+    let strangers = Certificates::new();
+    let files = ClientFiles { authorities: Some(certificates.path("ca.pem")), ..strangers.client(true) };
+    let (vfs, _) = server.client("tls", "localhost", &files, token());
+    assert_eq!(vfs.connect().unwrap_err(), RemoteError::ClientCertificate);
+}
+
+#[test]
+fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
+    let server = Running::start(None, ServerLimits::default());
+    let (vfs, path) = server.plain();
+    let cut =
+        || server.stopper.0.connections.lock().values().for_each(|s| s.shutdown(Shutdown::Both).unwrap());
+    let file = vfs.open(&path.join("data.edb"), OpenMode::Read).unwrap();
+    cut();
+    assert_eq!(file.len().unwrap_err().kind(), ErrorKind::NotConnected);
+    assert!(read(&vfs, &path.join("data.edb")).unwrap());
+    assert_eq!(file.len().unwrap_err().kind(), ErrorKind::NotConnected, "a file is lost with its connection");
+    let lock = vfs.lock(&path.join("E00.lock")).unwrap();
+    let (other, _) = server.plain();
+    assert_eq!(other.lock(&path.join("E00.lock")).err().unwrap().kind(), ErrorKind::WouldBlock);
+    cut();
+    for _ in 0..2 {
+        let error = vfs.list(&path).unwrap_err();
+        assert!(error.to_string().contains("with it a lock"), "{error}");
+    }
+    // Another one can take it before this one has dropped it.
+    let began = Instant::now();
+    let taken = loop {
+        match other.lock(&path.join("E00.lock")) {
+            Ok(lock) => break lock,
+            Err(_) if began.elapsed() < Duration::from_secs(5) => thread::sleep(Duration::from_millis(5)),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    drop(lock);
+    assert_eq!(vfs.list(&path).unwrap().len(), 2);
+    drop(taken);
+    assert!(vfs.lock(&path.join("E00.lock")).is_ok());
+}
+
+#[test]
+fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_them() {
+    let limits = ServerLimits { idle: Duration::from_millis(400), ..ServerLimits::default() };
+    let server = Running::start(None, limits);
+    let (address, path) = server.host("tcp", "127.0.0.1");
+    let client = |keep_alive| {
+        let limits = ClientLimits { keep_alive, ..ClientLimits::default() };
+        let options = RemoteOptions { limits, ..RemoteOptions::new(token()) };
+        RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap()
+    };
+    let (alive, silent) = (client(Some(Duration::from_millis(100))), client(None));
+    let _kept = alive.lock(&path.join("E00.lock")).unwrap();
+    let _lost = silent.lock(&path.join("data.edb")).unwrap();
+    thread::sleep(Duration::from_millis(1000));
+    assert!(alive.list(&path).is_ok());
+    assert!(silent.list(&path).is_err());
+    drop(alive.lock(&path.join("data.edb")).unwrap());
+}
+
+#[test]
+fn a_server_that_has_stopped_answering_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = PathBuf::from(format!("tcp://127.0.0.1:{}/app", listener.local_addr().unwrap().port()));
+    let address = HostAddress::of(&path).unwrap().unwrap();
+    let limits = ClientLimits { connect: Duration::from_millis(300), ..ClientLimits::default() };
+    let options = RemoteOptions { limits, ..RemoteOptions::new(token()) };
+    let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
+    let began = Instant::now();
+    assert!(vfs.connect().unwrap_err().is_passing());
+    // The next try waits, so that a host that is gone does not cost the time of a connection for each question.
+    let error = vfs.list(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotConnected);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[test]
+fn garbage_is_counted_and_closed() {
+    let server = Running::start(None, ServerLimits::default());
+    let hello = |version, token: &[u8]| {
+        let mut frame = Vec::new();
+        write_frame(&mut frame, 1, &Request::Hello { version, token: token.to_vec() }.encode()).unwrap();
+        frame
+    };
+    let greeted = [hello(VERSION, TOKEN.as_bytes()), u32::MAX.to_le_bytes().to_vec()].concat();
+    let pieces = [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xFF; 5000], vec![0; 100], greeted];
+    for bytes in &pieces {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let _ = stream.write_all(bytes);
+        let mut answer = Vec::new();
+        // The end, or a reset because there were bytes that nobody read.
+        assert!(stream.read_to_end(&mut answer).is_ok() || answer.len() < 100);
+    }
+    let began = Instant::now();
+    while server.stopper.counts().garbage < pieces.len() as u64 && began.elapsed() < Duration::from_secs(5) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(server.stopper.counts().garbage, pieces.len() as u64);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(&hello(VERSION + 1, b"x")).unwrap();
+    let (_, reply) = read_frame(&mut stream, 4096).unwrap().unwrap();
+    let version = Reply::Failed { kind: ErrorKind::Unsupported, what: VERSION.to_string() };
+    assert_eq!(Reply::decode(&reply).unwrap(), version);
+    let (vfs, path) = server.plain();
+    assert!(read(&vfs, &path.join("data.edb")).unwrap(), "others are served meanwhile");
+}
+
+#[test]
+fn slow_and_too_many_clients_are_closed() {
+    let limits =
+        ServerLimits { connections: 2, handshake: Duration::from_millis(300), ..ServerLimits::default() };
+    let server = Running::start(None, limits);
+    let slow = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
+    let (vfs, _) = server.plain();
+    assert!(vfs.connect().unwrap_err().is_passing());
+    assert_eq!(counted(&server, |counts| counts.too_many), 1);
+    // One byte now and then keeps no connection.
+    let began = Instant::now();
+    while counted(&server, |counts| counts.handshakes) < 2 && began.elapsed() < Duration::from_secs(3) {
+        let _ = (&slow[0]).write_all(&[1]);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(server.stopper.counts().handshakes, 2);
+}
+
+#[test]
+fn rates_are_kept_by_client_and_server() {
+    let limits = ServerLimits { rate: Some(12 << 20), ..ServerLimits::default() };
+    let server = Running::start(None, limits);
+    let (address, path) = server.host("tcp", "127.0.0.1");
+    let time = |rate| {
+        let options = RemoteOptions { rate, ..RemoteOptions::new(token()) };
+        let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
+        let began = Instant::now();
+        assert!(read(&vfs, &path.join("data.edb")).unwrap());
+        began.elapsed()
+    };
+    // The last piece comes at once: two of three at the server; all but a quarter of a second at the client.
+    let (server_only, client_too) = (time(None), time(Some(4 << 20)));
+    assert!(server_only >= Duration::from_millis(160), "{server_only:?}");
+    assert!(client_too >= Duration::from_millis(450), "{client_too:?}");
+}
+
+#[test]
+fn without_tls_a_server_listens_on_this_machine_only() {
+    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+    let exports = Exports::new(vfs, token(), "db1".into(), vec![("app".into(), "/".into())]).unwrap();
+    let bound = Server::bind(([0, 0, 0, 0], 0).into(), exports, None, ServerLimits::default(), |_| ());
+    assert!(matches!(bound.err(), Some(ServeError::Unsecured(_))));
+    let address = HostAddress::of(Path::new("tcp://192.0.2.1:1/app")).unwrap().unwrap();
+    let vfs = RemoteVfs::new(&address, &ClientFiles::default(), RemoteOptions::new(token())).unwrap();
+    assert!(matches!(vfs.connect().unwrap_err(), RemoteError::Usage(_)));
+}

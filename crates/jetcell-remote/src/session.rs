@@ -1,0 +1,379 @@
+//! One client of a server: its requests are answered one after the other, and its locks end with it.
+//!
+//! Invariants:
+//! - Nothing is answered before the client has shown the token.
+//! - Every path is a name in an exported directory, or in `incoming` of one, and that of a regular file. Nothing follows a link.
+//! - What an activation changes is changed only while this client holds the lock of the logs. So a client that lost its lock
+//!   cannot go on, also if it does not know that yet.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode};
+
+use crate::exports::Exports;
+use crate::frame::{CHUNK, LONGEST, LONGEST_GREETING};
+use crate::reply::Reply;
+use crate::request::{Place, Request, VERSION};
+use crate::rights::{Change, INCOMING, Kind, Verdict, is_name};
+
+/// Files that a client may have open.
+const MOST_FILES: usize = 256;
+/// Locks that a client may hold.
+const MOST_LOCKS: usize = 256;
+/// Messages of copies that a directory may have, so that a client cannot fill it with files.
+const MOST_MESSAGES: usize = 4096;
+/// Bytes of names in one reply.
+const NAMES: usize = 256 << 10;
+
+/// An answer, and whether the connection goes on.
+pub(crate) struct Answer {
+    pub reply: Reply,
+    pub ends: Option<End>,
+}
+
+/// Why a connection ends with an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// The client does not speak the protocol.
+    Garbage,
+    /// It does not know the token.
+    Token,
+    /// It has another version.
+    Version,
+}
+
+struct OpenFile {
+    file: Arc<dyn File>,
+    place: Place,
+    mode: OpenMode,
+}
+
+struct HeldLock {
+    place: Place,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+/// The state of a connection.
+pub(crate) struct Session {
+    exports: Arc<Exports>,
+    is_known: bool,
+    files: BTreeMap<u32, OpenFile>,
+    locks: BTreeMap<u32, HeldLock>,
+    next: u32,
+}
+
+impl Session {
+    pub fn new(exports: &Arc<Exports>) -> Session {
+        Session {
+            exports: exports.clone(),
+            is_known: false,
+            files: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            next: 1,
+        }
+    }
+
+    /// The longest frame that the client may send now.
+    pub fn longest_frame(&self) -> usize {
+        if self.is_known { LONGEST } else { LONGEST_GREETING }
+    }
+
+    /// Whether the client has shown the token.
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Answers one message.
+    pub fn answer(&mut self, message: &[u8]) -> Answer {
+        let ending =
+            |kind, what: String, end| Answer { reply: Reply::Failed { kind, what }, ends: Some(end) };
+        let request = match Request::decode(message) {
+            Ok(request) => request,
+            Err(error) => return ending(error.kind(), error.to_string(), End::Garbage),
+        };
+        match request {
+            Request::Hello { version, .. } if version != VERSION => {
+                ending(ErrorKind::Unsupported, VERSION.to_string(), End::Version)
+            }
+            Request::Hello { token, .. } if self.exports.token.is(&token) => {
+                self.is_known = true;
+                let (allows_handover, host) = (self.exports.allow_handover, self.exports.host.clone());
+                Answer { reply: Reply::Welcome { allows_handover, host }, ends: None }
+            }
+            Request::Hello { .. } => ending(ErrorKind::PermissionDenied, "the token".into(), End::Token),
+            _ if !self.is_known => ending(ErrorKind::PermissionDenied, "no greeting".into(), End::Garbage),
+            request => {
+                let reply = self.serve(request).unwrap_or_else(|error| Reply::failed(&error));
+                Answer { reply, ends: None }
+            }
+        }
+    }
+
+    fn serve(&mut self, request: Request) -> io::Result<Reply> {
+        Ok(match request {
+            Request::Hello { .. } | Request::Ping => Reply::Done,
+            Request::Open { place, mode } => Reply::Handle(self.open(place, mode)?),
+            Request::Close { file } => {
+                self.files.remove(&file);
+                Reply::Done
+            }
+            Request::Length { file } => Reply::Number(self.file(file)?.file.len()?),
+            Request::Read { file, offset, len } => Reply::Bytes(self.read(file, offset, len)?),
+            Request::Write { file, offset, data } => {
+                self.write(file, offset, &data)?;
+                Reply::Done
+            }
+            Request::Sync { file } => {
+                let open = self.file(file)?;
+                open.file.sync(reason(&open.place.file))?;
+                Reply::Done
+            }
+            Request::Exists { place } if place.file.is_empty() => {
+                self.directory(&place.directory)?;
+                Reply::Flag(true)
+            }
+            Request::Exists { place } => {
+                let path = self.path(&place)?;
+                Reply::Flag(self.exports.vfs.is_own_file(&path)?)
+            }
+            Request::Remove { place } => {
+                self.check(&place, Change::Remove(&place.file))?;
+                let path = self.own_file(&place)?;
+                self.exports.vfs.remove(&path)?;
+                Reply::Done
+            }
+            Request::Rename { from, to } => {
+                self.rename(&from, &to)?;
+                Reply::Done
+            }
+            Request::SyncDirectory { directory } => {
+                self.exports.vfs.sync_directory(self.directory(&directory)?)?;
+                Reply::Done
+            }
+            Request::List { directory, after } => self.list(&directory, &after)?,
+            Request::Lock { place } => Reply::Handle(self.lock(place)?),
+            Request::Unlock { lock } => {
+                self.locks.remove(&lock);
+                Reply::Done
+            }
+        })
+    }
+
+    fn directory(&self, name: &str) -> io::Result<&Path> {
+        self.exports.directory(name).ok_or_else(|| {
+            let known: Vec<&str> = self.exports.directories().keys().map(String::as_str).collect();
+            let what = format!("the server has no directory `{name}`; it has {}", known.join(", "));
+            io::Error::new(ErrorKind::NotFound, what)
+        })
+    }
+
+    /// Where a file is, or could be.
+    fn path(&self, place: &Place) -> io::Result<PathBuf> {
+        let directory = self.directory(&place.directory)?;
+        let (below, name) = split(&place.file);
+        let is_below = below.is_some_and(|below| below == INCOMING) || below.is_none();
+        if !is_below || !is_name(name) {
+            return Err(refused("the server gives only files that are in its directories themselves"));
+        }
+        Ok(match below {
+            Some(below) => directory.join(below).join(name),
+            None => directory.join(name),
+        })
+    }
+
+    /// Where a file is that must be there.
+    fn own_file(&self, place: &Place) -> io::Result<PathBuf> {
+        let path = self.path(place)?;
+        if self.exports.vfs.is_own_file(&path)? {
+            return Ok(path);
+        }
+        match self.exports.vfs.exists(&path)? {
+            true => Err(refused("this is no regular file, so the server does not give it")),
+            false => Err(ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn holds_lock(&self, directory: &str) -> bool {
+        self.locks
+            .values()
+            .any(|held| held.place.directory == directory && Kind::of(&held.place.file) == Kind::LogLock)
+    }
+
+    /// Fails unless the client may make a change in a directory now.
+    fn check(&self, place: &Place, change: Change<'_>) -> io::Result<()> {
+        self.directory(&place.directory)?;
+        match change.verdict() {
+            Verdict::Allowed => Ok(()),
+            Verdict::UnderLock if !self.exports.allow_handover => Err(refused(
+                "the server does not allow that the role of the active side is taken; start it with --allow-handover",
+            )),
+            Verdict::UnderLock if matches!(change, Change::CreateLock(_)) => Ok(()),
+            Verdict::UnderLock if self.holds_lock(&place.directory) => Ok(()),
+            Verdict::UnderLock => Err(refused("the client does not hold the lock of the logs")),
+            Verdict::Never => Err(refused("the server does not let clients change this file")),
+        }
+    }
+
+    fn open(&mut self, place: Place, mode: OpenMode) -> io::Result<u32> {
+        if self.files.len() >= MOST_FILES {
+            return Err(refused("the client has too many files open"));
+        }
+        let vfs = self.exports.vfs.clone();
+        let path = match mode {
+            OpenMode::Read => self.own_file(&place)?,
+            OpenMode::Write => {
+                self.check(&place, Change::Write(&place.file))?;
+                self.own_file(&place)?
+            }
+            OpenMode::CreateNew => {
+                self.check(&place, Change::Create(&place.file))?;
+                self.require_room(&place)?;
+                self.path(&place)?
+            }
+        };
+        let file = vfs.open(&path, mode)?;
+        let handle = self.handle();
+        self.files.insert(handle, OpenFile { file, place, mode });
+        Ok(handle)
+    }
+
+    /// Fails if the directory has too many messages.
+    fn require_room(&self, place: &Place) -> io::Result<()> {
+        let files = self.exports.vfs.list(self.directory(&place.directory)?)?;
+        let is_message = |path: &&PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            matches!(Kind::of(name), Kind::Message | Kind::MessageAside)
+        };
+        match files.iter().filter(is_message).count() < MOST_MESSAGES {
+            true => Ok(()),
+            false => Err(refused("the directory has too many messages of copies")),
+        }
+    }
+
+    fn handle(&mut self) -> u32 {
+        while self.files.contains_key(&self.next) || self.locks.contains_key(&self.next) || self.next == 0 {
+            self.next = self.next.wrapping_add(1);
+        }
+        let handle = self.next;
+        self.next = self.next.wrapping_add(1);
+        handle
+    }
+
+    fn file(&self, handle: u32) -> io::Result<&OpenFile> {
+        self.files
+            .get(&handle)
+            .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "this file is not open"))
+    }
+
+    fn read(&self, handle: u32, offset: u64, len: u32) -> io::Result<Vec<u8>> {
+        let open = self.file(handle)?;
+        let len = len as usize;
+        if len > CHUNK || offset.checked_add(len as u64).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let mut bytes = IoBuffer::zeroed(len);
+        open.file.read_at(offset, &mut bytes, reason(&open.place.file))?;
+        Ok(bytes.to_vec())
+    }
+
+    fn write(&self, handle: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        let open = self.file(handle)?;
+        let (place, name) = (&open.place, &open.place.file);
+        let longest = match open.mode {
+            OpenMode::Read => return Err(refused("the file was opened to be read")),
+            OpenMode::Write => {
+                self.check(place, Change::Write(name))?;
+                open.file.len()?
+            }
+            OpenMode::CreateNew => {
+                self.check(place, Change::Create(name))?;
+                Kind::of(name).longest_created().unwrap_or(0)
+            }
+        };
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > longest) {
+            return Err(refused("the file would become longer than the server allows"));
+        }
+        let mut aligned = IoBuffer::zeroed(data.len());
+        aligned.copy_from_slice(data);
+        open.file.write_at(offset, &aligned, reason(name))
+    }
+
+    fn rename(&self, from: &Place, to: &str) -> io::Result<()> {
+        self.check(from, Change::Rename(&from.file, to))?;
+        let target = Place { directory: from.directory.clone(), file: to.to_string() };
+        let (source, target_path) = (self.own_file(from)?, self.path(&target)?);
+        // Messages and states replace earlier ones; a log never does.
+        let there = self.exports.vfs.exists(&target_path)?;
+        if there && Kind::of(to) == Kind::ClosedLog {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        self.exports.vfs.rename(&source, &target_path)
+    }
+
+    fn list(&self, directory: &Place, after: &str) -> io::Result<Reply> {
+        let mut path = self.directory(&directory.directory)?.to_path_buf();
+        match &*directory.file {
+            "" => {}
+            INCOMING => path.push(INCOMING),
+            _ => return Err(refused("the server gives only the lists of its directories")),
+        }
+        let files = self.exports.vfs.list(&path)?;
+        let mut names: Vec<String> =
+            files.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_string())).collect();
+        names.sort_unstable();
+        names.retain(|name| is_name(name) && &**name > after);
+        let mut bytes = 0;
+        let fits = names.iter().take_while(|name| {
+            bytes += name.len() + 2;
+            bytes <= NAMES
+        });
+        let fits = fits.count();
+        let more = fits < names.len();
+        names.truncate(fits);
+        Ok(Reply::Names { names, more })
+    }
+
+    fn lock(&mut self, place: Place) -> io::Result<u32> {
+        if self.locks.len() >= MOST_LOCKS {
+            return Err(refused("the client holds too many locks"));
+        }
+        let mut path = self.path(&place)?;
+        // A lock creates the file, and must not follow a link either.
+        if self.exports.vfs.exists(&path)? {
+            path = self.own_file(&place)?;
+        } else {
+            self.check(&place, Change::CreateLock(&place.file))?;
+        }
+        let lock = self.exports.vfs.lock(&path)?;
+        let handle = self.handle();
+        self.locks.insert(handle, HeldLock { place, _lock: lock });
+        Ok(handle)
+    }
+}
+
+/// A name, and the directory below the exported one.
+fn split(file: &str) -> (Option<&str>, &str) {
+    match file.split_once('/') {
+        Some((below, name)) => (Some(below), name),
+        None => (None, file),
+    }
+}
+
+fn refused(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, what)
+}
+
+/// Why the file is transferred, as far as its name says so.
+fn reason(name: &str) -> IoReason {
+    match Kind::of(name) {
+        Kind::OpenLog | Kind::ClosedLog => IoReason::LogRead,
+        Kind::Other => IoReason::Backup,
+        _ => IoReason::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

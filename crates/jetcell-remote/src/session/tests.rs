@@ -1,0 +1,372 @@
+use std::collections::BTreeSet;
+
+use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
+use proptest::prelude::*;
+
+use super::*;
+use crate::exports::Token;
+
+const TOKEN: &str = "0123456789abcdef";
+
+fn exports(vfs: Arc<dyn Vfs>, directory: &Path, allow_handover: bool) -> Arc<Exports> {
+    let named = vec![("app".to_string(), directory.to_path_buf())];
+    let mut exports = Exports::new(vfs, Token::from_text(TOKEN).unwrap(), "db1".into(), named).unwrap();
+    exports.allow_handover = allow_handover;
+    Arc::new(exports)
+}
+
+/// A disk with the files of an instance, and of another directory.
+fn disk() -> SimVfs {
+    let disk = SimVfs::new();
+    for directory in ["/app", "/app/incoming", "/app/diverged", "/other"] {
+        disk.create_directory(Path::new(directory)).unwrap();
+    }
+    for (path, byte) in [
+        ("/app/E00.log", 1),
+        ("/app/E0000000001.log", 2),
+        ("/app/data.edb", 3),
+        ("/app/E00.lock", 4),
+        ("/app/incoming/streamed.log", 5),
+        ("/app/diverged/E0000000001.log", 6),
+        ("/other/secret", 7),
+    ] {
+        disk.put(Path::new(path), &[byte; 8192]);
+    }
+    disk
+}
+
+fn greeted(exports: &Arc<Exports>) -> Session {
+    let mut session = Session::new(exports);
+    let hello = Request::Hello { version: VERSION, token: TOKEN.into() };
+    assert!(matches!(session.answer(&hello.encode()).reply, Reply::Welcome { .. }));
+    session
+}
+
+fn ask(session: &mut Session, request: &Request) -> Result<Reply, ErrorKind> {
+    let answer = session.answer(&request.encode());
+    assert!(answer.ends.is_none());
+    match answer.reply {
+        Reply::Failed { kind, .. } => Err(kind),
+        reply => Ok(reply),
+    }
+}
+
+fn place(file: &str) -> Place {
+    Place { directory: "app".into(), file: file.into() }
+}
+
+fn open(session: &mut Session, file: &str, mode: OpenMode) -> Result<u32, ErrorKind> {
+    match ask(session, &Request::Open { place: place(file), mode })? {
+        Reply::Handle(handle) => Ok(handle),
+        reply => panic!("{reply:?}"),
+    }
+}
+
+fn write(session: &mut Session, file: u32, offset: u64, data: &[u8]) -> Result<Reply, ErrorKind> {
+    ask(session, &Request::Write { file, offset, data: data.to_vec() })
+}
+
+fn lock(session: &mut Session, file: &str) -> Result<u32, ErrorKind> {
+    match ask(session, &Request::Lock { place: place(file) })? {
+        Reply::Handle(handle) => Ok(handle),
+        reply => panic!("{reply:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_answered_without_the_token() {
+    let exports = exports(Arc::new(disk()), Path::new("/app"), true);
+    let mut session = Session::new(&exports);
+    assert_eq!(session.longest_frame(), LONGEST_GREETING);
+    let list = Request::List { directory: place(""), after: String::new() };
+    assert_eq!(session.answer(&list.encode()).ends, Some(End::Garbage));
+    for token in ["", "0123456789abcdeX", "0123456789abcdef0"] {
+        let mut session = Session::new(&exports);
+        let answer = session.answer(&Request::Hello { version: VERSION, token: token.into() }.encode());
+        assert_eq!(answer.ends, Some(End::Token), "{token}");
+        assert!(!session.is_known());
+    }
+    // The version is judged first, because another one may have another greeting.
+    let mut session = Session::new(&exports);
+    let answer = session.answer(&Request::Hello { version: VERSION + 1, token: Vec::new() }.encode());
+    assert_eq!(answer.ends, Some(End::Version));
+    assert_eq!(Session::new(&exports).answer(b"GET / HTTP/1.1\r\n").ends, Some(End::Garbage));
+}
+
+#[test]
+fn files_are_read_and_listed() {
+    let exports = exports(Arc::new(disk()), Path::new("/app"), false);
+    let session = &mut greeted(&exports);
+    let file = open(session, "E00.log", OpenMode::Read).unwrap();
+    assert_eq!(ask(session, &Request::Length { file }), Ok(Reply::Number(8192)));
+    let read = |offset, len| Request::Read { file, offset, len };
+    assert_eq!(ask(session, &read(4096, 4096)), Ok(Reply::Bytes(vec![1; 4096])));
+    assert_eq!(ask(session, &read(8192, 4096)), Err(ErrorKind::UnexpectedEof));
+    assert_eq!(ask(session, &read(0, CHUNK as u32 + 1)), Err(ErrorKind::InvalidInput));
+    assert_eq!(ask(session, &read(u64::MAX, 4096)), Err(ErrorKind::InvalidInput));
+    assert_eq!(ask(session, &Request::Sync { file }), Ok(Reply::Done));
+    assert_eq!(ask(session, &Request::Close { file }), Ok(Reply::Done));
+    assert_eq!(ask(session, &read(0, 4096)), Err(ErrorKind::InvalidInput));
+    let incoming = open(session, "incoming/streamed.log", OpenMode::Read).unwrap();
+    assert_ne!(incoming, file);
+    let Ok(Reply::Names { names, more: false }) =
+        ask(session, &Request::List { directory: place(""), after: "E00.lock".into() })
+    else {
+        panic!()
+    };
+    assert_eq!(
+        names,
+        ["E00.log", "E0000000001.log", "data.edb"]
+            .into_iter()
+            .filter(|name| *name > "E00.lock")
+            .collect::<Vec<_>>()
+    );
+    let exists = |file: &str| Request::Exists { place: place(file) };
+    assert_eq!(ask(session, &exists("data.edb")), Ok(Reply::Flag(true)));
+    assert_eq!(ask(session, &exists("none")), Ok(Reply::Flag(false)));
+    assert_eq!(ask(session, &exists("")), Ok(Reply::Flag(true)));
+}
+
+#[test]
+fn no_name_leads_out_of_the_directory() {
+    let exports = exports(Arc::new(disk()), Path::new("/app"), true);
+    let session = &mut greeted(&exports);
+    for file in [
+        "../other/secret",
+        "..",
+        "/other/secret",
+        "incoming/../../other/secret",
+        "incoming/incoming/x",
+        "diverged/E0000000001.log",
+        "incoming",
+        "./E00.log",
+        "E00.log/",
+        "E00.log\0",
+        "",
+    ] {
+        let place = place(file);
+        let requests = [
+            Request::Open { place: place.clone(), mode: OpenMode::Read },
+            Request::Remove { place: place.clone() },
+            Request::Rename { from: place.clone(), to: "E00-a.copy".into() },
+            Request::Rename { from: self::place("E00.log"), to: file.into() },
+            Request::Lock { place: place.clone() },
+        ];
+        for request in requests {
+            assert!(ask(session, &request).is_err(), "{request:?}");
+        }
+    }
+    for directory in ["", "other", "..", "/app", "app/incoming"] {
+        let place = Place { directory: directory.into(), file: "data.edb".into() };
+        assert_eq!(ask(session, &Request::Open { place, mode: OpenMode::Read }), Err(ErrorKind::NotFound));
+    }
+    for directory in ["..", "diverged", "E00.log"] {
+        let request = Request::List { directory: place(directory), after: String::new() };
+        assert_eq!(ask(session, &request), Err(ErrorKind::PermissionDenied), "{directory}");
+    }
+}
+
+#[test]
+fn links_are_not_followed() {
+    let base = tempfile::tempdir().unwrap();
+    let (app, other) = (base.path().join("app"), base.path().join("other"));
+    std::fs::create_dir(&app).unwrap();
+    std::fs::write(&other, [7; 4096]).unwrap();
+    for name in ["data.edb", "E00-a.copy", "E00.log", "E00.lock"] {
+        std::os::unix::fs::symlink(&other, app.join(name)).unwrap();
+    }
+    std::fs::create_dir(app.join("E0000000001.log")).unwrap();
+    std::fs::write(app.join("E01.lock"), "").unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+    let session = &mut greeted(&exports(vfs, &app, true));
+    lock(session, "E01.lock").unwrap();
+    for name in ["data.edb", "E00-a.copy", "E00.log", "E0000000001.log"] {
+        assert_eq!(open(session, name, OpenMode::Read), Err(ErrorKind::PermissionDenied), "{name}");
+        assert_eq!(ask(session, &Request::Exists { place: place(name) }), Ok(Reply::Flag(false)));
+    }
+    assert_eq!(open(session, "E00.log", OpenMode::Write), Err(ErrorKind::PermissionDenied));
+    assert_eq!(lock(session, "E00.lock"), Err(ErrorKind::PermissionDenied));
+    assert!(ask(session, &Request::Remove { place: place("E00-a.copy") }).is_err());
+    assert_eq!(std::fs::read(&other).unwrap(), [7; 4096]);
+}
+
+#[test]
+fn messages_are_put_and_nothing_else() {
+    let disk = disk();
+    let exports = exports(Arc::new(disk.clone()), Path::new("/app"), false);
+    let session = &mut greeted(&exports);
+    let file = open(session, "E00-a1.copy-new", OpenMode::CreateNew).unwrap();
+    assert_eq!(write(session, file, 0, &[9; 4096]), Ok(Reply::Done));
+    assert_eq!(write(session, file, 64 << 10, &[9; 4096]), Err(ErrorKind::PermissionDenied), "too long");
+    assert_eq!(write(session, file, u64::MAX, &[9; 4096]), Err(ErrorKind::PermissionDenied));
+    let rename = Request::Rename { from: place("E00-a1.copy-new"), to: "E00-a1.copy".into() };
+    assert_eq!(ask(session, &rename), Ok(Reply::Done));
+    assert_eq!(disk.contents(Path::new("/app/E00-a1.copy")).unwrap(), vec![9; 4096]);
+    assert_eq!(ask(session, &Request::Remove { place: place("E00-a1.copy") }), Ok(Reply::Done));
+    for name in ["x.edb", "E00.log", "copy.json", "copy.json.unfinished", "E00-a1.copy", "E0000000009.log"] {
+        assert_eq!(open(session, name, OpenMode::CreateNew), Err(ErrorKind::PermissionDenied), "{name}");
+    }
+    for name in ["data.edb", "E00.log", "E0000000001.log"] {
+        assert_eq!(open(session, name, OpenMode::Write), Err(ErrorKind::PermissionDenied), "{name}");
+        let remove = Request::Remove { place: place(name) };
+        assert_eq!(ask(session, &remove), Err(ErrorKind::PermissionDenied), "{name}");
+    }
+    let read = open(session, "data.edb", OpenMode::Read).unwrap();
+    assert_eq!(write(session, read, 0, &[0; 4096]), Err(ErrorKind::PermissionDenied));
+    let log = Request::Rename { from: place("E00.log"), to: "E0000000002.log".into() };
+    // Also with the lock, if the server allows no handover.
+    for _ in 0..2 {
+        assert_eq!(ask(session, &log), Err(ErrorKind::PermissionDenied));
+        let _ = lock(session, "E00.lock");
+    }
+    assert_eq!(lock(session, "E01.lock"), Err(ErrorKind::PermissionDenied), "a lock creates nothing");
+}
+
+#[test]
+fn a_handover_needs_the_lock_of_the_logs() {
+    let disk = disk();
+    let exports = exports(Arc::new(disk.clone()), Path::new("/app"), true);
+    let session = &mut greeted(&exports);
+    let changes = [
+        Request::Open { place: place("copy.json.unfinished"), mode: OpenMode::CreateNew },
+        Request::Open { place: place("E00.log"), mode: OpenMode::Write },
+        Request::Rename { from: place("E00.log"), to: "E0000000002.log".into() },
+        Request::Remove { place: place("E00.log") },
+    ];
+    for change in &changes {
+        assert_eq!(ask(session, change), Err(ErrorKind::PermissionDenied), "{change:?}");
+    }
+    lock(session, "data.edb").unwrap();
+    assert_eq!(ask(session, &changes[2]), Err(ErrorKind::PermissionDenied), "another lock");
+    let held = lock(session, "E00.lock").unwrap();
+    let log = open(session, "E00.log", OpenMode::Write).unwrap();
+    assert_eq!(write(session, log, 4096, &[8; 4096]), Ok(Reply::Done));
+    assert_eq!(write(session, log, 8192, &[8; 4096]), Err(ErrorKind::PermissionDenied), "it does not grow");
+    let onto = Request::Rename { from: place("E00.log"), to: "E0000000001.log".into() };
+    assert_eq!(ask(session, &onto), Err(ErrorKind::AlreadyExists), "a closed log is not replaced");
+    let closed = Request::Remove { place: place("E0000000001.log") };
+    assert_eq!(ask(session, &closed), Err(ErrorKind::PermissionDenied));
+    assert_eq!(ask(session, &changes[2]), Ok(Reply::Done));
+    let state = open(session, "copy.json.unfinished", OpenMode::CreateNew).unwrap();
+    assert_eq!(write(session, state, 0, b"{}"), Ok(Reply::Done));
+    ask(session, &Request::Unlock { lock: held }).unwrap();
+    // What was opened under the lock is of no use without it.
+    assert_eq!(write(session, log, 0, &[8; 4096]), Err(ErrorKind::PermissionDenied));
+    assert_eq!(write(session, state, 0, b"[]"), Err(ErrorKind::PermissionDenied));
+    let rename = Request::Rename { from: place("copy.json.unfinished"), to: "copy.json".into() };
+    assert_eq!(ask(session, &rename), Err(ErrorKind::PermissionDenied));
+}
+
+#[test]
+fn locks_end_with_their_session() {
+    let exports = exports(Arc::new(disk()), Path::new("/app"), true);
+    let (mut one, mut two) = (greeted(&exports), greeted(&exports));
+    lock(&mut one, "E00.lock").unwrap();
+    assert_eq!(lock(&mut two, "E00.lock"), Err(ErrorKind::WouldBlock));
+    drop(one);
+    lock(&mut two, "E00.lock").unwrap();
+}
+
+#[test]
+fn a_client_cannot_fill_a_directory_with_messages() {
+    let disk = disk();
+    for number in 0..MOST_MESSAGES {
+        disk.put(&Path::new("/app").join(format!("E00-{number:x}.wants")), &[0; 4096]);
+    }
+    let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
+    let more = open(session, "E00-x.message-new", OpenMode::CreateNew);
+    assert_eq!(more, Err(ErrorKind::PermissionDenied));
+}
+
+#[test]
+fn a_long_list_comes_in_parts() {
+    let disk = disk();
+    let name = |number: usize| format!("{}{number:06}", "x".repeat(200));
+    (0..2000).for_each(|number| disk.put(&Path::new("/app").join(name(number)), &[]));
+    let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
+    let (mut after, mut found, mut parts) = ("w".to_string(), BTreeSet::new(), 0);
+    loop {
+        let reply = ask(session, &Request::List { directory: place(""), after: after.clone() }).unwrap();
+        let Reply::Names { names, more } = reply else { panic!() };
+        after = names.last().unwrap().clone();
+        found.extend(names);
+        parts += 1;
+        if !more {
+            break;
+        }
+    }
+    assert_eq!((found.len(), parts), (2000, 2));
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let names = proptest::sample::select(vec![
+        "E00.log",
+        "E00tmp.log",
+        "E0000000001.log",
+        "E0000000007.log",
+        "data.edb",
+        "copy.json",
+        "E00.lock",
+        "copy.json.unfinished",
+        "E00-a.copy",
+        "E00-a.copy-new",
+        "E00-a.wants",
+        "E00-a.message-new",
+        "../other/secret",
+        "incoming/streamed.log",
+        "",
+        "x",
+    ]);
+    let place = names.prop_map(place);
+    let (handle, offset) = (0_u32..8, prop_oneof![0_u64..20_000, any::<u64>()]);
+    let mode = prop_oneof![Just(OpenMode::Read), Just(OpenMode::Write), Just(OpenMode::CreateNew)];
+    prop_oneof![
+        (place.clone(), mode).prop_map(|(place, mode)| Request::Open { place, mode }),
+        handle.clone().prop_map(|file| Request::Close { file }),
+        handle.clone().prop_map(|file| Request::Length { file }),
+        (handle.clone(), offset.clone(), any::<u32>()).prop_map(|(file, offset, len)| Request::Read {
+            file,
+            offset,
+            len
+        }),
+        (handle.clone(), offset, 0_usize..9000).prop_map(|(file, offset, len)| Request::Write {
+            file,
+            offset,
+            data: vec![9; len]
+        }),
+        handle.clone().prop_map(|file| Request::Sync { file }),
+        place.clone().prop_map(|place| Request::Remove { place }),
+        (place.clone(), place.clone()).prop_map(|(from, to)| Request::Rename { from, to: to.file }),
+        place.clone().prop_map(|place| Request::Lock { place }),
+        handle.prop_map(|lock| Request::Unlock { lock }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn whatever_a_client_asks_databases_and_closed_logs_stay(
+        requests in proptest::collection::vec(request(), 1..40),
+        handover: bool,
+    ) {
+        let disk = disk();
+        let session = &mut greeted(&exports(Arc::new(disk.clone()), Path::new("/app"), handover));
+        for request in requests {
+            session.answer(&request.encode());
+        }
+        let is = |path: &str, byte: u8| disk.contents(Path::new(path)).is_some_and(|found| found == vec![byte; 8192]);
+        prop_assert!(is("/app/data.edb", 3) && is("/other/secret", 7) && is("/app/incoming/streamed.log", 5));
+        prop_assert!(is("/app/E0000000001.log", 2));
+        prop_assert!(handover || is("/app/E00.log", 1));
+    }
+
+    #[test]
+    fn any_bytes_are_answered(messages in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 1..20)) {
+        let session = &mut greeted(&exports(Arc::new(disk()), Path::new("/app"), true));
+        for message in messages {
+            let answer = session.answer(&message);
+            prop_assert!(answer.ends.is_none_or(|end| end == End::Garbage || end == End::Token || end == End::Version));
+        }
+    }
+}

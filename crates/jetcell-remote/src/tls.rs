@@ -1,0 +1,151 @@
+//! Certificates and keys. Only TLS 1.3 is spoken.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, Error, RootCertStore, ServerConfig,
+    crypto::{CryptoProvider, ring},
+};
+
+use crate::error::{RemoteError, ServeError};
+
+/// The files of a server.
+#[derive(Clone, Debug)]
+pub struct ServerFiles {
+    /// Its certificate, and those between it and the authority.
+    pub certificate: PathBuf,
+    /// The key of the certificate.
+    pub key: PathBuf,
+    /// The authorities of certificates that clients must have. `None`: they need none.
+    pub client_authorities: Option<PathBuf>,
+}
+
+/// The files of a client.
+#[derive(Clone, Debug, Default)]
+pub struct ClientFiles {
+    /// The authorities of the certificates of servers.
+    pub authorities: Option<PathBuf>,
+    /// A certificate and its key, for servers that demand one.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+
+type Wrong = (PathBuf, String);
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
+    let wrong = |what: String| (path.to_path_buf(), what);
+    let found = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| wrong(format!("the file cannot be read as certificates in PEM form: {error}")))?;
+    if found.is_empty() { Err(wrong("there is no certificate in the file".into())) } else { Ok(found) }
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Wrong> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+        (path.to_path_buf(), format!("the file cannot be read as a key in PEM form: {error}"))
+    })
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, Wrong> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| {
+            (path.to_path_buf(), format!("this is no certificate of an authority: {error}"))
+        })?;
+    }
+    Ok(roots)
+}
+
+impl ServerFiles {
+    /// The configuration of the server.
+    ///
+    /// # Errors
+    /// A file is missing, or has something else.
+    pub(crate) fn configuration(&self) -> Result<Arc<ServerConfig>, ServeError> {
+        let wrong = |(path, what)| ServeError::File { path, what };
+        let other = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error: String| ServeError::File { path, what: error }
+        };
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&VERSIONS)
+            .map_err(|error| other(&self.certificate)(error.to_string()))?;
+        let builder = match &self.client_authorities {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let roots = Arc::new(roots(path).map_err(wrong)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+                    .build()
+                    .map_err(|error| other(path)(error.to_string()))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let (chain, key) = (certificates(&self.certificate).map_err(wrong)?, key(&self.key).map_err(wrong)?);
+        let configuration = builder.with_single_cert(chain, key).map_err(|error| {
+            other(&self.key)(format!("the key does not fit {}: {error}", self.certificate.display()))
+        })?;
+        Ok(Arc::new(configuration))
+    }
+}
+
+impl ClientFiles {
+    /// The configuration of a client.
+    ///
+    /// # Errors
+    /// A file is missing, or has something else.
+    pub(crate) fn configuration(&self) -> Result<Arc<ClientConfig>, RemoteError> {
+        let wrong = |(path, what): Wrong| RemoteError::Usage(format!("{}: {what}", path.display()));
+        let Some(authorities) = &self.authorities else {
+            return Err(RemoteError::Usage(
+                "give the file of the authority that signed the certificate of the server with --tls-ca"
+                    .into(),
+            ));
+        };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&VERSIONS)
+            .map_err(|error| RemoteError::Usage(error.to_string()))?
+            .with_root_certificates(roots(authorities).map_err(wrong)?);
+        let configuration = match &self.certificate {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key_file)) => {
+                let (chain, key) = (certificates(certificate).map_err(wrong)?, key(key_file).map_err(wrong)?);
+                builder.with_client_auth_cert(chain, key).map_err(|error| {
+                    let (key, certificate) = (key_file.display(), certificate.display());
+                    RemoteError::Usage(format!("{key}: the key does not fit {certificate}: {error}"))
+                })?
+            }
+        };
+        Ok(Arc::new(configuration))
+    }
+}
+
+/// Why a handshake failed, if TLS says so. `host` is the name that the certificate must have.
+pub(crate) fn explained(error: &std::io::Error, host: &str) -> Option<RemoteError> {
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    Some(match error {
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => RemoteError::HostName(host.to_string()),
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            RemoteError::Certificate("its issuer is not known".into())
+        }
+        Error::InvalidCertificate(error) => RemoteError::Certificate(error.to_string()),
+        Error::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnknownCA
+            | AlertDescription::DecryptError
+            | AlertDescription::AccessDenied,
+        ) => RemoteError::ClientCertificate,
+        other => RemoteError::Protocol(other.to_string()),
+    })
+}
