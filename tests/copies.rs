@@ -3,23 +3,24 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use system_tests::copies::{Tally, faults_of, run};
+use system_tests::copies::{Tally, Way, faults_of, run};
 
 /// Number of histories unless `JETCELL_COPY_HISTORIES` gives another one.
 const HISTORIES: u64 = 2000;
+/// The same over connections, unless `JETCELL_REMOTE_HISTORIES` gives another one.
+const REMOTE_HISTORIES: u64 = 90;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-#[test]
-fn copies_lose_nothing_and_equal_their_active_side() {
+/// The histories of seeds from `first` on, on two threads. `JETCELL_SIM_SEED` replays one.
+fn histories(way: Way, first: u64, histories: u64) -> Option<Tally> {
     if let Some(seed) = number("JETCELL_SIM_SEED") {
-        println!("seed {seed}: {:?}", run(seed, faults_of(seed)));
-        return;
+        println!("seed {seed}, {way:?}: {:?}", run(seed, faults_of(seed), way));
+        return None;
     }
-    let histories = number("JETCELL_COPY_HISTORIES").unwrap_or(HISTORIES);
-    let next = AtomicU64::new(0);
+    let next = AtomicU64::new(first);
     let total: Mutex<Tally> = Mutex::default();
     let failed: Mutex<Vec<u64>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -27,11 +28,11 @@ fn copies_lose_nothing_and_equal_their_active_side() {
             scope.spawn(|| {
                 while failed.lock().unwrap().len() < 5 && total.lock().unwrap().histories < histories {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    match std::panic::catch_unwind(|| run(seed, faults_of(seed))) {
+                    match std::panic::catch_unwind(|| run(seed, faults_of(seed), way)) {
                         Ok(tally) => *total.lock().unwrap() += tally,
                         Err(_) => {
                             eprintln!(
-                                "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test copies"
+                                "replay ({way:?}): JETCELL_SIM_SEED={seed} cargo test -p system-tests --test copies"
                             );
                             failed.lock().unwrap().push(seed);
                         }
@@ -41,9 +42,16 @@ fn copies_lose_nothing_and_equal_their_active_side() {
         }
     });
     let (total, failed) = (total.into_inner().unwrap(), failed.into_inner().unwrap());
-    println!("{total:?}");
+    println!("{way:?}: {total:?}");
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
-    if histories >= HISTORIES {
+    Some(total)
+}
+
+#[test]
+fn copies_lose_nothing_and_equal_their_active_side() {
+    let wanted = number("JETCELL_COPY_HISTORIES").unwrap_or(HISTORIES);
+    let Some(total) = histories(Way::Calls, 0, wanted) else { return };
+    if wanted >= HISTORIES {
         assert!(total.cuts > 6000 && total.in_change > 350, "few cuts come, or few during changes of roles");
         assert!(total.switched > 1100 && total.failed_over > 700, "few copies become active");
         assert!(total.patched > 500 && total.seeded > 450, "few sides are reseeded");
@@ -51,5 +59,17 @@ fn copies_lose_nothing_and_equal_their_active_side() {
         assert!(total.repaired.iter().all(|repaired| *repaired > 200), "few damaged pages are repaired");
         assert!(total.maintained > 10_000, "there is little maintenance");
         assert!(total.streamed > 100 << 20 && total.kept_parts > 200, "few open logs are streamed");
+    }
+}
+
+/// The same over the client and the server of other hosts, whose connections are cut at any byte.
+#[test]
+fn copies_lose_nothing_over_connections_that_are_cut() {
+    let wanted = number("JETCELL_REMOTE_HISTORIES").unwrap_or(REMOTE_HISTORIES);
+    let Some(total) = histories(Way::Connections, 0, wanted) else { return };
+    if wanted >= REMOTE_HISTORIES {
+        assert!(total.connections_cut > 200, "few connections are cut");
+        assert!(total.switched > 20 && total.failed_over > 10, "few copies become active");
+        assert!(total.compared > 50 && total.replayed > 1000 && total.streamed > 1 << 20, "copies do little");
     }
 }

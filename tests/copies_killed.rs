@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use ese_check::{CheckOptions, check_database};
-use jetcell_copies::{CopyState, History, Lost, Phase};
+use jetcell_copies::{CopyState, Lost, Phase};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::killed::{Load, Reports, THREADS, create_if_new, disk, number_of, open};
+use system_tests::killed::{Load, Reports, create_if_new, disk, open};
+use system_tests::promises::{Promises, history};
 
 /// Times that a copy takes over: every second time without loss.
 const ROUNDS: usize = 6;
@@ -21,9 +21,7 @@ struct Pair {
     rng: ChaCha8Rng,
     active: PathBuf,
     copy: PathBuf,
-    /// The last transaction of each thread that the active side was found to have, and the generation until which they are.
-    promised: Vec<i32>,
-    promised_until: u32,
+    promises: Promises,
     context: String,
     kills: u32,
 }
@@ -36,8 +34,7 @@ fn copies_take_over_from_a_killed_process() {
         rng: ChaCha8Rng::seed_from_u64(23),
         active: place("one"),
         copy: place("two"),
-        promised: vec![0; THREADS as usize],
-        promised_until: 0,
+        promises: Promises::new(),
         context: "seeding".to_string(),
         kills: 0,
     };
@@ -58,7 +55,7 @@ fn copies_take_over_from_a_killed_process() {
             _ => lost += pair.fail_over(&reports),
         }
     }
-    let total: i32 = pair.promised.iter().sum();
+    let total = pair.promises.total();
     assert!(pair.state(&pair.copy).is_some());
     println!("{} kills, {total} transactions are there, {lost} acknowledged ones were lost", pair.kills);
     assert!(total > 0);
@@ -138,7 +135,7 @@ impl Pair {
         let lost = self.until_done(&["activate", to, "nothing"]);
         assert!(lost.is_none(), "{}: {lost:?}", self.context);
         assert!(open(&self.active).is_err(), "{}: there are two active sides", self.context);
-        self.check(u32::MAX, reports);
+        self.promises.check(&self.copy, u32::MAX, reports, &self.context);
         std::mem::swap(&mut self.active, &mut self.copy);
     }
 
@@ -157,7 +154,7 @@ impl Pair {
         let within = lost.is_some_and(|lost| lost.last_known - lost.first <= 2);
         assert!(!limited.status.success() || within, "{}: {lost:?}", self.context);
         let kept = lost.map_or(0, |lost| lost.first - 1);
-        let found = self.check(kept, reports);
+        let found = self.promises.check(&self.copy, kept, reports, &self.context);
         std::fs::rename(&away, &self.active).unwrap();
         std::mem::swap(&mut self.active, &mut self.copy);
         self.recognise(&found, reports);
@@ -172,45 +169,6 @@ impl Pair {
         let relation = history(&self.copy).compare(&history(&self.active)).unwrap();
         assert!(!lost || relation.is_divergence(), "{}: {relation:?}", self.context);
     }
-
-    /// Opens the new active side: every thread has at least the transactions of the generations up to `kept`, whole, and
-    /// hardly more than were reported.
-    fn check(&mut self, kept: u32, reports: &Reports) -> Vec<i32> {
-        let (instance, database) =
-            open(&self.copy).unwrap_or_else(|error| panic!("{}: {error}", self.context));
-        let mut session = instance.session();
-        let mut found = Vec::new();
-        let (least, most) = (reports.last_in(kept), reports.last_in(u32::MAX));
-        for thread in 0..THREADS {
-            let number = number_of(&mut session, &database, thread)
-                .unwrap_or_else(|error| panic!("{}: {error}", self.context));
-            let at = thread as usize;
-            let before = self.promised[at];
-            let least = if kept >= self.promised_until { least[at].max(before) } else { least[at] };
-            // Besides, the commit whose acknowledgement the kill cut off, and a lazy one before it.
-            let most = most[at].max(before) + 3;
-            assert!(
-                (least..=most).contains(&number),
-                "{}: thread {thread} has {number}, not {least} to {most}",
-                self.context
-            );
-            found.push(number);
-        }
-        drop((session, database));
-        instance.shutdown().unwrap();
-        self.promised.clone_from(&found);
-        self.promised_until = history(&self.copy).newest().0;
-        let path = self.copy.join("killed.edb");
-        let report = check_database(&*disk().unwrap(), &path, &CheckOptions::default()).unwrap();
-        let sound = report.clean && report.is_sound();
-        assert!(sound, "{}: {:#?}", self.context, report.errors().collect::<Vec<_>>());
-        found
-    }
-}
-
-fn history(directory: &Path) -> History {
-    let vfs = disk().unwrap();
-    History::of_files(&vfs, &vfs.list(directory).unwrap()).unwrap()
 }
 
 /// What an activation that ended has lost.

@@ -10,6 +10,7 @@ pub mod logged;
 pub mod lying_disk;
 pub mod mounted;
 pub mod predictable_table;
+pub mod promises;
 pub mod readers;
 pub mod simulation;
 pub mod soak;

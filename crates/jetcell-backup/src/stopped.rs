@@ -26,7 +26,7 @@ use crate::ranges::sum_of;
 ///
 /// Errors: a database is in use, or its logs are missing; an incremental or differential backup has no
 /// [`BackupOptions::parent`], or does not continue it; the directory has other files (-504); all databases have bad pages.
-/// Unless the error is [`BackupError::Stopped`], the files of the backup are removed.
+/// Unless [`BackupError::can_be_continued`], the files of the backup are removed.
 pub fn back_up_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],

@@ -102,6 +102,18 @@ pub fn activate(
     limit: LossLimit,
     options: &ReplayOptions,
 ) -> Result<Activated> {
+    activate_as(vfs, directory, &directory.display().to_string(), source, limit, options)
+}
+
+/// The same. `successor` is where the old active side finds this one; it is the same text in each call until the activation has ended.
+pub fn activate_as(
+    vfs: &Arc<dyn Vfs>,
+    directory: &Path,
+    successor: &str,
+    source: Box<dyn Source>,
+    limit: LossLimit,
+    options: &ReplayOptions,
+) -> Result<Activated> {
     let options = ReplayOptions { delay: std::time::Duration::ZERO, ..options.clone() };
     let held = lock(vfs, directory)?;
     if is_paused(vfs, directory) {
@@ -118,7 +130,7 @@ pub fn activate(
     {
         return activation.finish(&state, last, lost, steps_down, &*source, held);
     }
-    let handover = hand_over(&*source, directory, limit)?;
+    let handover = hand_over(&*source, successor, limit)?;
     ready(&mut state, directory)?;
     state.store(&**vfs, directory)?;
     drop(held);
@@ -160,7 +172,7 @@ pub fn activate(
     copy.state_mut().phase = Phase::Activating { lost, steps_down };
     copy.state().store(&**vfs, directory)?;
     if let Some(handover) = &handover {
-        step_down(&**handover, directory, arrived.as_ref().map(|(end, _)| *end), lost, copy.state())?;
+        step_down(&**handover, successor, arrived.as_ref().map(|(end, _)| *end), lost, copy.state())?;
         activation.take_copies(copy.state(), handover.copies()?)?;
     }
     activation.make_current(copy.state(), arrived.map(|(_, path)| path))?;
@@ -171,8 +183,8 @@ pub fn activate(
 }
 
 /// The stopped active side. `None`: it cannot be reached, and the limit allows that.
-fn hand_over(source: &dyn Source, directory: &Path, limit: LossLimit) -> Result<Option<Box<dyn Handover>>> {
-    match source.hand_over(&directory.display().to_string()) {
+fn hand_over(source: &dyn Source, successor: &str, limit: LossLimit) -> Result<Option<Box<dyn Handover>>> {
+    match source.hand_over(successor) {
         Ok(handover) => Ok(Some(handover)),
         Err(CopyError::Engine(Error::InUse { path })) => Err(CopyError::Refused(format!(
             "{}: the active instance is running; stop it, then activate the copy",
@@ -238,12 +250,11 @@ fn check_limit(directory: &Path, lost: Option<&Lost>, limit: LossLimit, state: &
 
 fn step_down(
     handover: &dyn Handover,
-    directory: &Path,
+    successor: &str,
     arrived: Option<LogEnd>,
     lost: Option<Lost>,
     state: &CopyState,
 ) -> Result<()> {
-    let successor = directory.display().to_string();
     let phase = match lost {
         None => Phase::Following,
         Some(lost) => Phase::Unfit {
@@ -255,7 +266,7 @@ fn step_down(
             ),
         },
     };
-    handover.step_down(&successor, arrived.or(state.end), phase)
+    handover.step_down(successor, arrived.or(state.end), phase)
 }
 
 struct Activation<'a> {

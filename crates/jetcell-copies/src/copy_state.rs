@@ -11,7 +11,7 @@ use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, host_name};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
@@ -256,7 +256,7 @@ impl CopyState {
         StreamDirectory::new(vfs, directory, &self.base_name, self.form())
     }
 
-    /// What the copy needs of the active side's logs.
+    /// What the copy, which is on this host, needs of the active side's logs.
     pub fn registration(&self, directory: &Path, now_unix_ms: i64) -> CopyRegistration {
         CopyRegistration {
             id: self.id.clone(),
@@ -265,6 +265,7 @@ impl CopyState {
             contact_unix_ms: now_unix_ms,
             copy: directory.display().to_string(),
             waiting: None,
+            host: Some(host_name()),
         }
     }
 

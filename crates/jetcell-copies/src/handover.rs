@@ -152,7 +152,11 @@ impl Handover for DirectoryHandover {
         // This side is a copy, too, when it has stepped down.
         let vfs = &*self.logs.vfs;
         let own = CopyState::read(vfs, self.logs.path())?.filter(|state| state.phase == Phase::Following);
-        copies.extend(own.map(|state| state.registration(self.logs.path(), vfs.clock().unix_ms())));
+        // It may be on another host than the one that asks.
+        copies.extend(own.map(|state| CopyRegistration {
+            host: None,
+            ..state.registration(self.logs.path(), vfs.clock().unix_ms())
+        }));
         Ok(copies)
     }
 

@@ -37,7 +37,7 @@ mod status;
 mod stream_directory;
 mod streamed_log;
 
-pub use crate::activation::{Activated, LossLimit, LossPolicy, activate};
+pub use crate::activation::{Activated, LossLimit, LossPolicy, activate, activate_as};
 pub use crate::checked_pages::CheckedPages;
 pub use crate::copy_scan::{CopyScan, CopyScanOptions, ScannedDatabase, scan_copy};
 pub use crate::copy_state::database_pages;

@@ -45,7 +45,7 @@ pub use mounted::MountedVfs;
 pub use overlay::OverlayVfs;
 pub use pacer::{Cancel, Pacer};
 pub use panic::abort_on_panic;
-pub use process::report_file_size_limit;
+pub use process::{host_name, report_file_size_limit};
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
 pub use sim::{CrashOptions, SimVfs, is_power_off};
 pub use thread_limit::try_threads;

@@ -15,3 +15,9 @@ pub fn report_file_size_limit() {
         signal(FILE_SIZE_EXCEEDED, IGNORE);
     }
 }
+
+/// The name of this host, for people: letters, digits, points and hyphens of what the system says.
+pub fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).take(255).collect()
+}

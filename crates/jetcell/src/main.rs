@@ -51,6 +51,7 @@ use crate::commands::replicate::Replicate;
 use crate::commands::report::Report;
 use crate::commands::reseed::ReseedCommand;
 use crate::commands::restore::Restore;
+use crate::commands::serve::Serve;
 use crate::commands::size::Size;
 use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTest, Stress};
 use crate::outcome::{Outcome, print_error};
@@ -125,6 +126,8 @@ enum Subcommands {
     Backup(Box<MakeBackup>),
     /// Make a passive copy of an instance, and keep it up by the logs
     Replicate(Box<Replicate>),
+    /// Give directories of this host to copies on other hosts
+    Serve(Box<Serve>),
     /// Show the state of copies: queues, lag and health
     Copies(Copies),
     /// Make a copy the active side
@@ -282,6 +285,7 @@ fn main() -> ExitCode {
         Subcommands::Recover(command) => command.run(),
         Subcommands::Backup(command) => command.run(),
         Subcommands::Replicate(command) => command.run(),
+        Subcommands::Serve(command) => command.run(),
         Subcommands::Copies(command) => command.run(),
         Subcommands::Activate(command) => command.run(),
         Subcommands::Reseed(command) => command.run(),

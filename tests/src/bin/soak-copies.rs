@@ -4,12 +4,12 @@
 
 use std::process::ExitCode;
 
-use system_tests::copies::{faults_of, run};
+use system_tests::copies::{faults_of, run, way_of};
 use system_tests::soak::Soak;
 
 fn main() -> ExitCode {
     match Soak::from_arguments("soak-copies") {
-        Ok(soak) => soak.run("copies", |seed| run(seed, faults_of(seed))),
+        Ok(soak) => soak.run("copies", |seed| run(seed, faults_of(seed), way_of(seed))),
         Err(usage) => {
             eprintln!("{usage}");
             ExitCode::from(2)

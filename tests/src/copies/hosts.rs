@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jetcell_vfs::{Clock, CrashOptions, DirectoryLock, File, OpenMode, SimClock, SimVfs, Vfs};
@@ -14,12 +15,14 @@ pub const HOSTS: usize = 3;
 pub struct Hosts {
     disks: Arc<[Mutex<SimVfs>; HOSTS]>,
     clock: Arc<SimClock>,
+    /// How often each host was started again.
+    boots: Arc<[AtomicU64; HOSTS]>,
 }
 
 impl Hosts {
     /// Hosts with empty disks.
     pub fn new() -> Hosts {
-        Hosts { disks: Arc::new([(); HOSTS].map(|()| Mutex::new(SimVfs::new()))), clock: Arc::default() }
+        Hosts { disks: Arc::new([(); HOSTS].map(|()| Mutex::new(SimVfs::new()))), clock: Arc::default(), boots: Arc::default() }
     }
 
     /// The directory of the store on a host.
@@ -42,8 +45,14 @@ impl Hosts {
         self.disk(host).list(Path::new("/")).is_ok()
     }
 
+    /// How often a host was started again.
+    pub fn boots(&self, host: usize) -> u64 {
+        self.boots[host].load(Ordering::Relaxed)
+    }
+
     /// Restarts a host after a power cut, or after its processes were killed.
     pub fn restart(&self, host: usize, kill: bool, seed: u64) {
+        self.boots[host].fetch_add(1, Ordering::Relaxed);
         let mut disk = self.disks[host].lock().expect("no panic");
         *disk = match kill {
             true => disk.process_kill(),

@@ -15,11 +15,18 @@ mod load;
 mod network;
 mod story;
 mod tally;
+mod wire;
 
 pub use self::story::run;
 pub use self::tally::{Faults, Tally};
+pub use self::wire::Way;
 
 /// The faults of a seed: every third one has faults until the end.
 pub fn faults_of(seed: u64) -> Faults {
     if seed % 3 == 2 { Faults::Unbounded } else { Faults::Bounded }
+}
+
+/// How hosts reach each other in a seed of a soak: every fourth one has connections that are cut at any byte.
+pub fn way_of(seed: u64) -> Way {
+    if seed % 4 == 3 { Way::Connections } else { Way::Calls }
 }

@@ -56,6 +56,22 @@ impl Network {
         (self.bad, self.cut) = (false, Default::default());
     }
 
+    /// Whether no answer comes from a host.
+    pub fn is_cut(&self, host: usize) -> bool {
+        self.cut[host]
+    }
+
+    /// How many of the bytes to or from a host get through before its connection is cut.
+    pub fn lets_through(&mut self, host: usize, bytes: usize) -> usize {
+        if self.cut[host] {
+            0
+        } else if self.happens(0.01) {
+            self.rng.random_range(0..bytes.max(1))
+        } else {
+            bytes
+        }
+    }
+
     fn happens(&mut self, chance: f64) -> bool {
         self.bad && self.rng.random_bool(chance)
     }
@@ -92,7 +108,8 @@ impl Network {
 
 /// The active side on a host, over the network.
 pub struct RemoteSource {
-    hosts: Hosts,
+    vfs: Arc<dyn Vfs>,
+    logs: PathBuf,
     network: SharedNetwork,
     host: usize,
 }
@@ -108,14 +125,13 @@ fn lost(host: usize) -> CopyError {
 }
 
 impl RemoteSource {
-    /// The active side on a host.
-    pub fn new(hosts: &Hosts, network: &SharedNetwork, host: usize) -> RemoteSource {
-        RemoteSource { hosts: hosts.clone(), network: network.clone(), host }
+    /// The active side on a host, with its logs in this directory.
+    pub fn new(vfs: &Arc<dyn Vfs>, logs: PathBuf, network: &SharedNetwork, host: usize) -> RemoteSource {
+        RemoteSource { vfs: vfs.clone(), logs, network: network.clone(), host }
     }
 
     fn directory(&self) -> DirectorySource {
-        let vfs: Arc<dyn Vfs> = Arc::new(self.hosts.clone());
-        DirectorySource::new(StreamDirectory::new(&vfs, &Hosts::store(self.host), "E00", Default::default()))
+        DirectorySource::new(StreamDirectory::new(&self.vfs, &self.logs, "E00", Default::default()))
     }
 
     /// Whether the request gets there.

@@ -4,6 +4,7 @@ mod repair;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ese_engine::{LogCopy, RecoverySet};
 use jetcell_backup::BackupOptions;
@@ -20,6 +21,7 @@ use super::hosts::{HOSTS, Hosts};
 use super::load::{Active, Model, difference, pages};
 use super::network::{Network, RemoteSource, SharedNetwork};
 use super::tally::{Faults, Tally};
+use super::wire::{Way, connected, remote_store};
 
 /// Steps in which queues must drain when nothing is bad.
 const DRAINED_IN: usize = 60;
@@ -32,6 +34,7 @@ struct Story {
     rng: ChaCha8Rng,
     hosts: Hosts,
     vfs: Arc<dyn Vfs>,
+    way: Way,
     network: SharedNetwork,
     faults: Faults,
     active: usize,
@@ -45,12 +48,16 @@ struct Story {
 }
 
 /// Runs one seed; panics when something was lost, damaged, or does not go on.
-pub fn run(seed: u64, faults: Faults) -> Tally {
-    let hosts = Hosts::new();
+pub fn run(seed: u64, faults: Faults, way: Way) -> Tally {
+    let (hosts, network, cuts) = (Hosts::new(), Network::new(seed), Arc::default());
     let mut story = Story {
         rng: ChaCha8Rng::seed_from_u64(seed),
-        vfs: Arc::new(hosts.clone()),
-        network: Network::new(seed),
+        vfs: match way {
+            Way::Calls => Arc::new(hosts.clone()),
+            Way::Connections => connected(&hosts, &network, &cuts),
+        },
+        way,
+        network,
         hosts,
         faults,
         active: 0,
@@ -71,6 +78,7 @@ pub fn run(seed: u64, faults: Faults) -> Tally {
         story.tally.histories += 1;
     }
     story.tally.commits += story.model.commits() as u64;
+    story.tally.connections_cut += cuts.load(Ordering::Relaxed);
     story.tally
 }
 
@@ -94,7 +102,15 @@ impl Story {
     }
 
     fn source(&self) -> RemoteSource {
-        RemoteSource::new(&self.hosts, &self.network, self.active)
+        RemoteSource::new(&self.vfs, self.active_store(), &self.network, self.active)
+    }
+
+    /// The directory of the active side, as copies reach it.
+    fn active_store(&self) -> PathBuf {
+        match self.way {
+            Way::Calls => Hosts::store(self.active),
+            Way::Connections => remote_store(self.active),
+        }
     }
 
     fn files(&self, host: usize) -> Vec<PathBuf> {
@@ -313,7 +329,8 @@ impl Story {
             assert!(expected || is_damaged, "{}: host {host}: {what}", self.context);
         }
         if self.rng.random_bool(0.7) {
-            match Reseed::plan(&self.vfs, &self.files(self.active), &Hosts::store(host))
+            let files = self.vfs.list(&self.active_store()).unwrap_or_default();
+            match Reseed::plan(&self.vfs, &files, &Hosts::store(host))
                 .and_then(|reseed| reseed.run(&mut |_| ()))
             {
                 Ok(_) => {

@@ -46,6 +46,8 @@ pub struct Tally {
     pub repaired: [u64; 2],
     /// Steps of maintenance on the active side.
     pub maintained: u64,
+    /// Connections that were cut.
+    pub connections_cut: u64,
 }
 
 impl AddAssign for Tally {
@@ -66,6 +68,7 @@ impl AddAssign for Tally {
         self.streamed += other.streamed;
         self.kept_parts += other.kept_parts;
         self.maintained += other.maintained;
+        self.connections_cut += other.connections_cut;
         for (sum, count) in self.repaired.iter_mut().zip(other.repaired) {
             *sum += count;
         }

@@ -11,6 +11,7 @@
 //!   contact 1767225600000     when the copy said so last, in milliseconds since 1970 UTC
 //!   copy /backup/mail-copy    where it is
 //!   waits disk full           why it cannot go on now; left out if it can
+//!   host db2                  the host where it is; earlier versions left it out
 //! ```
 //!
 //! Logs are kept for a copy until it needs a generation more than [`InstanceOptions::copy_lag_limit`] behind the newest
@@ -46,6 +47,8 @@ pub struct CopyRegistration {
     pub copy: String,
     /// Why it cannot go on now.
     pub waiting: Option<String>,
+    /// The host where it is; `None`: it did not say so.
+    pub host: Option<String>,
 }
 
 impl CopyRegistration {
@@ -130,13 +133,15 @@ impl CopyRegistration {
         // A block that is full is cut off here, and must be text still.
         let brief = |what: &str| one_line(what).chars().filter(char::is_ascii).take(LONGEST_WAITS).collect();
         let waits = self.waiting.as_deref().map(brief).map(|what: String| format!("waits {what}\n"));
+        let host = self.host.as_deref().map(brief).map(|name: String| format!("host {name}\n"));
         format!(
-            "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n{}",
+            "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n{}{}",
             self.stream.to_hex(),
             self.needs.0,
             self.contact_unix_ms,
             one_line(&self.copy),
-            waits.unwrap_or_default()
+            waits.unwrap_or_default(),
+            host.unwrap_or_default()
         )
     }
 
@@ -150,8 +155,14 @@ impl CopyRegistration {
         let needs = Generation(u32::from_str_radix(field("needs")?, 16).ok()?);
         let contact_unix_ms = field("contact")?.parse().ok()?;
         let copy = field("copy")?.to_string();
-        let waiting = field("waits").map(str::to_string);
-        Some(CopyRegistration { id: id.to_string(), stream, needs, contact_unix_ms, copy, waiting })
+        // Lines that are not known are those of a later version.
+        let rest: Vec<&str> = lines.collect();
+        let optional = |name: &str| {
+            let value = |line: &&str| Some(line.strip_prefix(name)?.strip_prefix(' ')?.to_string());
+            rest.iter().find_map(value)
+        };
+        let (waiting, host) = (optional("waits"), optional("host"));
+        Some(CopyRegistration { id: id.to_string(), stream, needs, contact_unix_ms, copy, waiting, host })
     }
 }
 
@@ -191,6 +202,7 @@ mod tests {
             contact_unix_ms: -5,
             copy: "/a copy/with spaces".to_string(),
             waiting: (id == "aa").then(|| "the disk is full".to_string()),
+            host: (id == "bb").then(|| "db2.example".to_string()),
         }
     }
 
@@ -199,6 +211,21 @@ mod tests {
         CopyRegistration::oldest_needed(disk, Path::new(LOGS), "E00", stream, Generation(newest), limit)
             .unwrap()
             .map(|generation| generation.0)
+    }
+
+    #[test]
+    fn a_registration_of_an_earlier_version_has_no_host_and_one_of_a_later_version_may_have_more() {
+        let known = CopyRegistration {
+            waiting: Some("the disk is full".to_string()),
+            host: Some("db2".to_string()),
+            ..registration("aa", 1)
+        };
+        let text = known.to_text();
+        assert_eq!(CopyRegistration::from_text("aa", &text), Some(known.clone()));
+        let later = CopyRegistration::from_text("aa", &text.replace("host", "mood good\nhost"));
+        assert_eq!(later, Some(known.clone()));
+        let earlier = CopyRegistration::from_text("aa", &text.replace("host db2\n", ""));
+        assert_eq!(earlier, Some(CopyRegistration { host: None, ..known }));
     }
 
     #[test]
@@ -212,6 +239,7 @@ mod tests {
         assert_eq!(oldest(&disk, 30, 10), Some(0x1A));
         let found = CopyRegistration::list(&disk, Path::new(LOGS), "E00").unwrap();
         assert_eq!(found[0].1, Some(registration("aa", 0x1A)));
+        assert_eq!(found[1].1, Some(registration("bb", 0x1C)));
         assert_eq!(oldest(&disk, 0x1A + 11, 10), Some(0x1C), "cut off");
         store(&registration("aa", 0x1D));
         assert_eq!(oldest(&disk, 30, 10), Some(0x1C));

@@ -7,15 +7,17 @@ use clap::Args;
 use ese_engine::EventSink;
 use jetcell_copies::{
     Activated, CopyError, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
-    StreamDirectory, activate,
+    StreamDirectory, activate_as,
 };
+use jetcell_remote::{HostAddress, is_address};
 use jetcell_report::printable_lines;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, host_name};
 use jetcell_workload::EventFile;
 use serde_json::json;
 
 use crate::commands::backup::vfs;
 use crate::commands::copies::{explained, time_text};
+use crate::commands::remote::{Places, RemoteArgs, absolute, said_of};
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
@@ -33,6 +35,9 @@ Examples:
                                                          the copy that lacks least; at most six closed logs are lost
   jetcell replicate --from /mnt/other/app-copy --to /var/lib/app
                                                          the other way round from now on
+  jetcell activate /copies/app --advertise tls://db2:9440/app --tls-ca ca.pem --token-file token
+                                                         the instance is on another host, where jetcell serve runs
+                                                         with --allow-handover
 
 Exit code: 0 activated without loss, 1 activated with the loss that --lossy allowed, 2 not activated.";
 
@@ -50,9 +55,22 @@ pub struct Activate {
     /// good-availability 6, best-availability 12
     #[arg(long, value_name = "POLICY", value_parser = policy, conflicts_with = "lossy")]
     policy: Option<LossPolicy>,
+    /// Where the old active side, on another host, will find this one: the address of jetcell serve here
+    #[arg(long, value_name = "ADDRESS", value_parser = advertised)]
+    advertise: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+fn advertised(text: &str) -> Result<String, String> {
+    match HostAddress::of(Path::new(text)) {
+        Some(Ok(_)) => Ok(text.to_string()),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err(format!("`{text}` is no address; write tls://HOST:PORT/NAME")),
+    }
 }
 
 fn limit(text: &str) -> Result<LossLimit, String> {
@@ -96,21 +114,26 @@ impl Activate {
     }
 
     fn activate(&self) -> Result<Outcome, Failure> {
-        let vfs = vfs()?;
+        let here = vfs()?;
         let mut copies = Vec::new();
         for directory in &self.directories {
-            let directory = std::path::absolute(directory)
-                .map_err(|error| format!("{}: {error}", directory.display()))?;
-            let Some(state) = CopyState::read(&*vfs, &directory).map_err(explained)? else {
+            if is_address(directory) {
+                let what = "a copy is activated on its own host; run the command there";
+                return Err(format!("{}: {what}", directory.display()).into());
+            }
+            let directory = absolute(directory)?;
+            let Some(state) = CopyState::read(&*here, &directory).map_err(explained)? else {
                 let what = format!("{}: this is no copy; name the directory of one", directory.display());
                 return Err(what.into());
             };
             copies.push((directory, state));
         }
         in_order(&mut copies);
+        let places = self.remote.places(copies.iter().map(|(_, state)| Path::new(&state.source)), None)?;
         let last = copies.len().saturating_sub(1);
         for (at, (directory, state)) in copies.iter().enumerate() {
-            match self.activate_one(&vfs, directory, state) {
+            self.ask_host(&places, Path::new(&state.source))?;
+            match self.activate_one(places.vfs(), directory, state) {
                 // Another copy may have what this one lacks.
                 Err(error @ CopyError::Refused(_)) if at < last => {
                     console::note(&format!("not activated: {error}"));
@@ -119,6 +142,29 @@ impl Activate {
             }
         }
         Err("name the directory of a copy".into())
+    }
+
+    /// Fails if the host of the active side answers, and does not let this one take its role: it is not out of reach then, and must
+    /// not be treated so.
+    fn ask_host(&self, places: &Places, source: &Path) -> Result<(), Failure> {
+        match places.connect(source) {
+            Some(Err(error)) if !error.is_passing() => Err(said_of(source, &error)),
+            Some(Ok(welcome)) if !welcome.allows_handover => {
+                let what =
+                    "jetcell serve there does not let its role be taken; start it with --allow-handover";
+                Err(format!("{}: {what}", source.display()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the old active side finds this one.
+    fn successor(&self, directory: &Path, source: &str) -> String {
+        match &self.advertise {
+            Some(address) => address.clone(),
+            None if is_address(Path::new(source)) => format!("{}:{}", host_name(), directory.display()),
+            None => directory.display().to_string(),
+        }
     }
 
     fn activate_one(
@@ -137,7 +183,8 @@ impl Activate {
         };
         let limit = self.policy.map(LossPolicy::limit).or(self.lossy).unwrap_or(LossLimit::Nothing);
         let source = Box::new(DirectorySource::new(logs));
-        let activated = activate(vfs, directory, source, limit, &options)?;
+        let successor = self.successor(directory, &state.source);
+        let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
         console::print(&match self.json {
             true => format!("{}\n", as_json(directory, &activated)),
             false => format!("{}\n", printable_lines(&as_text(directory, &activated, &state.source))),

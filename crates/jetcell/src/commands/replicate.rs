@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ese_engine::{EventSink, RecoverySet};
-use jetcell_backup::{BackupOptions, Cancel};
+use jetcell_backup::{BackupError, BackupOptions, Cancel};
 use jetcell_copies::{
-    CopyState, DirectorySource, ReplayOptions, Replication, SeedOptions, Source, StreamDirectory,
+    CopyError, CopyState, DirectorySource, ReplayOptions, Replication, SeedOptions, Source, StreamDirectory,
     seed_stopped,
 };
 use jetcell_vfs::Vfs;
@@ -19,9 +19,8 @@ use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 
 use self::scanner::{ScanOrder, Scanner};
-use crate::commands::backup::{refuse_inside, vfs};
 use crate::commands::copies::{self, explained};
-use crate::commands::recover::files;
+use crate::commands::remote::{Places, RemoteArgs, absolute, refuse_nested};
 use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
 use crate::console;
 use crate::live::{CopyFigures, CopyMonitor, MetricsServer};
@@ -45,12 +44,18 @@ Examples:
   jetcell replicate --from /var/lib/app --to /mnt/other/app-copy --delay 8h
                                                                       replays each log when it is eight hours old
   jetcell replicate --from /logs/app --from /data/app --to copy       logs and databases in two directories
+  jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
+                                                                      from another host, where jetcell serve runs
   jetcell copies /mnt/other/app-copy                                  queues, lag and health
 
 Exit code: 0 stopped (with --once: everything that was there is replayed, or waits for --delay), 2 could not run.";
 
 /// Time between two lines of progress.
 const LINE: Duration = Duration::from_secs(2);
+
+/// Pauses of a seed whose active side cannot be reached.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What is copied of the log.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -65,8 +70,9 @@ enum Mode {
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Replicate {
-    /// Directory with the logs of the instance, and to seed with its databases; may be repeated
-    #[arg(long, required = true, value_name = "DIR")]
+    /// Directory with the logs of the instance, and to seed with its databases; may be repeated. It may be on another host, as
+    /// tls://HOST:PORT/NAME of jetcell serve there
+    #[arg(long, required = true, value_name = "DIR|ADDRESS")]
     from: Vec<PathBuf>,
     /// Directory of the copy
     #[arg(long, value_name = "DIR")]
@@ -86,7 +92,7 @@ pub struct Replicate {
     /// Memory for pages
     #[arg(long, default_value = "64MiB", value_name = "SIZE")]
     cache: ByteSize,
-    /// Limit the load on the disks while the copy is seeded
+    /// Limit the load on the disks while the copy is seeded, and what comes from another host at any time
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
     /// Also read and verify all pages of the copy beside its replay, one pass a day; with --once, one pass now
@@ -101,6 +107,8 @@ pub struct Replicate {
     /// Print the state at the end as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
 }
 
 impl Replicate {
@@ -113,10 +121,12 @@ impl Replicate {
     }
 
     fn replicate(&self) -> Result<Outcome, Failure> {
-        let vfs = vfs()?;
         for from in &self.from {
-            refuse_inside(from, &self.to)?;
+            refuse_nested(from, &self.to)?;
         }
+        let rate = self.rate.map(|rate| rate.0);
+        let places = self.remote.places(self.from.iter().map(PathBuf::as_path), rate)?;
+        let vfs = places.vfs().clone();
         let (cancel, monitor) = (Cancel::default(), CopyMonitor::default());
         let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
         let server = self.metrics.as_ref().map(serve).transpose()?;
@@ -126,10 +136,10 @@ impl Replicate {
         let known = CopyState::read(&*vfs, &self.to).map_err(explained)?;
         let is_seeded = known.as_ref().is_some_and(|state| state.phase != jetcell_copies::Phase::Seeding);
         let source = match &known {
-            Some(state) if is_seeded => self.source_of(&vfs, state)?,
+            Some(state) if is_seeded => self.source_of(&places, state)?,
             _ => {
                 stop_on_signals(cancel.clone())?;
-                self.seed(&vfs, &cancel)?
+                self.seed(&places, &cancel)?
             }
         };
         if is_seeded {
@@ -153,44 +163,66 @@ impl Replicate {
         let scanned = scanner.map_or(Ok(()), Scanner::end);
         let state = copy.stop().map_err(explained)?;
         followed.and(scanned)?;
-        copies::show_copy(&self.to, &state, self.json);
+        copies::show_copy(&vfs, &self.to, &state, self.json);
         Ok(Outcome::Good)
     }
 
     /// The active side of a copy, which may be another one than before.
-    fn source_of(&self, vfs: &Arc<dyn Vfs>, state: &CopyState) -> Result<DirectorySource, Failure> {
+    fn source_of(&self, places: &Places, state: &CopyState) -> Result<DirectorySource, Failure> {
         let [from] = &self.from[..] else {
             return Err("the copy is seeded already; name only the directory of the logs with --from".into());
         };
-        if !from.is_dir() {
-            return Err(
-                format!("{}: there is no such directory; name that of the logs", from.display()).into()
-            );
-        }
-        Ok(DirectorySource::new(StreamDirectory::new(vfs, &absolute(from)?, &state.base_name, state.form())))
+        places.require(from)?;
+        let (vfs, from) = (places.vfs(), absolute(from)?);
+        Ok(DirectorySource::new(StreamDirectory::new(vfs, &from, &state.base_name, state.form())))
     }
 
-    fn seed(&self, vfs: &Arc<dyn Vfs>, cancel: &Cancel) -> Result<DirectorySource, Failure> {
+    /// Seeds the copy. A host that cannot be reached for a while is waited for; what has come is kept.
+    fn seed(&self, places: &Places, cancel: &Cancel) -> Result<DirectorySource, Failure> {
+        let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
-        let files = files(&from)?;
-        let set = RecoverySet::find(vfs, &files).map_err(|error| explained(error.into()))?;
-        let source = DirectorySource::new(StreamDirectory::of_set(vfs, &set).map_err(explained)?);
+        let mut files = places.files(&from)?;
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let seeded = self.seed_from(places.vfs(), &files, cancel);
+            match seeded {
+                Err(error) if is_out_of_reach(&error) && !self.once && !cancel.is_cancelled() => {
+                    console::note(&format!("waiting: {}", explained(error)));
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    // A log may have been closed since.
+                    files = places.files(&from).unwrap_or(files);
+                }
+                seeded => {
+                    return seeded.map_err(|error| {
+                        if !existed {
+                            discard(&self.to);
+                        }
+                        explained(error)
+                    });
+                }
+            }
+        }
+    }
+
+    fn seed_from(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        files: &[PathBuf],
+        cancel: &Cancel,
+    ) -> Result<DirectorySource, CopyError> {
+        let set = RecoverySet::find(vfs, files)?;
+        let source = DirectorySource::new(StreamDirectory::of_set(vfs, &set)?);
         let (progress, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel.clone());
         let backup = BackupOptions { pace, ..BackupOptions::default() };
-        let existed = self.to.exists();
-        let seeded =
-            seed_stopped(vfs, &files, &absolute(&self.to)?, &source, &SeedOptions { backup, again: false });
+        let to = std::path::absolute(&self.to)
+            .map_err(|error| CopyError::Refused(format!("{}: {error}", self.to.display())))?;
+        let seeded = seed_stopped(vfs, files, &to, &source, &SeedOptions { backup, again: false });
         drop(progress);
-        let seeded = seeded.map_err(|error| {
-            if !existed {
-                discard(&self.to);
-            }
-            explained(error)
-        })?;
         console::note(&format!(
             "{}: seeded with {} from {}",
             self.to.display(),
-            human_bytes(seeded.copied_bytes),
+            human_bytes(seeded?.copied_bytes),
             source.place()
         ));
         Ok(source)
@@ -248,6 +280,10 @@ fn discard(to: &Path) {
     let _ = std::fs::remove_dir(to);
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into())
+fn is_out_of_reach(error: &CopyError) -> bool {
+    let io = match error {
+        CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
+        _ => return matches!(error, CopyError::Unreachable { .. }),
+    };
+    matches!(io, ese_engine::Error::Io { kind, .. } if jetcell_vfs::is_out_of_reach(*kind))
 }

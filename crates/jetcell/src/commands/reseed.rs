@@ -15,9 +15,8 @@ use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
-use crate::commands::backup::{refuse_inside, vfs};
 use crate::commands::copies::explained;
-use crate::commands::recover::files;
+use crate::commands::remote::{RemoteArgs, absolute, refuse_nested};
 use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
@@ -33,6 +32,8 @@ Examples:
   jetcell reseed --from /mnt/other/app-copy --to /var/lib/app --incremental --or-full    everything if that is not possible
   jetcell reseed --from /mnt/other/app-copy --to /var/lib/app                            everything
   jetcell replicate --from /mnt/other/app-copy --to /var/lib/app                         then follows
+  jetcell reseed --from tls://db2:9440/app --to /var/lib/app --incremental --tls-ca ca.pem --token-file token
+                                                                                         from another host
 
 Exit code: 0 reseeded, 2 could not run.";
 
@@ -40,8 +41,9 @@ Exit code: 0 reseeded, 2 could not run.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReseedCommand {
-    /// Directory with the logs and databases of the active side; may be repeated
-    #[arg(long, required = true, value_name = "DIR")]
+    /// Directory with the logs and databases of the active side; may be repeated. It may be on another host, as
+    /// tls://HOST:PORT/NAME of jetcell serve there
+    #[arg(long, required = true, value_name = "DIR|ADDRESS")]
     from: Vec<PathBuf>,
     /// Directory of the copy, or of the logs of the old active side
     #[arg(long, value_name = "DIR")]
@@ -55,12 +57,14 @@ pub struct ReseedCommand {
     /// Reseed as a whole if an incremental reseed is not possible
     #[arg(long, requires = "incremental")]
     or_full: bool,
-    /// Limit the load on the disks of a full reseed
+    /// Limit the load on the disks of a full reseed, and what comes from another host
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    remote: RemoteArgs,
 }
 
 impl ReseedCommand {
@@ -73,7 +77,9 @@ impl ReseedCommand {
     }
 
     fn reseed(&self) -> Result<Outcome, Failure> {
-        let vfs = vfs()?;
+        for from in &self.from {
+            refuse_nested(from, &self.to)?;
+        }
         if !self.to.is_dir() {
             return Err(format!(
                 "{}: there is no such directory; jetcell replicate makes a new copy",
@@ -81,15 +87,12 @@ impl ReseedCommand {
             )
             .into());
         }
-        for from in &self.from {
-            refuse_inside(from, &self.to)?;
-        }
-        let absolute = |path: &Path| {
-            std::path::absolute(path).map_err(|error| Failure::from(format!("{}: {error}", path.display())))
-        };
         let to = absolute(&self.to)?;
+        let places =
+            self.remote.places(self.from.iter().map(PathBuf::as_path), self.rate.map(|rate| rate.0))?;
+        let vfs = places.vfs().clone();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
-        let from = files(&from)?;
+        let from = places.files(&from)?;
         match self.incremental {
             true => match self.patch(&vfs, &from, &to) {
                 Err(error) if self.or_full && error.needs_full_reseed() => {

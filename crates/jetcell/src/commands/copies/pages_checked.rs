@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use jetcell_copies::{CheckedDatabase, CopyState, PageChecks};
-use jetcell_vfs::{Clock, RealClock};
+use jetcell_vfs::{Clock, RealClock, Vfs};
 use serde_json::{Value, json};
-
-use crate::commands::backup::vfs;
 
 /// What is known about the equality of the pages of one database.
 pub struct PagesChecked {
@@ -21,10 +19,9 @@ pub struct PagesChecked {
 }
 
 /// The age of the proof that each page equals that of the active side.
-pub fn checks_of(directory: &Path, state: &CopyState) -> Vec<PagesChecked> {
-    let Ok(vfs) = vfs() else { return Vec::new() };
-    let checks = PageChecks::read(&*vfs, directory).unwrap_or_default();
-    let pages = |file: &str| jetcell_copies::database_pages(&*vfs, &directory.join(file)).unwrap_or(0);
+pub fn checks_of(vfs: &dyn Vfs, directory: &Path, state: &CopyState) -> Vec<PagesChecked> {
+    let checks = PageChecks::read(vfs, directory).unwrap_or_default();
+    let pages = |file: &str| jetcell_copies::database_pages(vfs, &directory.join(file)).unwrap_or(0);
     let databases = state.databases.iter().map(|database| {
         let known = checks.of(&database.signature).cloned().unwrap_or_default();
         let pages = pages(&database.file);

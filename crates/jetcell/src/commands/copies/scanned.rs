@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use jetcell_copies::{CopyScan, ScannedDatabase};
+use jetcell_vfs::Vfs;
 use serde_json::{Value, json};
 
 use super::time_text;
-use crate::commands::backup::vfs;
 
 /// The scan of the databases of a copy; empty if there was none.
-pub fn scan_of(directory: &Path) -> CopyScan {
-    vfs().ok().and_then(|vfs| CopyScan::read(&*vfs, directory).ok()).unwrap_or_default()
+pub fn scan_of(vfs: &dyn Vfs, directory: &Path) -> CopyScan {
+    CopyScan::read(vfs, directory).unwrap_or_default()
 }
 
 /// The scan of each database, as JSON.

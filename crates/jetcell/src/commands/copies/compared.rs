@@ -1,0 +1,104 @@
+//! How the histories of two sides stand to each other.
+
+use std::path::{Path, PathBuf};
+
+use jetcell_copies::{History, Relation};
+use jetcell_report::printable_lines;
+use serde_json::json;
+
+use super::{explained, outcome};
+use crate::commands::remote::Places;
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+
+/// Says how the history in a directory stands to another one, and what to do.
+pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    let vfs = places.vfs();
+    let history = |directory: &Path| {
+        let files = places.files(&[PathBuf::from(directory)])?;
+        History::of_files(vfs, &files).and_then(|history| history.with_part(directory)).map_err(explained)
+    };
+    let (ours, theirs) = (history(directory)?, history(other)?);
+    let relation = ours.compare(&theirs).map_err(explained)?;
+    let (here, there) = (directory.display(), other.display());
+    let is_backup = vfs.exists(&other.join("manifest.json")).unwrap_or(false);
+    let first = match relation {
+        Relation::OtherContent(first) => Some(first),
+        _ => None,
+    };
+    let commits = |ours: &History, theirs: &History| {
+        first.and_then(|first| ours.changes_from(first, theirs).ok()).map(|changes| changes.commits)
+    };
+    let (only_here, only_there) = (commits(&ours, &theirs), commits(&theirs, &ours));
+    let (name, text) = relation_text(relation, &here.to_string(), &there.to_string(), is_backup);
+    let mut lines = vec![text];
+    for (place, commits) in [(&here, only_here), (&there, only_there)] {
+        if let Some(commits) = commits {
+            lines.push(format!("  {commits} committed transactions are only in {place}"));
+        }
+    }
+    console::print(&match as_json {
+        true => format!(
+            "{}\n",
+            json!({
+                "path": directory, "with": other, "relation": name,
+                "first_different_generation": first.map(|first| first.0),
+                "commits_only_here": only_here, "commits_only_there": only_there,
+            })
+        ),
+        false => format!("{}\n", printable_lines(&lines.join("\n"))),
+    });
+    Ok(outcome(!relation.is_divergence() && relation != Relation::NoCommonLog))
+}
+
+/// A relation in one word, and in a sentence with the next command.
+fn relation_text(relation: Relation, here: &str, there: &str, is_backup: bool) -> (&'static str, String) {
+    let reseed = match is_backup {
+        true => format!("restore the backup into a new directory to use it, or make a new one of {here}"),
+        false => format!(
+            "jetcell reseed --from THE_SIDE_TO_KEEP --to THE_OTHER --incremental, with {here} and {there}"
+        ),
+    };
+    match relation {
+        Relation::Equal => ("equal", format!("{here}: the same logs as in {there}; nothing is to be done")),
+        Relation::Behind(logs) => (
+            "behind",
+            format!(
+                "{here}: {there} continues it by {logs} logs; jetcell replicate --from {there} --to {here}"
+            ),
+        ),
+        Relation::Ahead(logs) if is_backup => {
+            ("ahead", format!("{here}: {logs} logs more than the backup, of the same history"))
+        }
+        Relation::Ahead(logs) => (
+            "ahead",
+            format!(
+                "{here}: {logs} logs more than {there}, of the same history; jetcell replicate --from {here} --to {there}, or \
+                 jetcell activate {here} if it is a copy"
+            ),
+        ),
+        Relation::OtherContent(first) => (
+            "other_content",
+            format!(
+                "{here}: log generation {:X} (hexadecimal) is another one than in {there}; {reseed}",
+                first.0
+            ),
+        ),
+        Relation::ForeignPast(first) => (
+            "foreign_past",
+            format!(
+                "{here}: it ends, and log generation {:X} (hexadecimal) of {there} does not continue it; {reseed}",
+                first.0
+            ),
+        ),
+        Relation::OtherStream => {
+            ("other_stream", format!("{here}: the logs in {there} are of another stream (-530)"))
+        }
+        Relation::NoCommonLog => (
+            "no_common_log",
+            format!(
+                "{here}: the logs do not meet those in {there}; a copy has to be reseeded without --incremental"
+            ),
+        ),
+    }
+}

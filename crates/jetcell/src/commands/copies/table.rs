@@ -1,0 +1,152 @@
+//! Several sides in one table: a line for each copy, and for each side that cannot be asked.
+
+use std::path::{Path, PathBuf};
+
+use jetcell_copies::{CopyState, Lag, health};
+use jetcell_remote::HostAddress;
+use jetcell_report::printable;
+use jetcell_vfs::{Clock, RealClock, host_name};
+use jetcell_workload::units::human_bytes;
+use serde_json::{Value, json};
+
+use super::{Registered, Side, copy_json, is_fit, registered_json};
+use crate::commands::remote::Places;
+use crate::console;
+use crate::outcome::{Failure, Outcome};
+
+const HEADS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
+
+/// Shows what each directory has. A side that cannot be asked does not hide the others.
+pub fn show(places: &Places, directories: &[PathBuf], as_json: bool) -> Outcome {
+    let (mut rows, mut sides, mut good, mut failed) = (Vec::new(), Vec::new(), true, false);
+    for directory in directories {
+        let side = Side::of(places, directory);
+        good &= match &side {
+            Ok(Side::Copy(state)) => is_fit(state),
+            Ok(Side::Instance(copies)) => copies.iter().all(Registered::is_fit),
+            Err(_) => true,
+        };
+        failed |= side.is_err();
+        match as_json {
+            true => sides.push(as_value(places, directory, &side)),
+            false => rows.extend(lines_of(directory, &side)),
+        }
+    }
+    console::print(&match as_json {
+        true => format!("{}\n", json!({ "sides": sides })),
+        false => aligned(&rows),
+    });
+    match (failed, good) {
+        (true, _) => Outcome::CouldNotRun,
+        (false, true) => Outcome::Good,
+        (false, false) => Outcome::Findings,
+    }
+}
+
+fn as_value(places: &Places, directory: &Path, side: &Result<Side, Failure>) -> Value {
+    let vfs = places.vfs();
+    match side {
+        Ok(Side::Copy(state)) => json!({
+            "path": directory, "host": host_of(directory), "state": copy_json(vfs, directory, state),
+        }),
+        Ok(Side::Instance(copies)) => {
+            let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
+            json!({ "path": directory, "host": host_of(directory), "copies": copies })
+        }
+        Err(what) => json!({ "path": directory, "host": host_of(directory), "error": what.to_string() }),
+    }
+}
+
+/// The host of a directory.
+fn host_of(directory: &Path) -> String {
+    match HostAddress::of(directory) {
+        Some(Ok(address)) => address.host,
+        _ => host_name(),
+    }
+}
+
+type Row = [String; HEADS.len()];
+
+fn lines_of(directory: &Path, side: &Result<Side, Failure>) -> Vec<Row> {
+    let asked = directory.display().to_string();
+    let none = || "-".to_string();
+    let row =
+        |host: String, copy: String, what: String| [asked.clone(), host, copy, what, none(), none(), none()];
+    match side {
+        Ok(Side::Copy(state)) => {
+            let [what, copied, replayed, behind] = figures(state);
+            vec![[asked.clone(), host_of(directory), none(), what, copied, replayed, behind]]
+        }
+        Ok(Side::Instance(copies)) if copies.is_empty() => {
+            vec![row(host_of(directory), none(), "no copies are registered".into())]
+        }
+        Ok(Side::Instance(copies)) => copies
+            .iter()
+            .map(|copy| {
+                let Registered { registration, cut_off, state } = copy;
+                let host = registration.host.clone().unwrap_or_else(|| "?".into());
+                let place = registration.copy.clone();
+                if *cut_off {
+                    return row(host, place, "CUT OFF".into());
+                }
+                if let Some(state) = state {
+                    let [what, copied, replayed, behind] = figures(state);
+                    return [asked.clone(), host, place, what, copied, replayed, behind];
+                }
+                let ago =
+                    RealClock::new().unix_ms().saturating_sub(registration.contact_unix_ms).max(0) / 1000;
+                let waits =
+                    registration.waiting.as_ref().map(|what| format!(", waits: {what}")).unwrap_or_default();
+                row(host, place, format!("heard {ago} s ago{waits}"))
+            })
+            .collect(),
+        Err(what) => vec![row(host_of(directory), none(), format!("CANNOT BE ASKED: {what}"))],
+    }
+}
+
+/// Health, queues and lag.
+fn figures(state: &CopyState) -> [String; 4] {
+    let lag = Lag::of(state, RealClock::new().unix_ms());
+    let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
+    [
+        health(state).to_string(),
+        state.copy_queue().to_string(),
+        state.replay_queue().to_string(),
+        format!("{}, {seconds}", human_bytes(lag.bytes)),
+    ]
+}
+
+/// Columns that are as wide as their widest text.
+fn aligned(rows: &[Row]) -> String {
+    let heads = HEADS.map(str::to_string);
+    let cells: Vec<Row> = std::iter::once(&heads)
+        .chain(rows)
+        .map(|row| row.clone().map(|cell| printable(&cell).to_string()))
+        .collect();
+    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
+    let line = |row: &Row| {
+        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_string() + "\n"
+    };
+    cells.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_control_characters_are_shown() {
+        let row = |first: &str, last: &str| {
+            let mut row: Row = std::array::from_fn(|_| "-".to_string());
+            (row[0], row[6]) = (first.to_string(), last.to_string());
+            row
+        };
+        let text = aligned(&[row("tls://db1:9440/app", "1 MiB"), row("x\u{1b}[2J", "2")]);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = |line: &str| line.chars().position(|character| character == '-');
+        assert_eq!((lines.len(), at(lines[1])), (3, at(lines[2])));
+        assert!(!text.contains('\u{1b}') && lines[0].ends_with("BEHIND"), "{text}");
+    }
+}

@@ -1,0 +1,139 @@
+//! `jetcell serve`: gives directories of this host to copies on other hosts.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jetcell_remote::{Exports, Server, ServerFiles, ServerLimits, is_address};
+use jetcell_vfs::host_name;
+use jetcell_workload::units::ByteSize;
+use serde_json::json;
+
+use crate::commands::backup::vfs;
+use crate::commands::remote::token_in;
+use crate::commands::transfer_progress::rate;
+use crate::console;
+use crate::outcome::{Failure, Outcome, print_error};
+
+const EXAMPLES: &str = "\
+Other hosts can read the regular files of the directories, and store the messages of copies beside the logs. With --allow-handover, they
+can also take the role of the active side from a stopped instance. The instance may be running. Secrets are in files only.
+
+Examples:
+  openssl rand -hex 32 > token                                      the token, which clients need, too
+  jetcell serve /var/lib/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
+                                                                    the directory of an instance, as tls://HOST:9440/app
+  jetcell serve logs=/logs/app data=/data/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
+                                                                    logs and databases in two directories
+  jetcell serve /var/lib/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token --tls-client-ca ca.pem \\
+      --allow-handover --rate 100MB/s
+  jetcell replicate --from tls://db1:9440/app --to /copies/app --tls-ca ca.pem --token-file token
+                                                                    on another host
+
+Exit code: 0 stopped by Ctrl-C, 2 could not run.";
+
+/// Gives directories of this host to copies on other hosts, over TLS
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Serve {
+    /// Directory of an instance or of a copy; other hosts know it by NAME, or by the last part of its path
+    #[arg(required = true, value_name = "[NAME=]DIR")]
+    directories: Vec<String>,
+    /// Where to listen; without TLS only on a loopback address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Certificate of this host, with those between it and its authority
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Certificates of authorities: clients must have a certificate that one of them signed
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+    /// File with the token that clients must know
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// Let clients take the role of the active side from a stopped instance
+    #[arg(long)]
+    allow_handover: bool,
+    /// Limit what all clients together read
+    #[arg(long, value_name = "BYTES/S", value_parser = rate)]
+    rate: Option<ByteSize>,
+    /// Connections at a time
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    max_clients: u16,
+    /// Print the counts of connections at the end as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Serve {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        self.serve().unwrap_or_else(|what| {
+            print_error(what);
+            Outcome::CouldNotRun
+        })
+    }
+
+    fn serve(&self) -> Result<Outcome, Failure> {
+        let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
+        let failed = |error: jetcell_remote::ServeError| Failure::from(error.to_string());
+        let mut exports =
+            Exports::new(vfs()?, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
+        exports.allow_handover = self.allow_handover;
+        let names: Vec<(String, PathBuf)> =
+            exports.directories().iter().map(|(name, path)| (name.clone(), path.clone())).collect();
+        let tls = self.tls_cert.clone().zip(self.tls_key.clone()).map(|(certificate, key)| ServerFiles {
+            certificate,
+            key,
+            client_authorities: self.tls_client_ca.clone(),
+        });
+        let limits = ServerLimits {
+            connections: self.max_clients.into(),
+            rate: self.rate.map(|rate| rate.0),
+            ..ServerLimits::default()
+        };
+        let server =
+            Server::bind(self.listen, exports, tls.as_ref(), limits, console::note).map_err(failed)?;
+        let stopper = server.stopper();
+        let stop = server.stopper();
+        ctrlc::set_handler(move || stop.stop())
+            .map_err(|error| format!("Ctrl-C cannot be handled: {error}"))?;
+        let scheme = if tls.is_some() { "tls" } else { "tcp" };
+        for (name, path) in &names {
+            console::note(&format!("{scheme}://{}/{name}: {}", server.address(), path.display()));
+        }
+        server.run();
+        let counts = stopper.counts();
+        if self.json {
+            let counts = json!({
+                "clients": counts.clients, "too_many": counts.too_many, "handshakes": counts.handshakes,
+                "garbage": counts.garbage, "wrong_token": counts.wrong_token, "wrong_version": counts.wrong_version,
+            });
+            console::print(&format!("{counts}\n"));
+        }
+        Ok(Outcome::Good)
+    }
+}
+
+/// A directory and the name by which clients know it.
+fn named(text: &str) -> Result<(String, PathBuf), Failure> {
+    let (name, path) = match text.split_once('=') {
+        Some((name, path)) if !name.contains('/') => (Some(name.to_string()), PathBuf::from(path)),
+        _ => (None, PathBuf::from(text)),
+    };
+    if is_address(&path) {
+        return Err(format!("{text}: name a directory of this host").into());
+    }
+    let absolute = std::fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if !absolute.is_dir() {
+        return Err(format!("{}: this is no directory", path.display()).into());
+    }
+    let last = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
+    match name.or_else(|| last(&path)).or_else(|| last(&absolute)) {
+        Some(name) => Ok((name, absolute)),
+        None => Err(format!("{text}: it has no name for clients; write NAME=DIR").into()),
+    }
+}

@@ -1,0 +1,73 @@
+//! What the clients of a killed active side rely on, and whether the side that took over has it.
+
+use std::path::Path;
+
+use ese_check::{CheckOptions, check_database};
+use jetcell_copies::History;
+
+use crate::killed::{Reports, THREADS, disk, number_of, open};
+
+/// The last transaction of each thread that the active side was found to have, and the generation until which they are.
+pub struct Promises {
+    numbers: Vec<i32>,
+    until: u32,
+}
+
+impl Promises {
+    /// Nothing was promised yet.
+    pub fn new() -> Promises {
+        Promises { numbers: vec![0; THREADS as usize], until: 0 }
+    }
+
+    /// Transactions that are there.
+    pub fn total(&self) -> i32 {
+        self.numbers.iter().sum()
+    }
+
+    /// Opens the new active side: every thread has at least the transactions of the generations up to `kept`, whole, and
+    /// hardly more than were reported. The database is sound.
+    pub fn check(&mut self, directory: &Path, kept: u32, reports: &Reports, context: &str) -> Vec<i32> {
+        let (instance, database) = open(directory).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let mut session = instance.session();
+        let mut found = Vec::new();
+        let (least, most) = (reports.last_in(kept), reports.last_in(u32::MAX));
+        for thread in 0..THREADS {
+            let number = number_of(&mut session, &database, thread)
+                .unwrap_or_else(|error| panic!("{context}: {error}"));
+            let at = thread as usize;
+            let before = self.numbers[at];
+            let least = if kept >= self.until { least[at].max(before) } else { least[at] };
+            // Besides, the commit whose acknowledgement the kill cut off, and a lazy one before it.
+            let most = most[at].max(before) + 3;
+            assert!(
+                (least..=most).contains(&number),
+                "{context}: thread {thread} has {number}, not {least} to {most}"
+            );
+            found.push(number);
+        }
+        drop((session, database));
+        instance.shutdown().unwrap_or_else(|error| panic!("{context}: {error}"));
+        self.numbers.clone_from(&found);
+        self.until = history(directory).newest().0;
+        let path = directory.join("killed.edb");
+        let vfs = disk().unwrap_or_else(|error| panic!("{context}: {error}"));
+        let report = check_database(&*vfs, &path, &CheckOptions::default())
+            .unwrap_or_else(|error| panic!("{context}: {error}"));
+        let sound = report.clean && report.is_sound();
+        assert!(sound, "{context}: {:#?}", report.errors().collect::<Vec<_>>());
+        found
+    }
+}
+
+impl Default for Promises {
+    fn default() -> Promises {
+        Promises::new()
+    }
+}
+
+/// The history of the logs in a directory.
+pub fn history(directory: &Path) -> History {
+    let vfs = disk().expect("there is a disk");
+    let files = vfs.list(directory).expect("the directory is there");
+    History::of_files(&vfs, &files).expect("it has logs")
+}
