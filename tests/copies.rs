@@ -8,7 +8,7 @@ use system_tests::copies::{Tally, Way, faults_of, run};
 /// Number of histories unless `JETCELL_COPY_HISTORIES` gives another one.
 const HISTORIES: u64 = 2000;
 /// The same over connections, unless `JETCELL_REMOTE_HISTORIES` gives another one.
-const REMOTE_HISTORIES: u64 = 90;
+const REMOTE_HISTORIES: u64 = 30;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
@@ -68,8 +68,11 @@ fn copies_lose_nothing_over_connections_that_are_cut() {
     let wanted = number("JETCELL_REMOTE_HISTORIES").unwrap_or(REMOTE_HISTORIES);
     let Some(total) = histories(Way::Connections, 0, wanted) else { return };
     if wanted >= REMOTE_HISTORIES {
-        assert!(total.connections_cut > 200, "few connections are cut");
-        assert!(total.switched > 20 && total.failed_over > 10, "few copies become active");
-        assert!(total.compared > 50 && total.replayed > 1000 && total.streamed > 1 << 20, "copies do little");
+        assert!(total.connections_cut > 100, "few connections are cut");
+        assert!(total.switched > 5 && total.failed_over > 5, "few copies become active");
+        assert!(
+            total.compared > 30 && total.replayed > 400 && total.streamed > 400 << 10,
+            "copies do little"
+        );
     }
 }

@@ -14,3 +14,5 @@ pub mod promises;
 pub mod readers;
 pub mod simulation;
 pub mod soak;
+pub mod tls_files;
+pub mod tls_proxy;

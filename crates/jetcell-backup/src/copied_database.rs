@@ -69,7 +69,21 @@ impl CopiedDatabase {
         let before = (self.state.pages, self.state.bad_pages.clone());
         let clock = destination.vfs.clock();
         let (mut saved, mut saved_at) = (self.writer.position(), clock.monotonic());
-        while let Some(extent) = reader.next_extent()? {
+        // What was found in the ranges that are whole.
+        let mut whole = before.clone();
+        loop {
+            let extent = match reader.next_extent() {
+                Ok(None) => break,
+                Ok(Some(extent)) => extent,
+                Err(error) => {
+                    let error = BackupError::from(error);
+                    if error.can_be_continued() && self.writer.position() > saved {
+                        (self.state.pages, self.state.bad_pages) = whole;
+                        self.save(destination)?;
+                    }
+                    return Err(error);
+                }
+            };
             gauge.take(extent.bytes.len() as u64)?;
             self.writer.push(&extent.bytes)?;
             reader.recycle(extent);
@@ -86,14 +100,22 @@ impl CopiedDatabase {
             let at = self.writer.position();
             let (ranges, now) = ((at - saved) / RANGE_BYTES as u64, clock.monotonic());
             let is_due = at - saved >= options.save_bytes || now - saved_at >= options.save_interval;
-            if at.is_multiple_of(RANGE_BYTES as u64) && ranges > 0 && is_due {
-                self.writer.sync()?;
-                self.state.ranges = self.writer.sums().to_text();
-                destination.save_database(self.state.clone())?;
-                (saved, saved_at) = (at, clock.monotonic());
+            if at.is_multiple_of(RANGE_BYTES as u64) {
+                whole = (self.state.pages, self.state.bad_pages.clone());
+                if ranges > 0 && is_due {
+                    self.save(destination)?;
+                    (saved, saved_at) = (at, clock.monotonic());
+                }
             }
         }
         Ok(())
+    }
+
+    /// Makes the ranges that are whole durable, and says so, so that an interrupted backup goes on behind them.
+    fn save(&mut self, destination: &Destination) -> Result<()> {
+        self.writer.sync()?;
+        self.state.ranges = self.writer.sums().to_text();
+        destination.save_database(self.state.clone())
     }
 
     /// Whether no page is bad.

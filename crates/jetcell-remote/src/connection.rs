@@ -40,7 +40,7 @@ impl Connection {
         let reply = answered.map_err(|error| {
             connector.explain(&error).unwrap_or_else(|| match error.kind() {
                 ErrorKind::InvalidData => RemoteError::Protocol(error.to_string()),
-                ErrorKind::UnexpectedEof => RemoteError::Unreachable(
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
                     "the server ended the connection; it may use TLS where this address does not, or have too many clients".into(),
                 ),
                 _ => RemoteError::Unreachable(error.to_string()),

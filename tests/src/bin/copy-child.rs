@@ -1,5 +1,8 @@
 //! The process that `tests/copies_killed.rs` kills while it works on a copy:
-//! `copy-child seed|replicate|reseed FROM TO`, `copy-child activate DIRECTORY nothing|any|N`.
+//! `copy-child seed|replicate|reseed FROM TO`, `copy-child activate DIRECTORY nothing|any|N [SUCCESSOR]`, `copy-child serve DIRECTORY`.
+//!
+//! `FROM` may be an address, `tls://localhost:PORT/app`; the variable `JETCELL_TLS_FILES` names the directory of the certificates and the
+//! token then. `serve` prints its address.
 
 #![forbid(unsafe_code)]
 
@@ -11,10 +14,15 @@ use std::time::Duration;
 use ese_engine::RecoverySet;
 use jetcell_copies::{
     CopyError, CopyState, DirectorySource, LossLimit, ReplayOptions, Replication, Reseed, Result,
-    SeedOptions, StreamDirectory, activate, seed_stopped,
+    SeedOptions, StreamDirectory, activate_as, seed_stopped,
 };
-use jetcell_vfs::Vfs;
+use jetcell_remote::{
+    ClientFiles, ClientLimits, Exports, HostAddress, RemoteError, RemoteOptions, RemoteVfs, ServeError,
+    Server, ServerFiles, ServerLimits, Token, is_address,
+};
+use jetcell_vfs::{MountedVfs, Vfs};
 use system_tests::killed::disk;
+use system_tests::tls_files::TlsFiles;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -23,9 +31,13 @@ fn main() -> ExitCode {
         ["seed", from, to] => seed(from.as_ref(), to.as_ref(), false),
         ["replicate", from, to] => replicate(from.as_ref(), to.as_ref()),
         ["reseed", from, to] => reseed(from.as_ref(), to.as_ref()),
-        ["activate", directory, limit] => take_over(directory.as_ref(), limit),
+        ["activate", directory, limit] => take_over(directory.as_ref(), limit, directory),
+        ["activate", directory, limit, successor] => take_over(directory.as_ref(), limit, successor),
+        ["serve", directory] => serve(directory.as_ref()),
         _ => {
-            eprintln!("usage: copy-child seed|replicate|reseed FROM TO, or activate DIRECTORY nothing|any|N");
+            eprintln!(
+                "usage: copy-child seed|replicate|reseed FROM TO, activate DIRECTORY nothing|any|N, or serve DIRECTORY"
+            );
             return ExitCode::from(2);
         }
     };
@@ -38,12 +50,54 @@ fn main() -> ExitCode {
     }
 }
 
+fn tls_files() -> TlsFiles {
+    TlsFiles::of(std::env::var("JETCELL_TLS_FILES").unwrap_or_default().as_ref())
+}
+
+fn token(files: &TlsFiles) -> Result<Token> {
+    let text = std::fs::read_to_string(files.path("token")).unwrap_or_default();
+    Token::from_text(&text).map_err(CopyError::Refused)
+}
+
+/// The file system in which a path is: that of this machine, or of this machine and the host of the path.
+fn vfs_with(path: &Path) -> Result<Arc<dyn Vfs>> {
+    let Some(address) = HostAddress::of(path) else { return Ok(disk()?) };
+    let refused = |error: RemoteError| CopyError::Refused(error.to_string());
+    let (address, files) = (address.map_err(refused)?, tls_files());
+    let limits = ClientLimits {
+        connect: Duration::from_secs(3),
+        answer: Duration::from_secs(3),
+        ..ClientLimits::default()
+    };
+    let options = RemoteOptions { limits, ..RemoteOptions::new(token(&files)?) };
+    let client = ClientFiles { authorities: Some(files.path("ca.pem")), certificate: None };
+    let host: Arc<dyn Vfs> = Arc::new(RemoteVfs::new(&address, &client, options).map_err(refused)?);
+    Ok(Arc::new(MountedVfs::new(disk()?, vec![(address.root(), host)])))
+}
+
+/// Serves a directory until it is killed.
+fn serve(directory: &Path) -> Result<()> {
+    let refused = |error: ServeError| CopyError::Refused(error.to_string());
+    let files = tls_files();
+    let named = vec![("app".to_string(), directory.to_path_buf())];
+    let mut exports = Exports::new(disk()?, token(&files)?, "localhost".into(), named).map_err(refused)?;
+    exports.allow_handover = true;
+    let (certificate, key) = (files.path("server.pem"), files.path("server.key"));
+    let tls = ServerFiles { certificate, key, client_authorities: None };
+    let note = |what: &str| eprintln!("{what}");
+    let server = Server::bind(([127, 0, 0, 1], 0).into(), exports, Some(&tls), ServerLimits::default(), note)
+        .map_err(refused)?;
+    println!("{}", server.address());
+    server.run();
+    Ok(())
+}
+
 fn files(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(vfs.list(directory).map_err(|error| ese_engine::Error::io(directory, &error))?)
 }
 
 fn seed(from: &Path, to: &Path, again: bool) -> Result<()> {
-    let vfs = disk()?;
+    let vfs = vfs_with(from)?;
     let files = files(&vfs, from)?;
     let source = DirectorySource::new(StreamDirectory::of_set(&vfs, &RecoverySet::find(&vfs, &files)?)?);
     let options = SeedOptions { again, ..SeedOptions::default() };
@@ -59,15 +113,21 @@ fn state_of(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<CopyState> {
     state.ok_or_else(|| CopyError::Refused(format!("{}: this is no copy", directory.display())))
 }
 
-fn options() -> ReplayOptions {
-    ReplayOptions { cache_bytes: 2 << 20, checkpoint_depth: 4 << 20, ..ReplayOptions::default() }
+/// From another host, the log that is being written comes, too.
+fn options(from: &Path) -> ReplayOptions {
+    ReplayOptions {
+        stream_log: is_address(from),
+        cache_bytes: 2 << 20,
+        checkpoint_depth: 4 << 20,
+        ..ReplayOptions::default()
+    }
 }
 
 /// Follows until it is killed.
 fn replicate(from: &Path, to: &Path) -> Result<()> {
-    let vfs = disk()?;
+    let vfs = vfs_with(from)?;
     let state = state_of(&vfs, to)?;
-    let mut copy = Replication::open(&vfs, to, source_of(&vfs, &state, from), options())?;
+    let mut copy = Replication::open(&vfs, to, source_of(&vfs, &state, from), options(from))?;
     loop {
         if copy.step()?.is_idle() {
             std::thread::sleep(Duration::from_millis(10));
@@ -75,7 +135,7 @@ fn replicate(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-fn take_over(directory: &Path, limit: &str) -> Result<()> {
+fn take_over(directory: &Path, limit: &str, successor: &str) -> Result<()> {
     let limit = match limit {
         "nothing" => LossLimit::Nothing,
         "any" => LossLimit::Any,
@@ -83,17 +143,18 @@ fn take_over(directory: &Path, limit: &str) -> Result<()> {
             number.parse().map_err(|_| CopyError::Refused(format!("{number}: no limit")))?,
         ),
     };
-    let vfs = disk()?;
-    let state = state_of(&vfs, directory)?;
-    let source = source_of(&vfs, &state, state.source.as_ref());
-    let activated = activate(&vfs, directory, source, limit, &options())?;
+    let state = state_of(&disk()?, directory)?;
+    let from: &Path = state.source.as_ref();
+    let vfs = vfs_with(from)?;
+    let source = source_of(&vfs, &state, from);
+    let activated = activate_as(&vfs, directory, successor, source, limit, &options(from))?;
     println!("{}", serde_json::json!(activated.lost));
     Ok(())
 }
 
 /// By pages if that is possible, or as a whole.
 fn reseed(from: &Path, to: &Path) -> Result<()> {
-    let vfs = disk()?;
+    let vfs = vfs_with(from)?;
     let patched = Reseed::plan(&vfs, &files(&vfs, from)?, to).and_then(|reseed| reseed.run(&mut |_| ()));
     match patched {
         Ok(_) => Ok(()),

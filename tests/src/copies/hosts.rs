@@ -22,7 +22,11 @@ pub struct Hosts {
 impl Hosts {
     /// Hosts with empty disks.
     pub fn new() -> Hosts {
-        Hosts { disks: Arc::new([(); HOSTS].map(|()| Mutex::new(SimVfs::new()))), clock: Arc::default(), boots: Arc::default() }
+        Hosts {
+            disks: Arc::new([(); HOSTS].map(|()| Mutex::new(SimVfs::new()))),
+            clock: Arc::default(),
+            boots: Arc::default(),
+        }
     }
 
     /// The directory of the store on a host.

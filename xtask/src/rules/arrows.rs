@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 23] = [
+const ARROWS: [(&str, &[&str], &[&str]); 24] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
@@ -16,6 +16,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 23] = [
     ("jetcell-disk-simulation", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &[]),
+    ("jetcell-remote", &["jetcell-sync", "jetcell-vfs"], &[]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
@@ -61,6 +62,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 23] = [
             "jetcell-lab",
             "jetcell-nbd",
             "jetcell-workload",
+            "jetcell-remote",
             "jetcell-report",
             "jetcell-raid-models",
             "jetcell-power",
@@ -82,6 +84,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 23] = [
             "jetcell-dump",
             "jetcell-export",
             "jetcell-lab",
+            "jetcell-remote",
             "testkit",
         ],
         &[],

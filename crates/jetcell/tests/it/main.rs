@@ -8,6 +8,7 @@ mod cell;
 mod check;
 mod copies;
 mod copies_at_work;
+mod copies_between_hosts;
 mod disk;
 mod doctor;
 mod dump;

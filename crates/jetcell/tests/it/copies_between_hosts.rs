@@ -1,0 +1,228 @@
+//! `jetcell serve`, and copies that follow over TLS.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::copies::{grow, insert, run, store};
+
+/// A server, and its address. It ends with this.
+struct Serve {
+    child: Child,
+    port: u16,
+}
+
+impl Serve {
+    /// Serves a directory with a certificate for `localhost`.
+    fn start(cell: &Cell, directory: &str, more: &[&str]) -> Serve {
+        let tls = ["--tls-cert", "server.pem", "--tls-key", "server.key"];
+        Serve::listen(cell, "0", &[&["serve", directory], &tls[..], more].concat())
+    }
+
+    fn listen(cell: &Cell, port: &str, words: &[&str]) -> Serve {
+        let listen = format!("127.0.0.1:{port}");
+        let words = [words, &["--listen", &listen, "--token-file", "token"]].concat();
+        let mut child = cell.program(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('/').next()?.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("{line}"));
+        std::thread::spawn(move || while stderr.read_line(&mut String::new()).is_ok_and(|len| len > 0) {});
+        Serve { child, port }
+    }
+
+    fn url(&self, name: &str) -> String {
+        format!("tls://localhost:{}/{name}", self.port)
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const REMOTE: [&str; 4] = ["--tls-ca", "ca.pem", "--token-file", "token"];
+
+fn openssl(cell: &Cell, words: &str) {
+    let words = words.split(' ');
+    let output = Command::new("openssl").args(words).current_dir(cell.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A cell with certificates, a token and the directory of an instance.
+fn site() -> Cell {
+    let cell = Cell::new();
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    for ca in ["ca", "stranger"] {
+        openssl(&cell, &format!("req -x509 {key} -days 2 -subj /CN={ca} -keyout {ca}.key -out {ca}.pem"));
+    }
+    cell.write("names", "subjectAltName=DNS:localhost\n");
+    openssl(&cell, &format!("req {key} -subj /CN=server -keyout server.key -out request"));
+    openssl(
+        &cell,
+        "x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem",
+    );
+    cell.write("token", "a token of this test\n");
+    cell.write("other-token", "another token of this test\n");
+    grow(&cell.path("app"), 0..60);
+    cell
+}
+
+#[track_caller]
+fn remote(cell: &Cell, code: i32, words: &[&str]) -> String {
+    run(cell, code, &[words, &REMOTE].concat())
+}
+
+#[track_caller]
+fn remote_json(cell: &Cell, code: i32, words: &[&str]) -> Value {
+    serde_json::from_str(&remote(cell, code, &[words, &["--json"]].concat())).unwrap()
+}
+
+#[track_caller]
+fn wait(what: &str, is: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
+    let cell = site();
+    let db1 = Serve::start(&cell, "app", &["--allow-handover"]);
+    let once = ["replicate", "--from", &db1.url("app"), "--to", "copy", "--once"];
+    let state = remote_json(&cell, 0, &once);
+    assert_eq!((&state["health"], &state["source"]), (&"healthy".into(), &db1.url("app").into()), "{state}");
+
+    // In block mode, beside a load.
+    let (instance, database) = store(&cell.path("app"));
+    let follow =
+        ["replicate", "--from", &db1.url("app"), "--to", "copy", "--mode", "block", "--rate", "50MB/s"];
+    let words = [&follow[..], &REMOTE].concat();
+    let mut replicate = cell.program(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    insert(&instance, &database, 60..90);
+    instance.core().log().roll().unwrap();
+    insert(&instance, &database, 90..95);
+    let closed = instance.core().log().tail().generation.0 - 1;
+    let copies = || remote_json(&cell, 0, &["copies", &db1.url("app")])["copies"].clone();
+    wait("the copy does not follow", || copies()[0]["state"]["replayed_generation"] == closed);
+    wait("the open log does not come", || copies()[0]["state"]["streamed"]["bytes"].as_u64() > Some(0));
+    let host = jetcell_vfs::host_name();
+    assert_eq!(copies()[0]["host"], host.as_str());
+
+    // One table of several sides; one that is gone does not hide the others.
+    let gone = "tls://localhost:1/app";
+    let table = remote(&cell, 2, &["copies", &db1.url("app"), "copy", gone]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines.len() == 4 && lines[0].contains("REPLAY QUEUE"), "{table}");
+    assert!(
+        lines[1].contains(&host) && lines[1].contains("healthy") && lines[2].starts_with("copy "),
+        "{table}"
+    );
+    assert!(lines[3].contains("CANNOT BE ASKED"), "{table}");
+
+    // While the instance runs, its role is not taken.
+    replicate.kill().unwrap();
+    replicate.wait().unwrap();
+    let refused = cell.program(&[&["activate", "copy"], &REMOTE[..]].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("is running"), "{said}");
+    drop(database);
+    instance.shutdown().unwrap();
+
+    let db2 = Serve::start(&cell, "copy", &["--allow-handover"]);
+    let activated = remote_json(&cell, 0, &["activate", "copy", "--advertise", &db2.url("copy")]);
+    assert_eq!((&activated["lost"], &activated["stepped_down"]), (&Value::Null, &true.into()), "{activated}");
+    assert!(!cell.path("app/E00.log").exists(), "no instance can be opened there");
+    let old: Value = serde_json::from_str(&fs::read_to_string(cell.path("app/copy.json")).unwrap()).unwrap();
+    assert_eq!(old["source"], db2.url("copy"));
+
+    // The other way round, by what the old side was told.
+    let back = ["replicate", "--from", old["source"].as_str().unwrap(), "--to", "app", "--once"];
+    grow(&cell.path("copy"), 95..120);
+    assert_eq!(remote_json(&cell, 0, &back)["health"], "healthy");
+    let compared = remote_json(&cell, 0, &["copies", "app", "--with", &db2.url("copy")]);
+    assert!(["equal", "behind"].iter().any(|word| compared["relation"] == *word), "{compared}");
+    let reseed = ["reseed", "--from", &db2.url("copy"), "--to", "app", "--incremental"];
+    assert_eq!(remote_json(&cell, 0, &reseed)["incremental"], true);
+    assert_eq!(
+        remote_json(&cell, 0, &["reseed", "--from", &db2.url("copy"), "--to", "app"])["incremental"],
+        false
+    );
+    assert_eq!(remote_json(&cell, 0, &back)["health"], "healthy");
+}
+
+#[test]
+fn a_mistake_is_one_line_and_changes_nothing() {
+    let cell = site();
+    let db1 = Serve::start(&cell, "app", &[]);
+    let url = db1.url("app");
+    let seed = |from: &str, ca: &str, token: &str| {
+        let words =
+            ["replicate", "--from", from, "--to", "copy", "--once", "--tls-ca", ca, "--token-file", token];
+        cell.program_refused(&words)
+    };
+    let by_address = url.replace("localhost", "127.0.0.1");
+    let (unknown, gone) = (db1.url("other"), "tls://localhost:1/app".to_string());
+    for (from, ca, token, what) in [
+        (&url, "ca.pem", "other-token", "does not know the token"),
+        (&url, "stranger.pem", "token", "is not trusted"),
+        (&by_address, "ca.pem", "token", "is not for the name 127.0.0.1"),
+        (&unknown, "ca.pem", "token", "has no directory `other`; it has app"),
+        (&gone, "ca.pem", "token", "the host cannot be reached: Connection refused"),
+        (&url, "token", "token", "no certificate"),
+        (&url, "none.pem", "token", "none.pem"),
+        (&url, "ca.pem", "none", "none: "),
+        (&url.replace("tls", "tcp"), "ca.pem", "token", "may use TLS"),
+        (&"tls://localhost/app".to_string(), "ca.pem", "token", "there is no port"),
+        (&"tls://me:secret@localhost:1/app".to_string(), "ca.pem", "token", "no user and no password"),
+    ] {
+        let said = seed(from, ca, token);
+        assert!(said.contains(what), "{what}: {said}");
+        assert!(!said.contains("a token of this test"), "{said}");
+    }
+    let said =
+        cell.program_refused(&["replicate", "--from", &url, "--to", "copy", "--once", "--tls-ca", "ca.pem"]);
+    assert!(said.contains("--token-file"), "{said}");
+    let said = cell.program_refused(&["replicate", "--from", "app", "--to", &url]);
+    assert!(said.contains("on the host of the copy"), "{said}");
+
+    // An active side that answers and refuses is not out of reach.
+    remote(&cell, 0, &["replicate", "--from", &url, "--to", "copy", "--once"]);
+    for lossy in ["1", "any"] {
+        let words = [&["activate", "copy", "--lossy", lossy], &REMOTE[..]].concat();
+        let output = cell.program(&words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("--allow-handover"), "{said}");
+        let words =
+            ["activate", "copy", "--lossy", lossy, "--tls-ca", "ca.pem", "--token-file", "other-token"];
+        let output = cell.program(&words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+    }
+    assert!(cell.path("app/E00.log").exists() && cell.path("copy/copy.json").exists());
+
+    for (words, what) in [
+        (&["serve", "app", "--listen", "0.0.0.0:0", "--token-file", "token"][..], "--tls-cert"),
+        (&["serve", "none", "--listen", "127.0.0.1:0", "--token-file", "token"], "none"),
+        (&["serve", "app", "x/app=app", "--listen", "127.0.0.1:0", "--token-file", "token"], "x/app=app"),
+        (
+            &["serve", "app", "app=copy", "--listen", "127.0.0.1:0", "--token-file", "token"],
+            "would both be app",
+        ),
+        (&["serve", "app", "--listen", "127.0.0.1:0", "--token-file", "names"], "jetcell"),
+    ] {
+        if what == "jetcell" {
+            cell.write("names", "short");
+        }
+        let said = cell.program_refused(words);
+        assert!(said.contains(what) || what == "jetcell" && said.contains("5 characters"), "{what}: {said}");
+    }
+}

@@ -1,0 +1,364 @@
+//! Copies between real processes over TLS: the active side, its server, the copy and the connection fail at any moment, and copies take
+//! over.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use jetcell_copies::{CopyState, Lost, Phase, streamed};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use system_tests::killed::{Load, Reports, create_if_new, disk, open};
+use system_tests::promises::{Promises, history};
+use system_tests::tls_files::TlsFiles;
+use system_tests::tls_proxy::TlsProxy;
+
+/// Times that a copy takes over unless `JETCELL_REMOTE_ROUNDS` gives another number: every second time without loss.
+const ROUNDS: usize = 4;
+/// Faults while a copy follows.
+const FAULTS: usize = 4;
+/// Tries of a change of roles with faults, before it may end.
+const TRIES: usize = 3;
+
+/// A process that ends with this.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A directory, the server that gives it to the other one, and the way there.
+struct Side {
+    directory: PathBuf,
+    proxy: TlsProxy,
+    server: Option<Running>,
+}
+
+/// Two sides that change roles.
+struct Pair {
+    rng: ChaCha8Rng,
+    files: PathBuf,
+    active: Side,
+    copy: Side,
+    promises: Promises,
+    context: String,
+    kills: u32,
+    stops: u32,
+    cuts: u32,
+}
+
+#[test]
+fn copies_take_over_from_another_process_over_tls() {
+    let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let files = base.path().join("tls");
+    std::fs::create_dir(&files).unwrap();
+    TlsFiles::create(&files);
+    let side =
+        |name: &str| Side { directory: base.path().join(name), proxy: TlsProxy::start(), server: None };
+    let mut pair = Pair {
+        rng: ChaCha8Rng::seed_from_u64(29),
+        files,
+        active: side("one"),
+        copy: side("two"),
+        promises: Promises::new(),
+        context: "seeding".to_string(),
+        kills: 0,
+        stops: 0,
+        cuts: 0,
+    };
+    std::fs::create_dir(&pair.active.directory).unwrap();
+    {
+        let (instance, database) = open(&pair.active.directory).unwrap();
+        create_if_new(&instance, &database).unwrap();
+        drop(database);
+        instance.shutdown().unwrap();
+    }
+    pair.serve();
+    pair.until_done("seed");
+    let rounds = std::env::var("JETCELL_REMOTE_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let mut lost = 0;
+    for round in 0..rounds.unwrap_or(ROUNDS) {
+        pair.context = format!("round {round}");
+        let reports = pair.work();
+        match round % 2 {
+            0 => pair.switch_over(&reports),
+            _ => lost += pair.fail_over(&reports),
+        }
+    }
+    let cuts = u64::from(pair.cuts) + pair.active.proxy.cuts() + pair.copy.proxy.cuts();
+    let total = pair.promises.total();
+    println!(
+        "{} kills, {} stops, {cuts} cuts, {total} transactions are there, {lost} acknowledged ones were lost",
+        pair.kills, pair.stops
+    );
+    assert!(total > 0 && cuts > 0 && pair.kills > 0 && pair.stops > 0);
+}
+
+impl Side {
+    /// The address by which the other side knows it.
+    fn address(&self) -> String {
+        format!("tls://localhost:{}/app", self.proxy.port())
+    }
+
+    /// The server and the way are gone.
+    fn vanish(&mut self) {
+        self.proxy.lead_to(None);
+        self.proxy.cut();
+        self.server = None;
+    }
+}
+
+impl Pair {
+    fn child(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_copy-child"));
+        command.args(words).env("JETCELL_TLS_FILES", &self.files).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the server of the active side, also again.
+    fn serve(&mut self) {
+        self.active.vanish();
+        let directory = self.active.directory.to_str().unwrap();
+        let mut child =
+            self.child(&["serve", directory]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        self.active.server = Some(Running(child));
+        let address =
+            line.trim().parse().unwrap_or_else(|_| panic!("{}: the server says {line}", self.context));
+        self.active.proxy.lead_to(Some(address));
+    }
+
+    /// What a command is called with: it works on the copy.
+    fn words(&self, name: &str, limit: &str) -> Vec<String> {
+        let copy = self.copy.directory.to_str().unwrap().to_string();
+        match name {
+            "activate" => vec![name.into(), copy, limit.into(), self.copy.address()],
+            _ => vec![name.into(), self.active.address(), copy],
+        }
+    }
+
+    fn run(&self, words: &[String]) -> Command {
+        self.child(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Something fails for a moment.
+    fn fault(&mut self) {
+        match self.rng.random_range(0..4) {
+            0 => {
+                self.kills += 1;
+                self.serve();
+            }
+            1 => self.stop_server(),
+            2 => {
+                self.cuts += 1;
+                self.active.proxy.cut();
+            }
+            // In the middle of a message.
+            _ => self.active.proxy.cut_after(self.rng.random_range(0..300_000)),
+        }
+    }
+
+    /// The server stands still for a while, as on a host that is overloaded.
+    fn stop_server(&mut self) {
+        let Some(server) = &self.active.server else { return };
+        let id = server.0.id().to_string();
+        let signal = |name: &str| {
+            let sent = Command::new("kill").args([name, &id]).status().unwrap();
+            assert!(sent.success(), "{}: {name}", self.context);
+        };
+        signal("-STOP");
+        std::thread::sleep(Duration::from_millis(self.rng.random_range(10..400)));
+        signal("-CONT");
+        self.stops += 1;
+    }
+
+    /// Runs a command with faults; it must end when there are none. Returns what an activation loses, as far as that can be known.
+    fn until_done(&mut self, name: &str) -> Option<Lost> {
+        self.until_done_with(name, "nothing")
+    }
+
+    fn until_done_with(&mut self, name: &str, limit: &str) -> Option<Lost> {
+        let (words, mut known) = (self.words(name, limit), None);
+        for _ in 0..TRIES {
+            let mut child =
+                Running(self.run(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+            std::thread::sleep(Duration::from_millis(self.rng.random_range(1..150)));
+            if self.active.server.is_some() && self.rng.random_bool(0.7) {
+                self.fault();
+                std::thread::sleep(Duration::from_millis(self.rng.random_range(1..150)));
+            }
+            let _ = child.0.kill();
+            drop(child);
+            self.kills += 1;
+            if self.is_done(name) {
+                return known;
+            }
+            if let Some(Phase::Activating { lost, .. }) = self.state().map(|state| state.phase) {
+                known = lost;
+            }
+        }
+        // A cut that was ordered may still come.
+        self.active.proxy.cut_after(u64::MAX);
+        let output = self.run(&words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && self.is_done(name), "{}: {words:?}: {said}", self.context);
+        lost_of(&output).or(known)
+    }
+
+    fn state(&self) -> Option<CopyState> {
+        CopyState::read(&*disk().unwrap(), &self.copy.directory).unwrap()
+    }
+
+    fn is_done(&self, name: &str) -> bool {
+        match name {
+            "activate" => self.state().is_none(),
+            _ => self.state().is_some_and(|state| state.phase == Phase::Following),
+        }
+    }
+
+    /// The active side works, and the copy follows; both are killed, and their connection fails several times.
+    fn work(&mut self) -> Reports {
+        let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), &self.active.directory);
+        self.serve();
+        let words = self.words("replicate", "");
+        let start = |pair: &Pair| {
+            Running(pair.run(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        };
+        let mut replicate = start(self);
+        for _ in 0..FAULTS {
+            std::thread::sleep(Duration::from_millis(self.rng.random_range(50..300)));
+            let ended = replicate.0.try_wait().unwrap();
+            assert!(ended.is_none(), "{}: the replication ended: {ended:?}", self.context);
+            match self.rng.random_range(0..3) {
+                0 => {
+                    drop(replicate);
+                    self.kills += 1;
+                    replicate = start(self);
+                }
+                _ => self.fault(),
+            }
+        }
+        self.active.proxy.cut_after(u64::MAX);
+        self.goes_on();
+        let reports = load.kill();
+        drop(replicate);
+        self.kills += 2;
+        reports
+    }
+
+    /// After the faults, the copy gets further.
+    fn goes_on(&self) {
+        let vfs = disk().unwrap();
+        let at = || {
+            (self.state().map(|state| state.next), streamed(&vfs, &self.copy.directory).map(|part| part.1))
+        };
+        let (first, began) = (at(), Instant::now());
+        while at() == first {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "{}: the copy does not go on: {first:?}",
+                self.context
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The server of the killed side is there, so nothing is lost.
+    fn switch_over(&mut self, reports: &Reports) {
+        let lost = self.until_done("activate");
+        assert!(lost.is_none(), "{}: {lost:?}", self.context);
+        assert!(open(&self.active.directory).is_err(), "{}: there are two active sides", self.context);
+        let old = CopyState::read(&*disk().unwrap(), &self.active.directory).unwrap();
+        assert_eq!(old.map(|state| state.source), Some(self.copy.address()), "{}", self.context);
+        self.promises.check(&self.copy.directory, u32::MAX, reports, &self.context);
+        self.change_roles();
+    }
+
+    fn change_roles(&mut self) {
+        self.active.vanish();
+        std::mem::swap(&mut self.active, &mut self.copy);
+        self.serve();
+    }
+
+    /// The host of the killed side is away, and is there again later. Returns how many acknowledged transactions were lost.
+    fn fail_over(&mut self, reports: &Reports) -> i32 {
+        self.active.vanish();
+        let refused = self.run(&self.words("activate", "nothing")).output().unwrap();
+        assert!(!refused.status.success(), "{}: the active side is away", self.context);
+        let lost = self.until_done_with("activate", "any");
+        let kept = lost.map_or(0, |lost| lost.first - 1);
+        let found = self.promises.check(&self.copy.directory, kept, reports, &self.context);
+        self.change_roles();
+        let all = reports.last_in(u32::MAX);
+        let is_lost = all.iter().zip(&found).any(|(all, found)| all > found);
+        let relation = history(&self.copy.directory).compare(&history(&self.active.directory)).unwrap();
+        assert!(!is_lost || relation.is_divergence(), "{}: {relation:?}", self.context);
+        self.until_done("reseed");
+        all.iter().zip(&found).map(|(all, found)| (all - found).max(0)).sum()
+    }
+}
+
+/// What an activation that ended has lost.
+fn lost_of(output: &Output) -> Option<Lost> {
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+/// A seed that is cut off goes on where it was: the second try copies less than the whole.
+#[test]
+fn a_seed_goes_on_where_the_connection_was_cut() {
+    let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = |name: &str| base.path().join(name);
+    for name in ["tls", "one"] {
+        std::fs::create_dir(place(name)).unwrap();
+    }
+    TlsFiles::create(&place("tls"));
+    grow(&place("one"));
+    let size = std::fs::metadata(place("one/killed.edb")).unwrap().len();
+    let side = |name: &str| Side { directory: place(name), proxy: TlsProxy::start(), server: None };
+    let mut pair = Pair {
+        rng: ChaCha8Rng::seed_from_u64(1),
+        files: place("tls"),
+        active: side("one"),
+        copy: side("two"),
+        promises: Promises::new(),
+        context: "seeding".to_string(),
+        kills: 0,
+        stops: 0,
+        cuts: 0,
+    };
+    pair.serve();
+    pair.active.proxy.cut_after(size * 3 / 4);
+    let words = pair.words("seed", "");
+    let output = pair.run(&words).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("connection was lost"), "{said}");
+    let kept = std::fs::metadata(place("two/incoming/killed.edb")).unwrap().len();
+    assert!(kept >= size / 4, "{kept} bytes of {size} are kept");
+    // Less than the whole may pass now.
+    pair.active.proxy.cut_after(size * 3 / 4);
+    let output = pair.run(&words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    pair.active.proxy.cut_after(u64::MAX);
+    assert!(pair.is_done("seed") && pair.active.proxy.cuts() == 1);
+    let shown: &Path = &pair.copy.directory;
+    assert_eq!(std::fs::metadata(shown.join("killed.edb")).unwrap().len(), size);
+}
+
+/// Makes a database of some megabytes.
+fn grow(directory: &Path) {
+    let (instance, database) = open(directory).unwrap();
+    create_if_new(&instance, &database).unwrap();
+    let mut session = instance.session();
+    for thread in 10..610 {
+        session.begin().unwrap();
+        system_tests::killed::write_rows(&mut session, &database, thread, 240).unwrap();
+        session.commit(ese_engine::CommitMode::Lazy).unwrap();
+    }
+    drop((session, database));
+    instance.shutdown().unwrap();
+}

@@ -1,0 +1,75 @@
+//! The end of a chapter: everything is closed and replayed, and then all sides are compared.
+
+use jetcell_copies::{CopyState, DirectorySource, Phase, Replication, StreamDirectory};
+use rand::Rng;
+
+use super::{DRAINED_IN, Story};
+use crate::copies::hosts::Hosts;
+use crate::copies::load::{Active, difference, pages};
+use crate::copies::tally::Faults;
+
+impl Story {
+    /// Everything is closed and replayed; then the pages are equal.
+    pub(super) fn compare_all(&mut self) {
+        if self.faults == Faults::Bounded {
+            self.network.lock().expect("no panic").heal();
+        }
+        self.power_all();
+        if self.start().is_none() {
+            self.fail("starting", "the power is on");
+        }
+        if self.faults == Faults::Bounded && self.rng.random_bool(0.7) {
+            self.damage();
+        }
+        let ended =
+            self.instance.take().map_or(Ok(()), |active| active.roll().and_then(|()| active.shut_down()));
+        ended.unwrap_or_else(|error| self.fail("shutdown", error));
+        self.model.durable = self.model.commits();
+        // A generation that only ends the instance.
+        let seed = self.rng.random();
+        let closed = Active::open(&self.hosts, self.active, seed)
+            .and_then(|active| active.roll().and_then(|()| active.shut_down()));
+        closed.unwrap_or_else(|error| self.fail("closing", error));
+        for host in self.copies() {
+            if self.drain(host) {
+                let (theirs, ours) = (pages(&self.hosts, self.active), pages(&self.hosts, host));
+                let different = difference(&theirs, &ours);
+                assert!(different.is_empty(), "{}: host {host}: {different:?}", self.context);
+                self.tally.compared += 1;
+            }
+        }
+    }
+
+    /// Follows until nothing is left. With a good network, that must come soon.
+    fn drain(&mut self, host: usize) -> bool {
+        for _ in 0..DRAINED_IN {
+            self.follow(host);
+            let Some(copy) = &self.copies[host] else { continue };
+            let state = copy.state();
+            let logs = DirectorySource::new(StreamDirectory::new(
+                &self.vfs,
+                &Hosts::store(self.active),
+                "E00",
+                Default::default(),
+            ));
+            let closed = jetcell_copies::Source::offer(&logs).map_or(0, |offer| offer.closed.0);
+            if copy.is_confirmed()
+                && state.next > closed
+                && state.replay_queue() == 0
+                && state.phase == Phase::Following
+            {
+                let copy = self.copies[host].take();
+                let stopped = copy.map(Replication::stop).transpose();
+                if let Err(error) = stopped {
+                    self.fail("stopping a copy", error);
+                }
+                return true;
+            }
+        }
+        if self.faults == Faults::Bounded {
+            let state = CopyState::read(&*self.vfs, &Hosts::store(host));
+            panic!("{}: the queues of host {host} do not drain: {state:?}", self.context);
+        }
+        false
+    }
+}

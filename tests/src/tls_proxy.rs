@@ -1,0 +1,116 @@
+//! A way between two processes that can be cut: bytes are passed on as they are.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+#[derive(Default)]
+struct Ends {
+    target: Mutex<Option<SocketAddr>>,
+    streams: Mutex<Vec<TcpStream>>,
+    /// Bytes after which the next connection is cut.
+    left: AtomicU64,
+    is_stopped: AtomicBool,
+    cuts: AtomicU64,
+}
+
+/// Listens at an address that stays, and passes connections on to one that changes.
+pub struct TlsProxy {
+    ends: Arc<Ends>,
+    port: u16,
+}
+
+impl TlsProxy {
+    /// Listens on the loopback address.
+    pub fn start() -> TlsProxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let port = listener.local_addr().expect("it listens").port();
+        let ends = Arc::new(Ends { left: u64::MAX.into(), ..Ends::default() });
+        let shared = ends.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if shared.is_stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                shared.pass(client);
+            }
+        });
+        TlsProxy { ends, port }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where connections go from now on. `None`: nowhere.
+    pub fn lead_to(&self, target: Option<SocketAddr>) {
+        *self.ends.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
+    /// Cuts the connection that carries the byte behind so many further ones.
+    pub fn cut_after(&self, bytes: u64) {
+        self.ends.left.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        self.ends.cut();
+    }
+
+    /// How often connections were cut by [`TlsProxy::cut_after`].
+    pub fn cuts(&self) -> u64 {
+        self.ends.cuts.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for TlsProxy {
+    fn drop(&mut self) {
+        self.ends.is_stopped.store(true, Ordering::Relaxed);
+        self.ends.cut();
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+impl Ends {
+    fn cut(&self) {
+        for stream in self.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn pass(self: &Arc<Ends>, client: TcpStream) {
+        let target = *self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(server) = target.and_then(|target| TcpStream::connect(target).ok()) else { return };
+        let handles = [&client, &server, &client, &server].map(TcpStream::try_clone);
+        let [Ok(from_client), Ok(from_server), Ok(one), Ok(other)] = handles else { return };
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).extend([one, other]);
+        for (from, to) in [(from_client, server), (from_server, client)] {
+            let ends = self.clone();
+            thread::spawn(move || ends.carry(from, to));
+        }
+    }
+
+    fn carry(&self, mut from: TcpStream, mut to: TcpStream) {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(came @ 1..) = from.read(&mut buffer) {
+            let left = self.left.load(Ordering::Relaxed);
+            let through = usize::try_from(left).unwrap_or(usize::MAX).min(came);
+            if to.write_all(&buffer[..through]).is_err() {
+                break;
+            }
+            if through < came {
+                self.left.store(u64::MAX, Ordering::Relaxed);
+                self.cuts.fetch_add(1, Ordering::Relaxed);
+                self.cut();
+                break;
+            }
+            if left != u64::MAX {
+                self.left.fetch_sub(came as u64, Ordering::Relaxed);
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    }
+}
