@@ -63,6 +63,8 @@ pub fn write_frame(stream: &mut dyn Write, number: u32, message: &[u8]) -> io::R
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -86,6 +88,16 @@ mod tests {
             let bytes = length.to_le_bytes();
             let kind = read_frame(&mut &bytes[..], 64).unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::InvalidData, "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut rest = &bytes[..];
+            while let Ok(Some((_, message))) = read_frame(&mut rest, 256) {
+                prop_assert!(message.len() <= 252);
+            }
         }
     }
 }

@@ -166,7 +166,8 @@ impl Session {
         self.exports.directory(name).ok_or_else(|| {
             let known: Vec<&str> = self.exports.directories().keys().map(String::as_str).collect();
             let what = format!("the server has no directory `{name}`; it has {}", known.join(", "));
-            io::Error::new(ErrorKind::NotFound, what)
+            // Not `NotFound`: that a file is gone would be a lie.
+            io::Error::other(what)
         })
     }
 

@@ -240,7 +240,7 @@ fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
 
 #[test]
 fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_them() {
-    let limits = ServerLimits { idle: Duration::from_millis(400), ..ServerLimits::default() };
+    let limits = ServerLimits { idle: Duration::from_millis(1000), ..ServerLimits::default() };
     let server = Running::start(None, limits);
     let (address, path) = server.host("tcp", "127.0.0.1");
     let client = |keep_alive| {
@@ -251,7 +251,7 @@ fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_t
     let (alive, silent) = (client(Some(Duration::from_millis(100))), client(None));
     let _kept = alive.lock(&path.join("E00.lock")).unwrap();
     let _lost = silent.lock(&path.join("data.edb")).unwrap();
-    thread::sleep(Duration::from_millis(1000));
+    thread::sleep(Duration::from_millis(2500));
     assert!(alive.list(&path).is_ok());
     assert!(silent.list(&path).is_err());
     drop(alive.lock(&path.join("data.edb")).unwrap());
@@ -308,7 +308,7 @@ fn garbage_is_counted_and_closed() {
 #[test]
 fn slow_and_too_many_clients_are_closed() {
     let limits =
-        ServerLimits { connections: 2, handshake: Duration::from_millis(300), ..ServerLimits::default() };
+        ServerLimits { connections: 2, handshake: Duration::from_millis(1500), ..ServerLimits::default() };
     let server = Running::start(None, limits);
     let slow = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
     let (vfs, _) = server.plain();
@@ -316,7 +316,7 @@ fn slow_and_too_many_clients_are_closed() {
     assert_eq!(counted(&server, |counts| counts.too_many), 1);
     // One byte now and then keeps no connection.
     let began = Instant::now();
-    while counted(&server, |counts| counts.handshakes) < 2 && began.elapsed() < Duration::from_secs(3) {
+    while counted(&server, |counts| counts.handshakes) < 2 && began.elapsed() < Duration::from_secs(15) {
         let _ = (&slow[0]).write_all(&[1]);
         thread::sleep(Duration::from_millis(50));
     }
@@ -350,4 +350,38 @@ fn without_tls_a_server_listens_on_this_machine_only() {
     let address = HostAddress::of(Path::new("tcp://192.0.2.1:1/app")).unwrap().unwrap();
     let vfs = RemoteVfs::new(&address, &ClientFiles::default(), RemoteOptions::new(token())).unwrap();
     assert!(matches!(vfs.connect().unwrap_err(), RemoteError::Usage(_)));
+}
+
+#[test]
+fn garbage_of_a_server_is_an_error_of_the_client() {
+    let frame = |message: &[u8]| {
+        let mut frame = Vec::new();
+        write_frame(&mut frame, 1, message).unwrap();
+        frame
+    };
+    let welcome = Reply::Welcome { allows_handover: false, host: "x".into() };
+    for answer in [
+        vec![0xFF; 5000],
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        frame(&[99]),
+        frame(&Reply::Handle(1).encode()),
+        // What is asked behind the greeting gets another reply.
+        [frame(&welcome.encode()), frame(&Reply::Done.encode())].concat(),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let path = PathBuf::from(format!("tcp://127.0.0.1:{}/app", listener.local_addr().unwrap().port()));
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.write_all(&answer);
+            let mut rest = [0; 4096];
+            while stream.read(&mut rest).is_ok_and(|came| came > 0) {}
+        });
+        let address = HostAddress::of(&path).unwrap().unwrap();
+        let limits = ClientLimits { connect: Duration::from_secs(2), ..ClientLimits::default() };
+        let options = RemoteOptions { limits, ..RemoteOptions::new(token()) };
+        let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
+        assert!(vfs.list(&path).is_err());
+        drop(vfs);
+        server.join().unwrap();
+    }
 }

@@ -154,6 +154,7 @@ impl Activate {
                     "jetcell serve there does not let its role be taken; start it with --allow-handover";
                 Err(format!("{}: {what}", source.display()).into())
             }
+            Some(Ok(_)) => places.require(source),
             _ => Ok(()),
         }
     }

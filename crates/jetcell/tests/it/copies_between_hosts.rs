@@ -137,6 +137,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     assert!(refused.status.code() == Some(2) && said.contains("is running"), "{said}");
     drop(database);
     instance.shutdown().unwrap();
+    drop(instance);
 
     let db2 = Serve::start(&cell, "copy", &["--allow-handover"]);
     let activated = remote_json(&cell, 0, &["activate", "copy", "--advertise", &db2.url("copy")]);
