@@ -88,7 +88,7 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
-    /// Whether the same call may succeed later, although nobody changes anything.
+    /// Whether the same call may succeed later, although no setting is changed.
     pub fn is_passing(&self) -> bool {
         matches!(self, RemoteError::Unreachable(_) | RemoteError::LockLost(_))
     }

@@ -1,7 +1,7 @@
 //! Another host, as a client sees it: one connection, which is made again when it was lost, and what depends on it.
 //!
 //! Locks belong to a connection. When it is lost, the server releases them, and another process may take them. So from then on every
-//! request of this client fails until it has dropped its locks: nobody goes on with work that a lock was to protect.
+//! request of this client fails until it has dropped its locks: it does not go on with work that a lock was to protect.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

@@ -288,7 +288,7 @@ fn garbage_is_counted_and_closed() {
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
-        // The end, or a reset because there were bytes that nobody read.
+        // The end, or a reset because there were bytes that were not read.
         assert!(stream.read_to_end(&mut answer).is_ok() || answer.len() < 100);
     }
     let began = Instant::now();

@@ -17,10 +17,10 @@ use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
 Other hosts can read the regular files of the directories, and store the messages of copies beside the logs. With --allow-handover, they
-can also take the role of the active side from a stopped instance. The instance may be running. Secrets are in files only.
+can also take the role of the active side from a stopped instance. The instance may be running. Secrets are in files only; clients need
+the same token, for example that of `openssl rand -hex 32`.
 
 Examples:
-  openssl rand -hex 32 > token                                      the token, which clients need, too
   jetcell serve /var/lib/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
                                                                     the directory of an instance, as tls://HOST:9440/app
   jetcell serve logs=/logs/app data=/data/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
