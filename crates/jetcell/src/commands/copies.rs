@@ -62,7 +62,7 @@ struct Registered {
 
 /// What a directory has.
 enum Side {
-    Copy(CopyState),
+    Copy(Box<CopyState>),
     /// An instance, with its copies.
     Instance(Vec<Registered>),
 }
@@ -126,7 +126,7 @@ impl Side {
             connected.map_err(|error| said_of(directory, &error))?;
         }
         if let Some(state) = CopyState::read(vfs, directory).map_err(explained)? {
-            return Ok(Side::Copy(state));
+            return Ok(Side::Copy(Box::new(state)));
         }
         Side::registered(vfs, directory).map(Side::Instance)
     }
