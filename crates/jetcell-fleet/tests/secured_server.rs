@@ -112,7 +112,7 @@ fn openssl(directory: &Path, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// An authority, a certificate of a server at 127.0.0.1, and one of a client; and a client of an authority that nobody knows.
+/// An authority, a certificate of a server at 127.0.0.1, and one of a client; and one of a client whose authority the server does not know.
 fn certificates(directory: &Path) {
     let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
     for authority in ["ca", "other-ca"] {
@@ -212,7 +212,7 @@ fn a_server_with_an_operator_takes_credentials_of_its_accounts_only() {
     };
     let of_user = jwt(&account, &user, "jetcell", rights.clone());
     messages_pass(&with("fleet.creds", &credentials(&of_user, &user)));
-    // Signed by an account that the server does not know; a seed of somebody else; no secret; no credentials at all.
+    // Signed by an account that the server does not know; the seed of another user; no secret; no credentials at all.
     let other = pair(KeyPairType::Account);
     let foreign = jwt(&other, &user, "jetcell", rights);
     is_refused(&with("foreign.creds", &credentials(&foreign, &user)), "cannot be used");

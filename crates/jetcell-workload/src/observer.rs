@@ -104,7 +104,7 @@ pub trait Observer {
         false
     }
     /// How long the load is measured alone, before it runs beside the load of other hosts; `None` if it is not. The phase
-    /// [`Phase::Alone`] begins when nobody else has a load.
+    /// [`Phase::Alone`] begins when no other host has a load.
     fn alone_first(&mut self) -> Option<Duration> {
         None
     }

@@ -159,7 +159,7 @@ fn another_history_is_not_followed() {
     assert!(pages(&disk, "/copy/data.edb") == before);
 }
 
-/// It may be an old answer of a side that was active before, and after a switch-over that had begun nobody else has the role.
+/// It may be an old answer of a side that was active before, and after a switch-over that had begun no other side has the role.
 #[test]
 fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
     let disk = seeded(20);
