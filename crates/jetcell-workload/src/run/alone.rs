@@ -11,7 +11,7 @@ use super::{RunError, Test, database_bytes};
 use crate::drive::{Drive, Goal};
 use crate::engine::Opening;
 use crate::event_file::rfc3339;
-use crate::measurement::{Measurement, SampleFile};
+use crate::measurement::{Measurement, SampleFile, ScanSummary};
 use crate::observer::{Observer, Phase};
 use crate::result::Alone;
 
@@ -21,6 +21,8 @@ struct AloneLoad {
     figures: Option<Alone>,
     measured: Measurement,
     io_errors: u64,
+    /// The scans that found bad pages.
+    bad_scans: Vec<ScanSummary>,
 }
 
 impl Test<'_> {
@@ -42,7 +44,8 @@ impl Test<'_> {
         let mut loaded = self.load(watch, samples)?.0;
         loaded.alone = alone.figures;
         loaded.io_errors = loaded.io_errors.saturating_add(alone.io_errors);
-        // What was read wrong counts whenever that was.
+        // What was found wrong counts whenever that was.
+        loaded.scan.extend(alone.bad_scans);
         loaded.measured.tally.add_wrong_of(&alone.measured.tally);
         Ok(loaded)
     }
@@ -63,13 +66,15 @@ impl Test<'_> {
         let drive = Drive { store: &*store, copies, plan, profile, stop, measured_before, goal };
         let driven = drive.run_alone(duration, watch);
         let io_errors = store.io().iter().map(|io| io.errors).sum();
-        (store.end_scan(), store.end_copies(), store.end_defragmentation());
+        let bad_scans = store.end_scan().into_iter().filter(|one| one.bad > 0).collect();
+        store.end_copies();
+        store.end_defragmentation();
         let closed = store.shutdown();
         let measured = driven.map_err(|error| watch.failed(error))?;
         let failure = measured.failure.clone().or(closed.err());
         let measured = Measurement { failure, ..measured };
         let ended = rfc3339(&Local::now());
         let figures = measured.complete.then(|| Alone { started, ended, ..alone_figures(plan, &measured) });
-        Ok(AloneLoad { figures, measured, io_errors })
+        Ok(AloneLoad { figures, measured, io_errors, bad_scans })
     }
 }
