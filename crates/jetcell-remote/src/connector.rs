@@ -36,8 +36,8 @@ impl Default for ClientLimits {
 
 /// Makes streams to one server.
 pub trait Connector: Send + Sync {
-    /// A new stream, secured but without a greeting. `within` is the time for it; afterwards the stream keeps to the times that
-    /// [`Stream::allow`] gives.
+    /// A new stream, secured but without a greeting. `within` is the time for it; afterwards the client sets a time
+    /// for each answer.
     ///
     /// # Errors
     /// The server does not answer, or is another one.
