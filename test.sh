@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-scripts/check-tools.sh test.sh cc git python venv cargo clippy
+scripts/setup-openssl.sh
+scripts/check-tools.sh test.sh cc git python venv openssl cargo clippy
 scripts/setup-readers.sh
 if scripts/setup-nbd.sh; then export JETCELL_REQUIRE_NBD=1; fi
 if scripts/setup-nats.sh; then export JETCELL_REQUIRE_NATS=1; fi

@@ -3,7 +3,7 @@
 #
 #   scripts/check-tools.sh SCRIPT TOOL...
 #
-# Tools: cc (with the C library), static (a static C library), cargo, clippy, fio, git, python, venv, gzip, deb (cargo-deb), image (a builder of
+# Tools: cc (with the C library), static (a static C library), cargo, clippy, fio, git, python, venv, openssl, gzip, deb (cargo-deb), image (a builder of
 # container images), chromium.
 set -eu
 script=$1
@@ -39,6 +39,7 @@ for tool; do
             python3 -c 'import ensurepip, venv' 2> /dev/null ||
                 lacks 'virtual environments of Python' 'package python3-venv'
             ;;
+        openssl) has openssl || lacks openssl 'package openssl' ;;
         gzip) has gzip || lacks gzip 'package gzip' ;;
         deb) cargo deb --version > /dev/null 2>&1 || lacks cargo-deb 'cargo install cargo-deb' ;;
         image) has buildah || has podman || has docker || lacks 'a builder of images' 'package buildah, podman or docker.io' ;;

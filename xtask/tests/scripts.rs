@@ -33,7 +33,11 @@ fn run_bare(shell: &str, arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_script_says_in_one_line_what_is_missing() {
     for (shell, arguments, lacks) in [
-        ("bash", &["./test.sh"][..], &["cc (packages gcc and libc6-dev)", "git", "python3", "cargo"][..]),
+        (
+            "bash",
+            &["./test.sh"][..],
+            &["cc (packages gcc and libc6-dev)", "git", "python3", "openssl", "cargo"][..],
+        ),
         ("bash", &["scripts/package.sh"], &["cc", "cargo", "gzip"]),
         ("bash", &["scripts/package.sh", "deb"], &["cc", "cargo-deb (cargo install cargo-deb)"]),
         ("bash", &["scripts/package.sh", "image"], &["cc", "podman"]),
