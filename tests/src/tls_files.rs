@@ -1,7 +1,8 @@
-//! Certificates and a token for processes that reach each other over TLS, made with openssl.
+//! Certificates and a token for processes that reach each other over TLS.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use testkit::certificates::{make_authority, make_certificate};
 
 /// Files of an authority, of a server named `localhost`, and with a token.
 pub struct TlsFiles(PathBuf);
@@ -10,57 +11,8 @@ impl TlsFiles {
     /// Makes the files in a directory.
     pub fn create(directory: &Path) -> TlsFiles {
         let files = TlsFiles(directory.to_path_buf());
-        let curve = "ec_paramgen_curve:P-256";
-        files.openssl(&[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            curve,
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=authority",
-            "-keyout",
-            "ca.key",
-            "-out",
-            "ca.pem",
-        ]);
-        files.openssl(&[
-            "req",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            curve,
-            "-nodes",
-            "-subj",
-            "/CN=server",
-            "-keyout",
-            "server.key",
-            "-out",
-            "request",
-        ]);
-        std::fs::write(files.path("names"), "subjectAltName=DNS:localhost\n")
-            .expect("the directory is there");
-        files.openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            "request",
-            "-CA",
-            "ca.pem",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-days",
-            "2",
-            "-extfile",
-            "names",
-            "-out",
-            "server.pem",
-        ]);
+        make_authority(directory, "ca");
+        make_certificate(directory, "ca", "server", "DNS:localhost");
         std::fs::write(files.path("token"), "a token of this test\n").expect("the directory is there");
         files
     }
@@ -73,11 +25,5 @@ impl TlsFiles {
     /// `ca.pem`, `server.pem`, `server.key` or `token`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
-    }
-
-    fn openssl(&self, words: &[&str]) {
-        let output =
-            Command::new("openssl").args(words).current_dir(&self.0).output().expect("openssl is installed");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }

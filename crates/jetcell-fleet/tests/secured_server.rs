@@ -13,6 +13,7 @@ use data_encoding::BASE64URL_NOPAD;
 use jetcell_fleet::bus::{Access, Bus, NatsBus};
 use nkeys::{KeyPair, KeyPairType};
 use serde_json::{Value, json};
+use testkit::certificates::{make_authority, make_certificate};
 
 /// Longer than a server or a message takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -107,29 +108,13 @@ fn is_refused(access: &Access, expected: &str) {
     assert!(said.contains(expected) && !said.contains('\n'), "{said}");
 }
 
-fn openssl(directory: &Path, words: &[&str]) {
-    let output = Command::new("openssl").args(words).current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// An authority, a certificate of a server at 127.0.0.1, and one of a client; and one of a client whose authority the server does not know.
 fn certificates(directory: &Path) {
-    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
     for authority in ["ca", "other-ca"] {
-        let (file, secret) = (format!("{authority}.pem"), format!("{authority}.key"));
-        let subject = format!("/CN={authority}");
-        let words = ["req", "-x509", "-days", "2", "-keyout", &secret, "-out", &file, "-subj", &subject];
-        openssl(directory, &[&words, &key[..]].concat());
+        make_authority(directory, authority);
     }
-    fs::write(directory.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
     for (name, authority) in [("server", "ca"), ("client", "ca"), ("stranger", "other-ca")] {
-        let (request, secret, file) = (format!("{name}.csr"), format!("{name}.key"), format!("{name}.pem"));
-        let (authority, signs) = (format!("{authority}.pem"), format!("{authority}.key"));
-        let subject = format!("/CN={name}");
-        let words = ["req", "-keyout", &secret, "-out", &request, "-subj", &subject];
-        openssl(directory, &[&words, &key[..]].concat());
-        let words = ["x509", "-req", "-in", &request, "-CA", &authority, "-CAkey", &signs, "-CAcreateserial"];
-        openssl(directory, &[&words, &["-days", "2", "-extfile", "names", "-out", &file][..]].concat());
+        make_certificate(directory, authority, name, "IP:127.0.0.1");
     }
 }
 

@@ -1,7 +1,8 @@
-//! For tests only: the corpus of real files, damage to copies of files, pages to compare, golden files.
+//! For tests only: certificates, the corpus of real files, damage to copies of files, pages to compare, golden files.
 
 #![forbid(unsafe_code)]
 
+pub mod certificates;
 pub mod corpus;
 pub mod damage;
 pub mod golden;

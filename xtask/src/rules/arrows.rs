@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 24] = [
     ("jetcell-disk-simulation", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &[]),
-    ("jetcell-remote", &["jetcell-sync", "jetcell-vfs"], &[]),
+    ("jetcell-remote", &["jetcell-sync", "jetcell-vfs"], &["testkit"]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
@@ -45,7 +45,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 24] = [
     ),
     ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"], &[]),
     ("jetcell-report", &["jetcell-workload", "jetcell-lab"], &[]),
-    ("jetcell-fleet", &["jetcell-vfs", "jetcell-workload"], &[]),
+    ("jetcell-fleet", &["jetcell-vfs", "jetcell-workload"], &["testkit"]),
     (
         "jetcell",
         &[

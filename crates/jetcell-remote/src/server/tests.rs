@@ -1,8 +1,8 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
+use testkit::certificates::{make_authority, make_certificate};
 
 use super::*;
 use crate::address::HostAddress;
@@ -73,67 +73,15 @@ struct Certificates(tempfile::TempDir);
 impl Certificates {
     fn new() -> Certificates {
         let made = Certificates(tempfile::tempdir().unwrap());
-        made.openssl(&[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=authority",
-            "-keyout",
-            "ca.key",
-            "-out",
-            "ca.pem",
-        ]);
+        make_authority(made.0.path(), "ca");
         for name in ["server", "client"] {
-            std::fs::write(made.path("names"), "subjectAltName=DNS:localhost\n").unwrap();
-            made.openssl(&[
-                "req",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-subj",
-                "/CN=one",
-                "-keyout",
-                &format!("{name}.key"),
-                "-out",
-                "request",
-            ]);
-            made.openssl(&[
-                "x509",
-                "-req",
-                "-in",
-                "request",
-                "-CA",
-                "ca.pem",
-                "-CAkey",
-                "ca.key",
-                "-CAcreateserial",
-                "-days",
-                "2",
-                "-extfile",
-                "names",
-                "-out",
-                &format!("{name}.pem"),
-            ]);
+            make_certificate(made.0.path(), "ca", name, "DNS:localhost");
         }
         made
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
-    }
-
-    fn openssl(&self, words: &[&str]) {
-        let output = Command::new("openssl").args(words).current_dir(self.0.path()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     fn server(&self, demands_clients: bool) -> ServerFiles {

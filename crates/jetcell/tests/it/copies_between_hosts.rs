@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testkit::certificates::{make_authority, make_certificate};
 
 use crate::cell::Cell;
 use crate::copies::{grow, insert, run, store};
@@ -50,25 +51,13 @@ impl Drop for Serve {
 
 const REMOTE: [&str; 4] = ["--tls-ca", "ca.pem", "--token-file", "token"];
 
-fn openssl(cell: &Cell, words: &str) {
-    let words = words.split(' ');
-    let output = Command::new("openssl").args(words).current_dir(cell.path("")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// A cell with certificates, a token and the directory of an instance.
 fn site() -> Cell {
     let cell = Cell::new();
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     for ca in ["ca", "stranger"] {
-        openssl(&cell, &format!("req -x509 {key} -days 2 -subj /CN={ca} -keyout {ca}.key -out {ca}.pem"));
+        make_authority(&cell.path(""), ca);
     }
-    cell.write("names", "subjectAltName=DNS:localhost\n");
-    openssl(&cell, &format!("req {key} -subj /CN=server -keyout server.key -out request"));
-    openssl(
-        &cell,
-        "x509 -req -in request -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem",
-    );
+    make_certificate(&cell.path(""), "ca", "server", "DNS:localhost");
     cell.write("token", "a token of this test\n");
     cell.write("other-token", "another token of this test\n");
     grow(&cell.path("app"), 0..60);
