@@ -17,6 +17,9 @@ pub trait VfsLayer: Send + Sync {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner().exists(path)
     }
+    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+        self.inner().is_own_file(path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.inner().remove(path)
     }
@@ -58,6 +61,9 @@ impl<L: VfsLayer> Vfs for L {
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
         VfsLayer::exists(self, path)
+    }
+    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+        VfsLayer::is_own_file(self, path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         VfsLayer::remove(self, path)

@@ -90,6 +90,13 @@ impl VfsLayer for OverlayVfs {
         }
     }
 
+    fn is_own_file(&self, path: &Path) -> io::Result<bool> {
+        match self.files.lock().get(path) {
+            Some(known) => Ok(known.is_some()),
+            None => self.below.is_own_file(path),
+        }
+    }
+
     fn clone_file(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         // The file system below is not changed.
         Err(io::ErrorKind::Unsupported.into())

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
 use super::*;
-use crate::TransferKind;
+use crate::{FaultVfs, TransferKind};
 
 const WHY: IoReason = IoReason::Other;
 const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];
@@ -490,10 +490,12 @@ fn a_link_to_a_file_and_a_directory_are_no_files_of_their_own() {
     let (file, link) = (dir.path().join("file"), dir.path().join("link"));
     std::fs::write(&file, "x").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    let vfs = vfs(Backend::Threads, false).unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(vfs(Backend::Threads, false).unwrap());
+    let layer = FaultVfs::new(vfs.clone());
     for (path, is) in
         [(&*file, true), (&*link, false), (dir.path(), false), (&*dir.path().join("none"), false)]
     {
         assert_eq!(vfs.is_own_file(path).unwrap(), is, "{}", path.display());
+        assert_eq!(layer.is_own_file(path).unwrap(), is, "through a layer: {}", path.display());
     }
 }
