@@ -53,6 +53,15 @@ impl CopyError {
         )
     }
 
+    /// Whether the active side cannot be reached now. What was copied is kept, so that the same call goes on where it was.
+    pub fn is_out_of_reach(&self) -> bool {
+        let error = match self {
+            CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => error,
+            _ => return matches!(self, CopyError::Unreachable { .. }),
+        };
+        matches!(error, ese_engine::Error::Io { kind, .. } if jetcell_vfs::is_out_of_reach(*kind))
+    }
+
     /// Whether the error concerns the active side or a full disk, so that the copy is as good as before.
     pub fn is_passing(&self) -> bool {
         match self {

@@ -32,5 +32,6 @@ pub mod serve;
 pub mod size;
 pub mod storage_test;
 mod stored_drive_test;
+mod tls_client;
 mod transfer_progress;
 mod until;

@@ -12,6 +12,7 @@ use jetcell_vfs::{MountedVfs, Vfs, read_input};
 
 use crate::commands::backup::{refuse_inside, vfs};
 use crate::commands::recover;
+use crate::commands::tls_client::TlsClient;
 use crate::outcome::Failure;
 
 /// Longest file with a token.
@@ -23,15 +24,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Directories of other hosts: tls://HOST:PORT/NAME")]
 pub struct RemoteArgs {
-    /// Certificates of the authorities that signed those of the hosts
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
-    /// Certificate of this host, if the other one demands one
-    #[arg(long, value_name = "FILE", requires = "tls_client_key")]
-    tls_client_cert: Option<PathBuf>,
-    /// Key of the certificate of this host
-    #[arg(long, value_name = "FILE", requires = "tls_client_cert")]
-    tls_client_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsClient,
     /// File with the token of jetcell serve
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -79,10 +73,8 @@ impl RemoteArgs {
             let what = "give the file with the token of jetcell serve there with --token-file";
             return Err(format!("{address}: {what}").into());
         };
-        let files = ClientFiles {
-            authorities: self.tls_ca.clone(),
-            certificate: self.tls_client_cert.clone().zip(self.tls_client_key.clone()),
-        };
+        let (authorities, certificate) = (self.tls.authorities.clone(), self.tls.certificate());
+        let files = ClientFiles { authorities, certificate };
         let limits = ClientLimits { connect: CONNECT, ..ClientLimits::default() };
         let options = RemoteOptions { limits, rate, ..RemoteOptions::new(token_in(token_file)?) };
         RemoteVfs::new(address, &files, options).map_err(|error| format!("{address}: {error}").into())
@@ -102,20 +94,24 @@ impl Places {
 
     /// Fails unless there is such a directory.
     pub fn require(&self, directory: &Path) -> Result<(), Failure> {
-        let Some(connected) = self.connect(directory) else {
-            return match directory.is_dir() {
-                true => Ok(()),
-                false => {
-                    Err(format!("{}: there is no such directory; name that of the logs", directory.display())
-                        .into())
-                }
-            };
-        };
-        connected.map_err(|error| said_of(directory, &error))?;
-        self.vfs
-            .list(directory)
-            .map(|_| ())
-            .map_err(|error| format!("{}: {error}", directory.display()).into())
+        if is_address(directory) {
+            return self.list(directory).map(|_| ());
+        }
+        match directory.is_dir() {
+            true => Ok(()),
+            false => {
+                Err(format!("{}: there is no such directory; name that of the logs", directory.display())
+                    .into())
+            }
+        }
+    }
+
+    /// The files in a directory of another host.
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+        if let Some(connected) = self.connect(directory) {
+            connected.map_err(|error| said_of(directory, &error))?;
+        }
+        self.vfs.list(directory).map_err(|error| format!("{}: {error}", directory.display()).into())
     }
 
     /// The files of the paths: directories stand for the files in them.
@@ -123,11 +119,7 @@ impl Places {
         let mut files = Vec::new();
         for path in paths {
             match is_address(path) {
-                true => {
-                    self.require(path)?;
-                    let found = self.vfs.list(path);
-                    files.extend(found.map_err(|error| format!("{}: {error}", path.display()))?);
-                }
+                true => files.extend(self.list(path)?),
                 false => files.extend(recover::files(std::slice::from_ref(path))?),
             }
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ese_engine::{EventSink, RecoverySet};
-use jetcell_backup::{BackupError, BackupOptions, Cancel};
+use jetcell_backup::{BackupOptions, Cancel};
 use jetcell_copies::{
     CopyError, CopyState, DirectorySource, ReplayOptions, Replication, SeedOptions, Source, StreamDirectory,
     seed_stopped,
@@ -181,12 +181,12 @@ impl Replicate {
     fn seed(&self, places: &Places, cancel: &Cancel) -> Result<DirectorySource, Failure> {
         let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
+        let to = absolute(&self.to)?;
         let mut files = places.files(&from)?;
         let mut pause = SHORTEST_PAUSE;
         loop {
-            let seeded = self.seed_from(places.vfs(), &files, cancel);
-            match seeded {
-                Err(error) if is_out_of_reach(&error) && !self.once && !cancel.is_cancelled() => {
+            match self.seed_from(places.vfs(), &files, &to, cancel) {
+                Err(error) if error.is_out_of_reach() && !self.once && !cancel.is_cancelled() => {
                     console::note(&format!("waiting: {}", explained(error)));
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -209,15 +209,14 @@ impl Replicate {
         &self,
         vfs: &Arc<dyn Vfs>,
         files: &[PathBuf],
+        to: &Path,
         cancel: &Cancel,
     ) -> Result<DirectorySource, CopyError> {
         let set = RecoverySet::find(vfs, files)?;
         let source = DirectorySource::new(StreamDirectory::of_set(vfs, &set)?);
         let (progress, pace) = TransferProgress::with_cancel("Seeding", self.rate, cancel.clone());
         let backup = BackupOptions { pace, ..BackupOptions::default() };
-        let to = std::path::absolute(&self.to)
-            .map_err(|error| CopyError::Refused(format!("{}: {error}", self.to.display())))?;
-        let seeded = seed_stopped(vfs, files, &to, &source, &SeedOptions { backup, again: false });
+        let seeded = seed_stopped(vfs, files, to, &source, &SeedOptions { backup, again: false });
         drop(progress);
         console::note(&format!(
             "{}: seeded with {} from {}",
@@ -278,12 +277,4 @@ fn discard(to: &Path) {
         }
     }
     let _ = std::fs::remove_dir(to);
-}
-
-fn is_out_of_reach(error: &CopyError) -> bool {
-    let io = match error {
-        CopyError::Engine(error) | CopyError::Backup(BackupError::Engine(error)) => error,
-        _ => return matches!(error, CopyError::Unreachable { .. }),
-    };
-    matches!(io, ese_engine::Error::Io { kind, .. } if jetcell_vfs::is_out_of_reach(*kind))
 }

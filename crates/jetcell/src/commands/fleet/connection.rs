@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_fleet::bus::Access;
 
+use crate::commands::tls_client::TlsClient;
+
 /// Where the server is, and how it is entered.
 #[derive(Args, Clone)]
 pub struct ConnectionOptions {
@@ -20,15 +22,8 @@ pub struct ConnectionOptions {
     /// File with the seed of an nkey
     #[arg(long, value_name = "FILE", conflicts_with_all = ["token_file", "credentials"])]
     nkey_file: Option<PathBuf>,
-    /// Certificates of the authorities that the server's certificate is checked with
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
-    /// Certificate of this client
-    #[arg(long, value_name = "FILE", requires = "tls_client_key")]
-    tls_client_cert: Option<PathBuf>,
-    /// Key of this certificate
-    #[arg(long, value_name = "FILE", requires = "tls_client_cert")]
-    tls_client_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsClient,
 }
 
 impl ConnectionOptions {
@@ -39,8 +34,8 @@ impl ConnectionOptions {
             token_file: self.token_file.clone(),
             credentials: self.credentials.clone(),
             nkey_file: self.nkey_file.clone(),
-            tls_ca: self.tls_ca.clone(),
-            tls_client: self.tls_client_cert.clone().zip(self.tls_client_key.clone()),
+            tls_ca: self.tls.authorities.clone(),
+            tls_client: self.tls.certificate(),
         }
     }
 }

@@ -10,6 +10,7 @@ use jetcell_fleet::{
     Departure, FleetConfig, HostSession, Identity, Leaving, PROGRAM, Permit, Place,
     Progress as FleetProgress, TestWork, join, random_token,
 };
+use jetcell_vfs::host_name;
 use jetcell_workload::units::{ByteSize, TimeSpan};
 use jetcell_workload::{Finished, StopSignal, Verdict};
 
@@ -111,8 +112,7 @@ impl FleetJoin {
             .map_err(|error| error.to_string())?;
         let configuration = self.config.as_deref().map(FleetConfig::read).transpose();
         let configuration = configuration.map_err(|mistake| mistake.to_string())?.map(|config| config.digest);
-        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let identity = Identity { place, token: random_token(), name, configuration };
+        let identity = Identity { place, token: random_token(), name: host_name(), configuration };
 
         let interrupted = StopSignal::default();
         let stop = interrupted.clone();

@@ -156,13 +156,16 @@ fn alone_and_together(result: &FleetResult) -> Option<Table> {
         (alone + before.achieved_transactional_iops, together + one.totals.achieved_transactional_iops)
     });
     let table = Table::numbers("Alone and together", "Host", columns).rows(measured.iter().map(row));
-    let said = format!(
-        "Together the hosts did {} I/O per second, and {} if what each did alone is added up: {:.0} %.",
-        grouped(together),
-        grouped(alone),
-        if alone > 0.0 { together / alone * 100.0 } else { 0.0 }
-    );
-    (!measured.is_empty()).then(|| if alone > 0.0 { table.note(said) } else { table })
+    let table = match alone > 0.0 {
+        true => table.note(format!(
+            "Together the hosts did {} I/O per second, and {} if what each did alone is added up: {:.0} %.",
+            grouped(together),
+            grouped(alone),
+            together / alone * 100.0
+        )),
+        false => table,
+    };
+    (!measured.is_empty()).then_some(table)
 }
 
 fn clocks(result: &FleetResult) -> Table {
