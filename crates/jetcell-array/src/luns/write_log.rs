@@ -105,15 +105,7 @@ impl WriteLog {
         file.sync(IoReason::LogWrite).map_err(failed("syncing"))?;
         vfs.sync_directory(jetcell_vfs::parent_directory(path)).map_err(failed("syncing the directory"))?;
         let bytes = file.len().map_err(failed("asking for the length"))?;
-        Ok(WriteLog {
-            file,
-            array,
-            bytes,
-            at: BLOCK as u64,
-            point: 0,
-            number: 0,
-            buffer: IoBuffer::zeroed(0),
-        })
+        Ok(WriteLog::empty(file, array, bytes))
     }
 
     /// Removes all records, also those of states that no catalogue describes any more.
@@ -150,15 +142,12 @@ impl WriteLog {
                 path.display()
             )));
         }
-        Ok(WriteLog {
-            file,
-            array,
-            bytes,
-            at: BLOCK as u64,
-            point: 0,
-            number: 0,
-            buffer: IoBuffer::zeroed(0),
-        })
+        Ok(WriteLog::empty(file, array, bytes))
+    }
+
+    fn empty(file: Arc<dyn File>, array: u128, bytes: u64) -> WriteLog {
+        let buffer = IoBuffer::zeroed(0);
+        WriteLog { file, array, bytes, at: BLOCK as u64, point: 0, number: 0, buffer }
     }
 
     /// Bytes of the file.
