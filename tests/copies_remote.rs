@@ -57,19 +57,7 @@ fn copies_take_over_from_another_process_over_tls() {
     let files = base.path().join("tls");
     std::fs::create_dir(&files).unwrap();
     TlsFiles::create(&files);
-    let side =
-        |name: &str| Side { directory: base.path().join(name), proxy: TlsProxy::start(), server: None };
-    let mut pair = Pair {
-        rng: ChaCha8Rng::seed_from_u64(29),
-        files,
-        active: side("one"),
-        copy: side("two"),
-        promises: Promises::new(),
-        context: "seeding".to_string(),
-        kills: 0,
-        stops: 0,
-        cuts: 0,
-    };
+    let mut pair = Pair::new(base.path(), files, 29);
     std::fs::create_dir(&pair.active.directory).unwrap();
     {
         let (instance, database) = open(&pair.active.directory).unwrap();
@@ -113,6 +101,22 @@ impl Side {
 }
 
 impl Pair {
+    /// Two sides in a directory, of which nothing exists yet; `files` has the certificates.
+    fn new(base: &Path, files: PathBuf, seed: u64) -> Pair {
+        let side = |name: &str| Side { directory: base.join(name), proxy: TlsProxy::start(), server: None };
+        Pair {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            files,
+            active: side("one"),
+            copy: side("two"),
+            promises: Promises::new(),
+            context: "seeding".to_string(),
+            kills: 0,
+            stops: 0,
+            cuts: 0,
+        }
+    }
+
     fn child(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_copy-child"));
         command.args(words).env("JETCELL_TLS_FILES", &self.files).stderr(Stdio::piped());
@@ -319,18 +323,7 @@ fn a_seed_goes_on_where_the_connection_was_cut() {
     TlsFiles::create(&place("tls"));
     grow(&place("one"));
     let size = std::fs::metadata(place("one/killed.edb")).unwrap().len();
-    let side = |name: &str| Side { directory: place(name), proxy: TlsProxy::start(), server: None };
-    let mut pair = Pair {
-        rng: ChaCha8Rng::seed_from_u64(1),
-        files: place("tls"),
-        active: side("one"),
-        copy: side("two"),
-        promises: Promises::new(),
-        context: "seeding".to_string(),
-        kills: 0,
-        stops: 0,
-        cuts: 0,
-    };
+    let mut pair = Pair::new(base.path(), place("tls"), 1);
     pair.serve();
     pair.active.proxy.cut_after(size * 3 / 4);
     let words = pair.words("seed", "");

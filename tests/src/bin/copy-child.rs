@@ -1,4 +1,4 @@
-//! The process that `tests/copies_killed.rs` kills while it works on a copy:
+//! The process that `tests/copies_killed.rs` and `tests/copies_remote.rs` kill while it works on a copy, or serves one:
 //! `copy-child seed|replicate|reseed FROM TO`, `copy-child activate DIRECTORY nothing|any|N [SUCCESSOR]`, `copy-child serve DIRECTORY`.
 //!
 //! `FROM` may be an address, `tls://localhost:PORT/app`; the variable `JETCELL_TLS_FILES` names the directory of the certificates and the
