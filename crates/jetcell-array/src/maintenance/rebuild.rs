@@ -30,6 +30,15 @@ impl RebuildProgress {
     pub fn is_complete(&self) -> bool {
         self.zones_done == self.zones
     }
+
+    /// Zones that were finished since an earlier state of the same rebuild.
+    pub fn zones_since(&self, earlier: &RebuildProgress) -> u64 {
+        match self.zones == earlier.zones {
+            true => self.zones_done.saturating_sub(earlier.zones_done),
+            // A member that is complete is no replacement any more, so its zones are not counted after that.
+            false => (earlier.zones - earlier.zones_done).saturating_sub(self.zones - self.zones_done),
+        }
+    }
 }
 
 impl Array {

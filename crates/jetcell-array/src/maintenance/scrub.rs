@@ -68,7 +68,8 @@ impl Array {
         report.zones += 1;
         let is_last = zone + 1 == self.config.layout.zones();
         self.config.scrub_cursor = if is_last { 0 } else { zone + 1 };
-        if is_last {
+        // Others see how far the pass is, and a pass that is killed goes on from here.
+        if is_last || (zone + 1).is_multiple_of(self.zones_per_note) {
             self.save_config()?;
         }
         Ok(is_last)

@@ -163,6 +163,21 @@ fn a_scrub_finds_and_repairs_damage_of_any_member_and_leaves_nothing_for_the_nex
 }
 
 #[test]
+fn a_scrub_shows_how_far_it_is_and_goes_on_after_a_crash() {
+    let mut tested = written(Level::Raid5, 4, 5, 20);
+    tested.array().set_zones_per_note(1);
+    let mut report = crate::ScrubReport::default();
+    assert!(!tested.array().scrub_step(&mut report).unwrap());
+    tested.refresh_members();
+    let shown = crate::Examination::new(&tested.disk, 77, &tested.members).unwrap();
+    assert_eq!(shown.scrubbed, 0.5);
+    tested.crash();
+    tested.assemble(true).unwrap();
+    assert_eq!(tested.array().scrub_cursor(), 1);
+    assert!(tested.array().scrub_step(&mut report).unwrap() && report.zones == 2);
+}
+
+#[test]
 fn damage_beyond_the_parity_is_reported_and_not_touched() {
     for (level, members) in SHAPES {
         let mut tested = written(level, members, 6, 1);

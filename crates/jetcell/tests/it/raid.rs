@@ -378,6 +378,8 @@ fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
     ended(&cell, 0, &["spare", "a", "s1", "--size", "64MiB"]);
     let notes = test(&["--output", "second", "--open"]);
     assert!(notes.contains("members are rebuilt beside the load"), "{notes}");
+    let events = std::fs::read_to_string(cell.path("a/events.jsonl")).unwrap();
+    assert!(events.contains("\"rebuild_started\""), "{events}");
     ended(&cell, 0, &["rebuild", "a"]);
     let scrubbed = json(&cell, 0, &["scrub", "a"]);
     assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));

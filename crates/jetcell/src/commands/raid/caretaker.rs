@@ -1,11 +1,12 @@
 //! Work on an array beside its load: rebuilds with pauses, and what becomes of its members.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jetcell_array::{Array, ArrayError, ArrayState, Throttle};
 use serde_json::json;
 
+use super::maintenance::ZONE_BYTES;
 use super::running_array::{ArrayFiles, Severity};
 
 /// Mean time of reads and commits of the load above which a rebuild beside it pauses longer.
@@ -19,16 +20,28 @@ pub struct Caretaker {
     throttle: Throttle,
     /// Members that failed, as far as they were noted.
     failed: usize,
-    is_rebuilding: bool,
+    rebuild: Option<Rebuild>,
+}
+
+/// A rebuild that goes on.
+struct Rebuild {
+    began: Instant,
+    /// Written to replacements.
+    bytes: u64,
     rows_lost: u64,
 }
 
 /// What a step found or did.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Change {
     MemberFailed(PathBuf),
     RebuildStarted,
-    RebuildCompleted { rows_lost: u64 },
+    /// Pauses for the load count as time of the rebuild.
+    RebuildCompleted {
+        rows_lost: u64,
+        bytes: u64,
+        time: Duration,
+    },
 }
 
 /// A step.
@@ -36,14 +49,12 @@ pub struct Care {
     pub changes: Vec<Change>,
     /// How long the load should have the array for itself now.
     pub pause: Duration,
-    /// Whether nothing is left to rebuild.
-    pub is_whole: bool,
 }
 
 impl Caretaker {
     pub fn new() -> Caretaker {
         let throttle = Throttle::new(TARGET_LATENCY, LONGEST_PAUSE);
-        Caretaker { throttle, failed: 0, is_rebuilding: false, rows_lost: 0 }
+        Caretaker { throttle, failed: 0, rebuild: None }
     }
 
     /// Notes members that failed, and rebuilds one zone if there is something to rebuild.
@@ -59,21 +70,24 @@ impl Caretaker {
             // Says why.
             array.flush()?;
         }
-        let mut is_whole = array.rebuild_progress().is_complete();
-        if !is_whole {
-            if !self.is_rebuilding {
-                changes.push(Change::RebuildStarted);
-            }
-            let progress = array.rebuild_step()?;
-            self.rows_lost += progress.rows_lost;
-            is_whole = progress.is_complete();
-            if is_whole {
-                changes.push(Change::RebuildCompleted { rows_lost: std::mem::take(&mut self.rows_lost) });
-            }
-            self.is_rebuilding = !is_whole;
+        let before = array.rebuild_progress();
+        if before.is_complete() {
+            return Ok(Care { changes, pause: IDLE_PAUSE });
         }
-        let pause = if is_whole { IDLE_PAUSE } else { self.throttle.pause(array.take_load_latency()) };
-        Ok(Care { changes, pause, is_whole })
+        let mut rebuild = self.rebuild.take().unwrap_or_else(|| {
+            changes.push(Change::RebuildStarted);
+            Rebuild { began: Instant::now(), bytes: 0, rows_lost: 0 }
+        });
+        let progress = array.rebuild_step()?;
+        rebuild.rows_lost += progress.rows_lost;
+        rebuild.bytes += progress.zones_since(&before) * ZONE_BYTES;
+        if progress.is_complete() {
+            let Rebuild { began, bytes, rows_lost } = rebuild;
+            changes.push(Change::RebuildCompleted { rows_lost, bytes, time: began.elapsed() });
+            return Ok(Care { changes, pause: IDLE_PAUSE });
+        }
+        self.rebuild = Some(rebuild);
+        Ok(Care { changes, pause: self.throttle.pause(array.take_load_latency()) })
     }
 }
 
@@ -88,16 +102,57 @@ impl Change {
             Change::RebuildStarted => {
                 ("rebuild_started", Severity::Information, "A rebuild has started.".into(), json!({}))
             }
-            Change::RebuildCompleted { rows_lost: 0 } => {
-                ("rebuild_completed", Severity::Information, "The rebuild is complete.".into(), json!({}))
-            }
-            Change::RebuildCompleted { rows_lost } => {
-                let text = format!(
-                    "The rebuild is complete; {rows_lost} rows had lost too many blocks and stay lost."
-                );
-                ("rebuild_completed", Severity::Error, text, json!({ "rows_lost": rows_lost }))
+            Change::RebuildCompleted { rows_lost, bytes, time } => {
+                return files.rebuild_completed(*bytes, time.as_secs_f64(), *rows_lost);
             }
         };
         files.event(name, severity, &text, figures);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jetcell_array::{AssembleOptions, CreateOptions, Level};
+    use jetcell_vfs::{OpenMode, SimVfs, Vfs};
+
+    use super::*;
+
+    const LENGTH: u64 = 16 << 20;
+
+    #[test]
+    fn a_rebuild_beside_the_load_says_what_it_wrote_and_how_long_it_took() {
+        let disk = SimVfs::new();
+        let file = |number: usize| {
+            let path = PathBuf::from(format!("/a/m{number}"));
+            disk.open(&path, OpenMode::CreateNew).unwrap().grow(LENGTH).unwrap();
+            path
+        };
+        let members: Vec<PathBuf> = (0..3).map(file).collect();
+        let options = CreateOptions { journal_images: 64, ..CreateOptions::new(Level::Raid5, 7) };
+        Array::create(&disk, &members, &options).unwrap();
+        let mut array =
+            Array::assemble(Arc::new(disk.clone()), &members, AssembleOptions::default()).unwrap();
+        let zones = array.layout().zones();
+        let mut caretaker = Caretaker::new();
+        assert!(caretaker.step(&mut array).unwrap().changes.is_empty());
+        array.add_spare(&file(3), false).unwrap();
+        array.fail(1).unwrap();
+        // More than one rebuild: none counts what another one wrote.
+        for number in [4, 5] {
+            let mut found = vec![];
+            while !matches!(found.last(), Some(Change::RebuildCompleted { .. })) {
+                found.extend(caretaker.step(&mut array).unwrap().changes);
+            }
+            assert_eq!(found.iter().filter(|change| matches!(change, Change::RebuildStarted)).count(), 1);
+            let Some(Change::RebuildCompleted { rows_lost: 0, bytes, time }) = found.last() else {
+                panic!("{found:?}")
+            };
+            assert!(*bytes == zones * ZONE_BYTES && *time > Duration::ZERO, "{found:?}");
+            assert!(caretaker.step(&mut array).unwrap().changes.is_empty());
+            array.add_spare(&file(number), false).unwrap();
+            array.fail(0).unwrap();
+        }
     }
 }

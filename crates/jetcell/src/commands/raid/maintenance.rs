@@ -109,12 +109,8 @@ pub fn rebuild(running: &mut RunningArray, rate: Option<ByteSize>) -> Result<Reb
         let before = progress;
         progress = running.array.rebuild_step().map_err(|error| running.failed(error))?;
         rows_lost += progress.rows_lost;
-        // A member that is complete is no replacement any more: its zones are not counted after that.
-        let zones = match progress.zones == before.zones {
-            true => progress.zones_done.saturating_sub(before.zones_done),
-            false => (before.zones - before.zones_done).saturating_sub(progress.zones - progress.zones_done),
-        };
-        pace.advance(zones * ZONE_BYTES, progress.zones_done * ZONE_BYTES, progress.zones * ZONE_BYTES);
+        let bytes = progress.zones_since(&before) * ZONE_BYTES;
+        pace.advance(bytes, progress.zones_done * ZONE_BYTES, progress.zones * ZONE_BYTES);
     }
     drop(shown);
     let rebuilt = Rebuilt {
@@ -124,19 +120,13 @@ pub fn rebuild(running: &mut RunningArray, rate: Option<ByteSize>) -> Result<Reb
         is_complete: progress.is_complete(),
     };
     running.save_members()?;
-    let figures = json!({ "bytes": rebuilt.bytes, "seconds": rebuilt.seconds, "rows_lost": rows_lost });
-    match (rebuilt.is_complete, rows_lost) {
+    match rebuilt.is_complete {
         _ if rebuilt.bytes == 0 => {}
-        (true, 0) => {
-            running.event("rebuild_completed", Severity::Information, "The rebuild is complete.", figures)
-        }
-        (true, _) => {
-            let text =
-                format!("The rebuild is complete; {rows_lost} rows had lost too many blocks and stay lost.");
-            running.event("rebuild_completed", Severity::Error, &text, figures);
-        }
-        (false, _) => {
-            running.event("rebuild_interrupted", Severity::Warning, "The rebuild was interrupted.", figures)
+        true => running.files.rebuild_completed(rebuilt.bytes, rebuilt.seconds, rows_lost),
+        false => {
+            let figures =
+                json!({ "bytes": rebuilt.bytes, "seconds": rebuilt.seconds, "rows_lost": rows_lost });
+            running.event("rebuild_interrupted", Severity::Warning, "The rebuild was interrupted.", figures);
         }
     }
     Ok(rebuilt)

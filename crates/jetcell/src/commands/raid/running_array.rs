@@ -107,6 +107,16 @@ impl ArrayFiles {
         add_event(&self.events, name, severity, text, figures);
     }
 
+    /// Notes that a rebuild came to its end. Its rate is what [`super::reliability`] takes for the next one.
+    pub fn rebuild_completed(&mut self, bytes: u64, seconds: f64, rows_lost: u64) {
+        let (severity, rest) = match rows_lost {
+            0 => (Severity::Information, String::new()),
+            _ => (Severity::Error, format!("; {rows_lost} rows had lost too many blocks and stay lost")),
+        };
+        let figures = json!({ "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost });
+        self.event("rebuild_completed", severity, &format!("The rebuild is complete{rest}."), figures);
+    }
+
     /// Writes the members that the array has now.
     pub fn save_members(&mut self, status: &Status) -> Result<(), Failure> {
         let members = members_of(status);

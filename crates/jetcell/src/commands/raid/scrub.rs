@@ -95,6 +95,7 @@ impl Scrub {
 
     /// The rest of the pass. Returns whether it came to its end.
     fn pass(&self, running: &mut RunningArray) -> Result<(ScrubReport, bool), Failure> {
+        let began = Instant::now();
         let (shown, mut pace) = ZonePace::start("Scrub", self.rate, running)?;
         let mut report = ScrubReport::default();
         let zones = running.array.layout().zones();
@@ -121,8 +122,8 @@ impl Scrub {
         let (rows, repaired) = (report.rows, report.repaired);
         let text =
             format!("A scrub verified {rows} rows: {damaged} damaged blocks, {repaired} written back.");
-        let figures =
-            json!({ "rows": rows, "damaged": damaged, "repaired": repaired, "complete": is_complete });
+        let figures = json!({ "rows": rows, "bytes": pace.moved(), "seconds": began.elapsed().as_secs_f64(),
+            "damaged": damaged, "repaired": repaired, "complete": is_complete });
         running.event("scrub_ended", severity, &text, figures);
         Ok((report, is_complete))
     }

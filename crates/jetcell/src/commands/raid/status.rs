@@ -63,7 +63,7 @@ impl ShowStatus {
             let rates = first.as_ref().map(|first| look.rates_since(first));
             let text = match self.json {
                 true => format!("{}\n", look.as_json()),
-                false => printable_lines(&look.as_text(rates.as_deref())).to_string(),
+                false => printable_lines(&look.as_text(rates.as_ref())).to_string(),
             };
             if !self.watch {
                 console::print(&text);
@@ -80,6 +80,12 @@ impl ShowStatus {
     }
 }
 
+/// Progress per second since the first look.
+struct Rates {
+    slots: Vec<f64>,
+    scrub: f64,
+}
+
 impl Look {
     fn take(vfs: &Arc<dyn Vfs>, array: &Path) -> Result<Look, Failure> {
         let directory = ArrayDirectory::open(array)?;
@@ -89,14 +95,16 @@ impl Look {
         Ok(Look { directory, found, in_use, at: Instant::now() })
     }
 
-    /// Progress per second of each slot since an earlier look.
-    fn rates_since(&self, earlier: &Look) -> Vec<f64> {
+    fn rates_since(&self, earlier: &Look) -> Rates {
         let seconds = (self.at - earlier.at).as_secs_f64().max(1e-3);
         let pairs = self.found.slots.iter().zip(&earlier.found.slots);
-        pairs.map(|(now, then)| (now.progress - then.progress).max(0.0) / seconds).collect()
+        Rates {
+            slots: pairs.map(|(now, then)| (now.progress - then.progress).max(0.0) / seconds).collect(),
+            scrub: (self.found.scrubbed - earlier.found.scrubbed).max(0.0) / seconds,
+        }
     }
 
-    fn as_text(&self, rates: Option<&[f64]>) -> String {
+    fn as_text(&self, rates: Option<&Rates>) -> String {
         let Look { directory, found, .. } = self;
         let count = found.slots.len();
         let bytes = human_bytes(found.layout.bytes());
@@ -116,13 +124,14 @@ impl Look {
             found.layout.level
         )];
         for (number, slot) in found.slots.iter().enumerate() {
-            lines.push(slot_line(number, slot, rates.map(|rates| rates[number])));
+            lines.push(slot_line(number, slot, rates.map(|rates| rates.slots[number])));
         }
         for (path, state) in found.members.iter().filter(|(_, state)| !is_in_slot(state)) {
             lines.push(format!("  {}: {}", path.display(), why(state)));
         }
         if found.scrubbed > 0.0 {
-            lines.push(format!("  scrub: {:.1} %", found.scrubbed * 100.0));
+            let left = time_left(found.scrubbed, rates.map(|rates| rates.scrub));
+            lines.push(format!("  scrub: {:.1} %{left}", found.scrubbed * 100.0));
         }
         lines.join("\n") + "\n"
     }
@@ -161,15 +170,20 @@ fn slot_word(state: SlotState) -> &'static str {
     }
 }
 
+/// What is left at a rate per second, where it is known.
+fn time_left(progress: f64, rate: Option<f64>) -> String {
+    match rate {
+        Some(rate) if rate > 0.0 => format!(", {:.0} s left", (1.0 - progress) / rate),
+        _ => String::new(),
+    }
+}
+
 fn slot_line(number: usize, slot: &SlotStatus, rate: Option<f64>) -> String {
     let path = |path: &Option<PathBuf>| path.as_ref().map_or("-".into(), |path| path.display().to_string());
     let line = format!("  {number:>3}  {:<10}  {}", slot_word(slot.state), path(&slot.member));
     if slot.replacement.is_none() {
         return line;
     }
-    let left = match rate {
-        Some(rate) if rate > 0.0 => format!(", {:.0} s left", (1.0 - slot.progress) / rate),
-        _ => String::new(),
-    };
+    let left = time_left(slot.progress, rate);
     format!("{line}  to {}: {:.1} %{left}", path(&slot.replacement), slot.progress * 100.0)
 }

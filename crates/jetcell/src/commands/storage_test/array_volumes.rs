@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,11 +51,11 @@ pub struct ArrayVolumes {
 
 struct Mounted {
     array: PathBuf,
-    files: ArrayFiles,
+    files: Arc<Mutex<ArrayFiles>>,
     /// The directories of the test, each with its files.
     volumes: Vec<(PathBuf, Volume)>,
     luns: Option<SharedLuns>,
-    was_whole: bool,
+    /// Looks after the array until the test ends.
     beside: Option<JoinHandle<()>>,
 }
 
@@ -70,7 +70,7 @@ fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
 }
 
 impl ArrayVolumes {
-    /// Starts the arrays. Those with something to rebuild are rebuilt from now on.
+    /// Starts the arrays. What there is to rebuild, then or later, is rebuilt beside the load.
     pub fn mount(directories: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
         let mut luns_of: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<String>>> = BTreeMap::new();
         for directory in directories {
@@ -100,7 +100,7 @@ impl ArrayVolumes {
             running.close()?;
             return Err(what.into());
         }
-        let was_whole = running.array.rebuild_progress().is_complete();
+        let is_whole = running.array.rebuild_progress().is_complete();
         let log = log_options(&running, false);
         let RunningArray { array, vfs, files } = running;
         let (volumes, luns) = match holds_luns {
@@ -132,22 +132,24 @@ impl ArrayVolumes {
                 (mounted, Some(luns))
             }
         };
-        if !was_whole {
+        if !is_whole {
             console::note(&format!("{}: members are rebuilt beside the load", path.display()));
         }
-        let stop = self.stop.clone();
-        let beside = match (&luns, &volumes[..]) {
+        let files = Arc::new(Mutex::new(files));
+        let (stop, noted) = (self.stop.clone(), files.clone());
+        let beside = match (luns.clone(), &volumes[..]) {
             (Some(luns), _) => {
-                let luns = luns.clone();
-                Some(std::thread::spawn(move || look_after_luns(&luns, &stop)))
+                Some(std::thread::spawn(move || look_after(&stop, &noted, step_with_points(luns))))
             }
-            (None, [(_, volume)]) if !was_whole => {
+            (None, [(_, volume)]) => {
                 let volume = volume.clone();
-                Some(std::thread::spawn(move || rebuild(&volume, &stop)))
+                let step =
+                    move |caretaker: &mut Caretaker| volume.with_array(|array| caretaker.step(array))?.ok();
+                Some(std::thread::spawn(move || look_after(&stop, &noted, step)))
             }
             _ => None,
         };
-        self.mounted.push(Mounted { array: path, files, volumes, luns, was_whole, beside });
+        self.mounted.push(Mounted { array: path, files, volumes, luns, beside });
         Ok(())
     }
 
@@ -212,16 +214,8 @@ impl Mounted {
     /// Adds what the test did to the events of the array.
     fn report(&mut self) {
         let Some((_, first)) = self.volumes.first() else { return };
-        let found = first.with_array(|array| (array.status(), array.counters(), array.rebuild_progress()));
-        let Some((status, counters, progress)) = found else { return };
-        if !self.was_whole && progress.is_complete() {
-            self.files.event(
-                "rebuild_completed",
-                Severity::Information,
-                "The rebuild is complete.",
-                json!({}),
-            );
-        }
+        let found = first.with_array(|array| (array.status(), array.counters()));
+        let Some((status, counters)) = found else { return };
         let mut host = HostWrites::default();
         for (_, volume) in &self.volumes {
             let HostWrites { writes, blocks } = volume.host_writes();
@@ -244,8 +238,9 @@ impl Mounted {
             "member_reads": counters.member_reads, "member_blocks_read": counters.member_blocks_read,
             "member_writes_per_host_write": commands, "member_blocks_per_host_block": blocks,
         });
-        self.files.event("test_ended", Severity::Information, &text, figures);
-        if let Err(failure) = self.files.save_members(&status) {
+        let mut files = lock(&self.files);
+        files.event("test_ended", Severity::Information, &text, figures);
+        if let Err(failure) = files.save_members(&status) {
             console::note(&failure.to_string());
         }
     }
@@ -259,23 +254,29 @@ fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Rebuilds zone by zone, with pauses while the load is slow.
-fn rebuild(volume: &Volume, stop: &AtomicBool) {
+fn lock(files: &Mutex<ArrayFiles>) -> MutexGuard<'_, ArrayFiles> {
+    files.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does steps with pauses in which the load has the array for itself, and notes what they find. A step that fails is the last one: the
+/// load meets the error as well.
+fn look_after(
+    stop: &AtomicBool,
+    files: &Mutex<ArrayFiles>,
+    mut step: impl FnMut(&mut Caretaker) -> Option<Care>,
+) {
     let mut caretaker = Caretaker::new();
     while !stop.load(Ordering::SeqCst) {
-        match volume.with_array(|array| caretaker.step(array)) {
-            Some(Ok(care)) if !care.is_whole => std::thread::sleep(care.pause),
-            // Complete, closed, or failed: the load meets the error as well.
-            _ => return,
-        }
+        let Some(Care { changes, pause }) = step(&mut caretaker) else { return };
+        changes.iter().for_each(|change| change.note(&mut lock(files)));
+        std::thread::sleep(pause.max(Duration::from_millis(1)));
     }
 }
 
-/// Makes the consistency points of LUNs, and rebuilds as [`rebuild`] does.
-fn look_after_luns(luns: &SharedLuns, stop: &AtomicBool) {
-    let (mut caretaker, mut point) = (Caretaker::new(), Instant::now());
-    while !stop.load(Ordering::SeqCst) {
-        // The load meets an error as well.
+/// A step on an array with LUNs, which makes their consistency points, too.
+fn step_with_points(luns: SharedLuns) -> impl FnMut(&mut Caretaker) -> Option<Care> {
+    let mut point = Instant::now();
+    move |caretaker| {
         let step = |volume: &mut LunVolume| {
             if point.elapsed() >= POINT_INTERVAL {
                 volume.consistency_point()?;
@@ -283,7 +284,6 @@ fn look_after_luns(luns: &SharedLuns, stop: &AtomicBool) {
             }
             caretaker.step(volume.array())
         };
-        let Ok(Care { pause, .. }) = luns.with(step) else { return };
-        std::thread::sleep(pause.max(Duration::from_millis(1)));
+        luns.with(step).ok()
     }
 }
