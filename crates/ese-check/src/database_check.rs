@@ -12,14 +12,19 @@ use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 use crate::judged::JudgedPages;
+use crate::key_filter::KeyFilter;
 use crate::options::{CheckOptions, threads_of};
 use crate::pace::Pace;
+use crate::page_map::PageMap;
 use crate::page_status::PageCounts;
 use crate::reader::PageReader;
 use crate::structure::{self, StructureSummary};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 use crate::{locate, pages, space};
+
+/// Bytes of the smallest page of the format.
+const SMALLEST_PAGE: u64 = 2048;
 
 /// The result of a check.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +73,12 @@ impl CheckReport {
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error)
     }
+}
+
+/// Most bytes of memory that a check of structure keeps of a database of so many bytes: a set of keys, and the owner and use of each
+/// page. Pages that are being read come on top.
+pub fn memory_of_check(database_len: u64) -> u64 {
+    KeyFilter::bytes(database_len) + PageMap::most_bytes(database_len / SMALLEST_PAGE)
 }
 
 /// Checks one database file.

@@ -24,10 +24,14 @@ pub(crate) struct KeyFilter {
 impl KeyFilter {
     /// For the keys of any table of a database of this many bytes.
     pub(crate) fn new(database_len: u64) -> KeyFilter {
-        let bits = (database_len / BYTES_PER_BIT).clamp(BITS.0, BITS.1).next_power_of_two();
         let mut words = Vec::new();
-        words.resize_with((bits / 64) as usize, AtomicU64::default);
+        words.resize_with((KeyFilter::bytes(database_len) / 8) as usize, AtomicU64::default);
         KeyFilter { words }
+    }
+
+    /// Memory for a database of this many bytes.
+    pub(crate) fn bytes(database_len: u64) -> u64 {
+        (database_len / BYTES_PER_BIT).clamp(BITS.0, BITS.1).next_power_of_two() / 8
     }
 
     fn places(&self, key: &[u8]) -> impl Iterator<Item = (&AtomicU64, u64)> {

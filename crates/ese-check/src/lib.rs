@@ -50,7 +50,7 @@ mod tree_shape;
 pub use ese_format::recognise::{Format, START_LEN};
 pub use jetcell_vfs::Cancel;
 
-pub use crate::database_check::{CheckReport, check_database};
+pub use crate::database_check::{CheckReport, check_database, memory_of_check};
 pub use crate::error::CheckError;
 pub use crate::files::{LogSet, check_files};
 pub use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};

@@ -147,6 +147,11 @@ impl PageMap {
         PageMap::with_budget(pages, BUDGET)
     }
 
+    /// Most bytes of the map of so many pages: an index of at most 16 bits for each, in whole blocks, and the states of the blocks.
+    pub(crate) fn most_bytes(pages: u64) -> u64 {
+        (pages.next_multiple_of(u64::from(BLOCK)) * 2).min(BUDGET as u64)
+    }
+
     fn with_budget(pages: u32, budget: usize) -> PageMap {
         let blocks =
             (0..pages.div_ceil(BLOCK)).map(|block| Some(Block::new(BLOCK.min(pages - block * BLOCK))));

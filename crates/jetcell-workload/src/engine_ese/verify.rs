@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use ese_check::{Cancel, CheckOptions, Finding, FindingKind, Phase, Severity, check_database, check_logs};
+use ese_check::{
+    Cancel, CheckOptions, Finding, FindingKind, Phase, Severity, check_database, check_logs, memory_of_check,
+};
 use jetcell_vfs::Vfs;
 use parking_lot::Mutex;
 
@@ -30,8 +32,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// Databases of a volume without a single spindle that are verified at a time.
 const AT_A_TIME: usize = 4;
 
-/// Memory for the pages that one check reads at a time. The memory of the cache, which is not open, is enough for all.
-const BYTES_OF_A_CHECK: u64 = 16 << 20;
+/// Memory for the pages that one check reads at a time, beside what it keeps of the whole database. All checks together take no more
+/// than the cache, which is not open.
+const PAGES_OF_A_CHECK: u64 = 16 << 20;
 
 /// One database with its logs.
 struct Job<'a> {
@@ -77,7 +80,8 @@ pub(super) fn verify(
     let total = jobs.iter().map(|job| job.total(depth)).sum();
     let queues = queues(plan, volumes);
     let together = queues.iter().map(|queue| queue.at_a_time).sum();
-    let lanes = lanes(&queues, plan.cache_bytes);
+    let of_check = jobs.iter().map(|job| PAGES_OF_A_CHECK + memory_of_check(job.database_bytes)).max();
+    let lanes = lanes(&queues, plan.cache_bytes / of_check.unwrap_or(PAGES_OF_A_CHECK));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (processors / lanes.len().min(together).max(1)).max(1);
     let cancel = Cancel::default();
@@ -135,11 +139,10 @@ fn is_spindle(database: &Path) -> bool {
     })
 }
 
-/// The queues that each thread works on, one after the other: one queue, unless there is too little memory for so many
-/// checks.
-fn lanes(queues: &[Queue], memory: u64) -> Vec<Vec<&Queue>> {
+/// The queues that each thread works on, one after the other: one queue, unless there is memory for fewer checks (`most`).
+fn lanes(queues: &[Queue], most: u64) -> Vec<Vec<&Queue>> {
     let wanted = queues.iter().flat_map(|queue| std::iter::repeat_n(queue, queue.at_a_time));
-    let most = usize::try_from(memory / BYTES_OF_A_CHECK).unwrap_or(usize::MAX).max(1);
+    let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
     let mut lanes: Vec<Vec<&Queue>> = Vec::new();
     for (number, queue) in wanted.enumerate() {
         match lanes.get_mut(number % most) {
@@ -253,13 +256,13 @@ mod tests {
     #[test]
     fn all_volumes_work_and_little_memory_means_few_checks() {
         let queues = [queue(5, 1), queue(5, 3)];
-        let places = |memory| {
-            let lanes = lanes(&queues, memory);
+        let places = |most| {
+            let lanes = lanes(&queues, most);
             let place = |queue: &&Queue| queues.iter().position(|other| std::ptr::eq(other, *queue)).unwrap();
             lanes.iter().map(|lane| lane.iter().map(place).collect::<Vec<_>>()).collect::<Vec<_>>()
         };
         assert_eq!(places(u64::MAX), [[0], [1], [1], [1]]);
-        assert_eq!(places(2 * BYTES_OF_A_CHECK), [[0, 1], [1, 1]]);
+        assert_eq!(places(2), [[0, 1], [1, 1]]);
         assert_eq!(places(0), [[0, 1, 1, 1]]);
     }
 }

@@ -34,14 +34,14 @@ pub(crate) fn fill(
 ) -> Result<()> {
     let total = plan.initial_bytes();
     observer.begin(Phase::Create, total);
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     // Loads hardly use the cache, which leaves them the other half of its memory.
-    let share = plan.cache_bytes / 2 / workers as u64;
+    let (workers, load_bytes) = shares(plan.cache_bytes / 2, processors);
     let filling = Filling {
         store,
         plan,
         profile,
-        load_bytes: share.clamp(*LOAD_BYTES.start(), *LOAD_BYTES.end()) as usize,
+        load_bytes,
         next: AtomicUsize::new(0),
         missing: plan.instances.iter().map(|_| AtomicU32::new(plan.tables)).collect(),
         filled: AtomicU64::new(0),
@@ -64,6 +64,13 @@ pub(crate) fn fill(
         }
     });
     filling.failure.into_inner().map_or(Ok(()), Err)
+}
+
+/// How many loads share this memory, at most one for each processor, and the bytes of each.
+fn shares(memory: u64, processors: usize) -> (usize, usize) {
+    let most = usize::try_from(memory / LOAD_BYTES.start()).unwrap_or(usize::MAX).max(1);
+    let workers = processors.min(most);
+    (workers, (memory / workers as u64).clamp(*LOAD_BYTES.start(), *LOAD_BYTES.end()) as usize)
 }
 
 /// The work of all threads.
@@ -170,5 +177,19 @@ impl Filling<'_> {
             }
         }
         session.commit(Commit::Lazy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_take_no_more_than_their_memory_with_any_number_of_processors() {
+        assert_eq!(shares(128 << 20, 2), (2, 64 << 20));
+        assert_eq!(shares(48 << 20, 64), (12, 4 << 20));
+        assert_eq!(shares(4 << 30, 2), (2, 96 << 20));
+        // One load cannot do with less.
+        assert_eq!(shares(1 << 20, 64), (1, 4 << 20));
     }
 }
