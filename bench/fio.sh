@@ -3,6 +3,8 @@
 #
 #   bench/fio.sh [DIRECTORY]      as root: on a loop device over an image in DIRECTORY [default: target/bench-fio]
 #   DEVICE=/dev/sdX bench/fio.sh  on this device: EVERYTHING ON IT IS LOST
+#   LIMIT=2000 bench/fio.sh       the device does at most so many transfers per second of each kind, and 64 KiB for each of them: a drive
+#                                 whose rate is known and does not change, where a disk shared with others does
 #
 # Both run in turns, A B and then B A, TURNS times (5), each for SECONDS (5). The median of each counts, and of each pair the ratio:
 # its median is between 0.95 and 1.05 if both agree within 5 % (exit code 0; 1 if not; 2 could not run). Processes that use the same
@@ -14,7 +16,9 @@ turns=${TURNS:-5} seconds=${SECONDS_OF_RUN:-5} size=${SIZE:-1GiB}
 [[ $(id -u) = 0 ]] || { echo "bench/fio.sh: making a loop device, and writing to a device, needs root" >&2; exit 2; }
 work=$(mktemp -d)
 device=${DEVICE:-}
+group=/sys/fs/cgroup/blkio/jetcell-fio-$$
 cleanup() {
+    [[ ! -d $group ]] || { echo $$ > /sys/fs/cgroup/blkio/cgroup.procs; rmdir "$group"; }
     [[ -n ${DEVICE:-} || -z $device ]] || losetup -d "$device"
     [[ -z ${image:-} ]] || rm -f "$image"
     rm -rf "$work"
@@ -32,18 +36,34 @@ if [[ -z $device ]]; then
     dd if=/dev/urandom of="$image" bs=1M count=$(($(numfmt --from=iec-i "${size%B}") >> 20)) oflag=direct status=none
     device=$(losetup --direct-io=on --show -f "$image")
 fi
+if [[ -n ${LIMIT:-} ]]; then
+    [[ -d /sys/fs/cgroup/blkio ]] || { echo 'bench/fio.sh: LIMIT needs the blkio controller of version 1' >&2; exit 2; }
+    mkdir "$group"
+    number=$(lsblk -ndo MAJ:MIN "$device" | tr -d ' ')
+    for way in read write; do
+        echo "$number $LIMIT" > "$group/blkio.throttle.${way}_iops_device"
+        echo "$number $((LIMIT * 65536))" > "$group/blkio.throttle.${way}_bps_device"
+    done
+    echo $$ > "$group/cgroup.procs"
+fi
 
 # The step of jetcell, and the job of fio that does the same.
 steps=(
     "transfer_read    --rw=read --bs=1M --iodepth=4"
     "transfer_write   --rw=write --bs=1M --iodepth=4"
+    "access_time      --rw=randread --bs=4k --iodepth=1 --time_based --norandommap"
     "sequential_read_4k  --rw=read --bs=4k --iodepth=1 --time_based"
+    "sequential_write_4k --rw=write --bs=4k --iodepth=1 --time_based"
     "random_read_4k   --rw=randread --bs=4k --iodepth=1 --time_based --norandommap"
     "random_write_4k  --rw=randwrite --bs=4k --iodepth=1 --time_based --norandommap"
     "size_read_64k    --rw=randread --bs=64k --iodepth=1 --time_based --norandommap"
+    "size_write_1024k --rw=randwrite --bs=1m --iodepth=1 --time_based --norandommap"
     "depth_read_32    --rw=randread --bs=4k --iodepth=32 --time_based --norandommap"
     "depth_write_32   --rw=randwrite --bs=4k --iodepth=32 --time_based --norandommap"
+    "depth_read_64    --rw=randread --bs=4k --iodepth=64 --time_based --norandommap"
+    "sync             --rw=randwrite --bs=4k --iodepth=1 --fsync=1 --time_based --norandommap"
     "mixed_8k         --rw=randrw --rwmixread=65 --bs=8k --iodepth=8 --time_based --norandommap"
+    "mixed_32k        --rw=randrw --rwmixread=65 --bs=32k --iodepth=8 --time_based --norandommap"
 )
 ours() {
     "$JETCELL" disk test --erase --force "$device" --steps "$1" --zones 1 --seconds "$seconds" --repetitions 1 --json |

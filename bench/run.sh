@@ -19,6 +19,7 @@ target=$PWD/bench/target
 engines=$target/engines
 wiredtiger_version=11.3.1
 wiredtiger_sha256=95052d1b6fc06921dd617aafa1ba2a773d8dbbbf2eb74f77147290a630e598d0
+scripts/check-tools.sh bench/run.sh cc python cargo fio
 mkdir -p "$engines"
 export CARGO_TARGET_DIR=$target
 BENCH_COMMIT=$(git describe --always --dirty 2> /dev/null || echo unknown)

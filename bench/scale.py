@@ -22,6 +22,8 @@ BASE = {"gib": 1.0, "databases": 1, "threads": 4, "processors": 2}
 RAW_BYTES = 4 * GIB
 # Seconds of load before the process is killed.
 BEFORE_KILL = 5
+# The same for all points: the default grows with the number of databases, and would hold small ones whole.
+CACHE = "256MiB"
 
 
 class Failed(Exception):
@@ -52,7 +54,7 @@ def fio(directory, kind, name, size, processors):
 def jetcell(point, directory, *options):
     return [
         os.environ["JETCELL"], "test", "performance", "--dir", str(directory / "databases"),
-        "--databases", str(point["databases"]), "--threads", str(point["threads"]), "--quiet", "--force",
+        "--databases", str(point["databases"]), "--threads", str(point["threads"]), "--cache", CACHE, "--quiet", "--force",
         "--growth-percent", "5", "--output", str(directory / "out"), *options,
     ]
 
