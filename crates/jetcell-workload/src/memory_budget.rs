@@ -1,19 +1,25 @@
 //! How the memory of a run is shared out, so that the process keeps one promise with any number of databases: at most 1.25
-//! times the cache and 64 MiB.
+//! times the cache and 64 MiB, and 2 MiB for each thread of the load beyond eight.
 //!
 //! ```text
-//!  1.25 x cache + 64 MiB  =  program  +  databases x (log buffer, versions, tables of each thread)  +  threads  +  pages
+//!  1.25 x cache + 64 MiB + 2 MiB x (threads - 8)
+//!      =  program  +  databases x (log buffer, versions, tables of each thread)  +  threads  +  pages
 //! ```
 //!
 //! Pages have what is left, at most the cache. While databases are created, half of that is for the loads of tables.
 
-/// The promise, beside 1.25 times the cache.
+/// The promise, beside 1.25 times the cache and [`OF_FURTHER_THREAD`].
 const BESIDE_CACHE: u64 = 64 << 20;
+/// What each further thread of the load adds to the promise. The allocator keeps a heap for each thread, with pages for each size of block, and
+/// how full these are is not known beforehand.
+const OF_FURTHER_THREAD: u64 = 2 << 20;
+const FEW_THREADS: usize = 8;
 /// What a run takes without databases: code, counters, samples, the report, and the reserve of the allocator.
 const OF_PROGRAM: u64 = 44 << 20;
 /// What a database takes beside its pages: its log buffer, versions and counters.
 const OF_DATABASE: u64 = 1 << 20;
-/// What a thread of the load takes: its stack, its distributions of latencies, its part of the allocator.
+/// What a thread of the load takes: its stack, its distributions of latencies, its part of the allocator, as far as that is
+/// not [`OF_FURTHER_THREAD`].
 const OF_THREAD: u64 = 768 << 10;
 /// What the session of a thread takes in one database: open tables and rows.
 const OF_SESSION: u64 = 12 << 10;
@@ -43,10 +49,21 @@ impl MemoryBudget {
         OF_PROGRAM + databases * (OF_DATABASE + threads * OF_SESSION) + threads * OF_THREAD
     }
 
+    fn of_further_threads(self) -> u64 {
+        self.threads.saturating_sub(FEW_THREADS) as u64 * OF_FURTHER_THREAD
+    }
+
+    /// Most bytes of memory of the process.
+    pub(crate) fn promise(self) -> u64 {
+        self.cache
+            .saturating_add(self.cache / 4)
+            .saturating_add(BESIDE_CACHE)
+            .saturating_add(self.of_further_threads())
+    }
+
     /// Bytes of memory for pages.
     pub(crate) fn pages(self) -> u64 {
-        let promised = self.cache.saturating_add(self.cache / 4).saturating_add(BESIDE_CACHE);
-        promised.saturating_sub(self.beside_pages()).min(self.cache)
+        (self.promise() - self.of_further_threads()).saturating_sub(self.beside_pages()).min(self.cache)
     }
 
     /// The smallest cache with which so many databases and threads work, in bytes.
@@ -78,6 +95,15 @@ mod tests {
         assert_eq!(pages(192, 64, 4), 190);
         assert_eq!(pages(192, 64, 64), 100);
         assert_eq!(pages(8, 999, 1), 0);
+    }
+
+    #[test]
+    fn threads_beyond_a_few_add_to_the_promise() {
+        assert_eq!(budget(96, 24, 4).promise() >> 20, 184);
+        assert_eq!(budget(64, 1, 8).promise() >> 20, 144);
+        assert_eq!(budget(64, 1, 64).promise() >> 20, 256);
+        assert_eq!(budget(192, 64, 64).pages() >> 20, 100, "they do not add to pages");
+        assert!(budget(u64::MAX >> 20, 1, 64).pages() > 1 << 60);
     }
 
     #[test]

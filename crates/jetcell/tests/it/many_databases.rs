@@ -48,6 +48,17 @@ fn threads_do_not_grow_with_databases_and_memory_stays_within_one_bound() {
 }
 
 #[test]
+fn memory_stays_within_its_bound_with_many_threads() {
+    let cell = Cell::with_limits();
+    let arguments =
+        ["--dir", "d", "--size", "96MiB", "--cache", "64MiB", "--threads", "64", "--duration", "4s"];
+    let output = cell.jetcell(&[&arguments[..], &["--output", "out", "--quiet"]].concat());
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let peak = cell.result("out")["peak_resident_bytes"].as_u64().unwrap() >> 20;
+    assert!((64..=64 * 5 / 4 + 64 + 2 * (64 - 8)).contains(&peak), "{peak} MiB");
+}
+
+#[test]
 fn a_cache_that_is_too_small_for_the_databases_is_refused() {
     let many = ["--dir", "d", "--databases", "24", "--size", "32MiB"];
     let refused = Cell::new().refused(&[&many[..], &["--cache", "23MiB"]].concat());
