@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_array::Array;
+use serde_json::json;
 
 use super::array_directory::ArrayDirectory;
+use super::shown::Shown;
 use crate::commands::backup::vfs;
-use crate::console;
 use crate::outcome::{Failure, Outcome};
 
 /// Ends an array: its members become ordinary files, and what it held is lost
@@ -26,6 +27,8 @@ pub struct Destroy {
     /// Confirm that what the array holds may be lost
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl Destroy {
@@ -43,7 +46,10 @@ impl Destroy {
         let erased =
             Array::erase(&*vfs, directory.id, &present).map_err(|error| format!("{shown}: {error}"))?;
         directory.remove().map_err(|error| format!("{shown}: {error}"))?;
-        console::print(&format!("{shown}: the array has ended; {erased} files are no members any more\n"));
+        self.shown.print(
+            &json!({ "members": erased }),
+            &format!("{shown}: the array has ended; {erased} files are no members any more"),
+        );
         Ok(Outcome::Good)
     }
 }

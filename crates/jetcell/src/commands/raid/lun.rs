@@ -10,6 +10,7 @@ use serde_json::json;
 use super::array_directory::absolute;
 use super::content::{Content, log_options, start_with_content};
 use super::running_array::{ArrayFiles, RunningArray, Severity, Start};
+use super::shown::Shown;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
@@ -64,6 +65,8 @@ pub struct CreateLun {
     /// Size of the write log, for the first LUN
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     log_size: ByteSize,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl CreateLun {
@@ -111,13 +114,9 @@ impl CreateLun {
         volume.close().map_err(|error| format!("{shown}: {error}"))?;
         made.map_err(|error| format!("{shown}: {error}"))?;
         let text = format!("LUN {} of {} was made.", self.name, human_bytes(self.size.0));
-        files.event(
-            "lun_created",
-            Severity::Information,
-            &text,
-            json!({ "lun": self.name, "bytes": self.size.0 }),
-        );
-        console::print(&format!("{shown}: LUN {}, {}\n", self.name, human_bytes(self.size.0)));
+        let figures = json!({ "lun": self.name, "bytes": self.size.0 });
+        files.event("lun_created", Severity::Information, &text, figures.clone());
+        self.shown.print(&figures, &format!("{shown}: LUN {}, {}", self.name, human_bytes(self.size.0)));
         Ok(Outcome::Good)
     }
 }
@@ -198,6 +197,8 @@ Exit code: 0 cleaned, 2 could not run.")]
 pub struct CleanLuns {
     #[command(flatten)]
     start: Start,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl CleanLuns {
@@ -211,10 +212,11 @@ impl CleanLuns {
             }
             Ok((moved, first.whole_rows_before, last.whole_rows_after))
         })?;
-        console::print(&format!(
-            "{}: {moved} blocks moved; {after} rows are free as a whole, {before} before\n",
-            self.start.array.display()
-        ));
+        let array = self.start.array.display();
+        self.shown.print(
+            &json!({ "blocks_moved": moved, "free_rows": after, "free_rows_before": before }),
+            &format!("{array}: {moved} blocks moved; {after} rows are free as a whole, {before} before"),
+        );
         Ok(Outcome::Good)
     }
 }
@@ -237,6 +239,8 @@ pub struct DeleteLun {
     /// Confirm that what the LUN holds may be lost
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl DeleteLun {
@@ -251,8 +255,9 @@ impl DeleteLun {
         }
         let ((), mut files) = with_luns(&self.start, |volume| volume.delete_lun(&self.name))?;
         let text = format!("LUN {} was deleted.", self.name);
-        files.event("lun_deleted", Severity::Information, &text, json!({ "lun": self.name }));
-        console::print(&format!("{shown}: LUN {} was deleted\n", self.name));
+        let figures = json!({ "lun": self.name });
+        files.event("lun_deleted", Severity::Information, &text, figures.clone());
+        self.shown.print(&figures, &format!("{shown}: LUN {} was deleted", self.name));
         Ok(Outcome::Good)
     }
 }

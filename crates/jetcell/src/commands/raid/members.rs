@@ -10,6 +10,7 @@ use super::array_directory::absolute;
 use super::maintenance::{finish, rebuild};
 use super::member_file::{MadeFiles, warn_of_shared_devices};
 use super::running_array::{RunningArray, Severity, Start, state_word};
+use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
@@ -167,17 +168,22 @@ pub struct Spare {
     start: Start,
     #[command(flatten)]
     new: NewMember,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl Spare {
     pub fn add(&self) -> Result<Outcome, Failure> {
         let mut running = self.start.start()?;
         let added = self.new.add(&mut running, |array, path, force| array.add_spare(path, force));
+        let (file, figures) = (self.new.file.display(), json!({ "member": self.new.file }));
         if added.is_ok() {
-            let text = format!("{} was added as a spare.", self.new.file.display());
-            running.event("spare_added", Severity::Information, &text, json!({ "member": self.new.file }));
+            let text = format!("{file} was added as a spare.");
+            running.event("spare_added", Severity::Information, &text, figures.clone());
         }
         running.close()?;
-        added.map(|()| Outcome::Good)
+        added?;
+        self.shown.print(&figures, &format!("{}: {file} is a spare", self.start.array.display()));
+        Ok(Outcome::Good)
     }
 }

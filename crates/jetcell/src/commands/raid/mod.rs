@@ -15,6 +15,7 @@ mod members;
 mod running_array;
 mod scrub;
 mod serve;
+mod shown;
 mod simulate;
 mod snapshot;
 mod status;

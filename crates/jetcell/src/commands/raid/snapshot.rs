@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::lun::with_luns;
 use super::running_array::{Severity, Start};
+use super::shown::Shown;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
@@ -47,6 +48,8 @@ pub struct Named {
     /// Name of the snapshot: letters, digits, and - _ .
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Lists the snapshots of all LUNs of an array
@@ -145,8 +148,10 @@ impl Named {
         let ((), mut files) = with_luns(&self.start, |volume| run(volume, self))?;
         let Named { lun, snapshot, .. } = self;
         let figures = json!({ "lun": lun, "snapshot": snapshot });
-        files.event(event, Severity::Information, &format!("Snapshot {snapshot} of {lun} {done}."), figures);
-        console::print(&format!("{}: snapshot {snapshot} of {lun} {done}\n", self.start.array.display()));
+        let text = format!("Snapshot {snapshot} of {lun} {done}.");
+        files.event(event, Severity::Information, &text, figures.clone());
+        let array = self.start.array.display();
+        self.shown.print(&figures, &format!("{array}: snapshot {snapshot} of {lun} {done}"));
         Ok(Outcome::Good)
     }
 }

@@ -1,0 +1,21 @@
+//! The result of a command on an array, as text or as JSON.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::console;
+
+/// How a command shows its result
+#[derive(Args)]
+pub struct Shown {
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Shown {
+    /// Prints one of the two.
+    pub fn print(&self, value: &Value, text: &str) {
+        console::print(&if self.json { format!("{value}\n") } else { format!("{text}\n") });
+    }
+}
