@@ -12,25 +12,43 @@ pub struct Hwmon {
 }
 
 impl Hwmon {
-    /// The names of the chips that have a sensor of power.
+    /// The chips that have a sensor of power, each by a name that only it has.
     pub(crate) fn chips(root: &Path) -> Vec<String> {
-        sensors(root).into_iter().map(|(name, _)| name).collect()
+        let found = sensors(root);
+        found.iter().map(|sensor| sensor.unique(&found)).collect()
     }
 
-    /// Opens the sensor of a chip, or the only one.
+    /// Opens the only sensor, or that of a chip: by its name, by its directory (`hwmon2`) if several have this name, or by the path of
+    /// the directory or of the file.
     pub(crate) fn open(root: &Path, chip: Option<&str>) -> Result<Hwmon, PowerError> {
-        let mut found = sensors(root);
-        let names = found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
-        found.retain(|(name, _)| chip.is_none_or(|chip| chip == name));
-        let what = match (found.len(), chip) {
-            (1, _) => {
-                let (_, file) = found.remove(0);
-                number(&file)?;
-                return Ok(Hwmon { file });
+        if let Some(path) = chip.filter(|chip| chip.contains('/')).map(Path::new) {
+            let file = if path.is_dir() { sensor_in(path) } else { Some(path.to_path_buf()) };
+            let file = file.ok_or_else(|| {
+                PowerError::meter("hwmon", format!("{} has no sensor of power", path.display()))
+            })?;
+            number(&file)?;
+            return Ok(Hwmon { file });
+        }
+        let found = sensors(root);
+        let names = found.iter().map(|sensor| sensor.unique(&found)).collect::<Vec<_>>().join(", ");
+        let is_named = |sensor: &&Sensor| {
+            chip.is_none_or(|chip| {
+                sensor.name == chip || sensor.directory == chip || sensor.unique(&found) == chip
+            })
+        };
+        let fits: Vec<&Sensor> = found.iter().filter(is_named).collect();
+        let what = match (&fits[..], chip) {
+            ([one], _) => {
+                number(&one.file)?;
+                return Ok(Hwmon { file: one.file.clone() });
             }
-            (0, None) => "this machine has no sensor of power".to_string(),
-            (0, Some(chip)) => format!("there is no chip {chip} with a sensor of power; there are: {names}"),
-            _ => format!("there are several, name one, for example hwmon={}: {names}", found[0].0),
+            ([], None) => "this machine has no sensor of power".to_string(),
+            ([], Some(chip)) => {
+                format!("there is no chip {chip} with a sensor of power; there are: {names}")
+            }
+            ([first, ..], _) => {
+                format!("there are several, name one, for example hwmon={}: {names}", first.unique(&found))
+            }
         };
         Err(PowerError::meter("hwmon", what))
     }
@@ -41,15 +59,37 @@ impl Hwmon {
     }
 }
 
-/// Chips and their sensors of power in microwatts. The average of the sensor is preferred to its value of the moment.
-fn sensors(root: &Path) -> Vec<(String, PathBuf)> {
-    let mut found = Vec::new();
-    for chip in entries(root) {
-        let name = fs::read_to_string(chip.join("name")).unwrap_or_default().trim().to_string();
-        let files = ["power1_average", "power1_input"].map(|file| chip.join(file));
-        found.extend(files.into_iter().find(|file| file.exists()).map(|file| (name, file)));
+/// A chip with a sensor of power.
+struct Sensor {
+    /// Name of the chip, which several chips of one kind share.
+    name: String,
+    /// Name of its directory, which only it has.
+    directory: String,
+    file: PathBuf,
+}
+
+impl Sensor {
+    /// A name that no other of these chips has.
+    fn unique(&self, all: &[Sensor]) -> String {
+        match all.iter().filter(|other| other.name == self.name).count() {
+            0 | 1 => self.name.clone(),
+            _ => self.directory.clone(),
+        }
     }
-    found
+}
+
+fn sensors(root: &Path) -> Vec<Sensor> {
+    let sensor = |chip: PathBuf| {
+        let name = fs::read_to_string(chip.join("name")).unwrap_or_default().trim().to_string();
+        let directory = chip.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Some(Sensor { name, directory, file: sensor_in(&chip)? })
+    };
+    entries(root).into_iter().filter_map(sensor).collect()
+}
+
+/// The sensor of power of a chip, in microwatts. The average of the sensor is preferred to its value of the moment.
+fn sensor_in(chip: &Path) -> Option<PathBuf> {
+    ["power1_average", "power1_input"].map(|file| chip.join(file)).into_iter().find(|file| file.exists())
 }
 
 #[cfg(test)]
@@ -76,5 +116,25 @@ mod tests {
         assert_eq!(Hwmon::open(root.path(), Some("nvme")).unwrap().read().unwrap(), 4.0);
         fs::write(root.path().join("hwmon2/power1_input"), "?").unwrap();
         assert!(said(Some("nvme")).contains("not a number"));
+    }
+
+    #[test]
+    fn chips_of_one_name_are_told_apart() {
+        let root = tempfile::tempdir().unwrap();
+        for (directory, microwatts) in [("hwmon3", "4000000\n"), ("hwmon7", "5500000\n")] {
+            let directory = root.path().join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("name"), "nvme\n").unwrap();
+            fs::write(directory.join("power1_input"), microwatts).unwrap();
+            fs::write(directory.join("power2_input"), "1000000\n").unwrap();
+        }
+        let said = Hwmon::open(root.path(), Some("nvme")).err().unwrap().to_string();
+        assert!(said.contains("name one, for example hwmon=hwmon3: hwmon3, hwmon7"), "{said}");
+        assert_eq!(Hwmon::chips(root.path()), ["hwmon3", "hwmon7"]);
+        let watts = |chip: &str| Hwmon::open(root.path(), Some(chip)).unwrap().read().unwrap();
+        assert_eq!((watts("hwmon3"), watts("hwmon7")), (4.0, 5.5));
+        let path = |name: &str| root.path().join(name).display().to_string();
+        assert_eq!((watts(&path("hwmon7")), watts(&path("hwmon7/power2_input"))), (5.5, 1.0));
+        assert!(Hwmon::open(root.path(), Some(&path("none"))).is_err());
     }
 }

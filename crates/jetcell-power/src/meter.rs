@@ -15,8 +15,10 @@ use crate::scope::Scope;
 pub enum Reading {
     /// Power in watts.
     Watts(f64),
-    /// Energy in joules since the meter was opened.
+    /// A counter of energy in joules.
     Joules(f64),
+    /// Both, from a meter whose counter is exact over a long time, and its power over a short one.
+    WattsAndJoules(f64, f64),
 }
 
 /// A kind of meter, and where it is. As text: `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`, `shelly=URL`, `shelly1=URL`.
@@ -24,7 +26,7 @@ pub enum Reading {
 pub enum MeterKind {
     /// The counters of the processor packages and of memory.
     Rapl,
-    /// A power sensor of the hardware monitor, by the name of its chip; `None` if there is only one.
+    /// A power sensor of the hardware monitor, by the name, directory or path of its chip; `None` if there is only one.
     Hwmon(Option<String>),
     /// The board controller of the machine, by `ipmitool`.
     Ipmi,
@@ -110,7 +112,10 @@ impl Meter {
             Meter::Rapl(rapl) => rapl.read().map(Reading::Joules),
             Meter::Hwmon(hwmon) => hwmon.read().map(Reading::Watts),
             Meter::Ipmi(ipmi) => ipmi.read().map(Reading::Watts),
-            Meter::Plug(plug) => plug.read().map(Reading::Watts),
+            Meter::Plug(plug) => plug.read().map(|(watts, counter)| match counter {
+                Some(joules) => Reading::WattsAndJoules(watts, joules),
+                None => Reading::Watts(watts),
+            }),
         }
     }
 }
@@ -142,6 +147,7 @@ mod tests {
             "ipmi",
             "hwmon",
             "hwmon=acpi",
+            "hwmon=/sys/class/hwmon/hwmon2",
             "tasmota=http://plug",
             "shelly=http://a",
             "shelly1=http://b",

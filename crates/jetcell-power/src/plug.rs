@@ -41,6 +41,16 @@ impl PlugKind {
         }
     }
 
+    /// The counter of energy in an answer, in joules. Its steps are coarse: Tasmota counts watt-hours, the first Shelly watt-minutes.
+    fn joules(self, answer: &Value) -> Option<f64> {
+        let (pointer, unit) = match self {
+            PlugKind::Tasmota => ("/StatusSNS/ENERGY/Total", 3.6e6),
+            PlugKind::Shelly => ("/aenergy/total", 3600.0),
+            PlugKind::Shelly1 => ("/total", 60.0),
+        };
+        Some(answer.pointer(pointer)?.as_f64()? * unit).filter(|joules| joules.is_finite() && *joules >= 0.0)
+    }
+
     /// The watts in an answer.
     fn watts(self, answer: &Value) -> Option<f64> {
         match self {
@@ -66,23 +76,24 @@ impl Plug {
         let base = if base.contains("://") { base.to_string() } else { format!("http://{base}") };
         let config = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build();
         let plug = Plug { kind, url: format!("{base}{}", kind.path()), agent: config.into() };
-        match plug.read()? {
+        match plug.read()?.0 {
             watts if watts > 0.0 => Ok(plug),
             _ => Err(plug.error("it measures 0 W: it has no meter, is switched off, or has nothing in it")),
         }
     }
 
-    /// Watts.
-    pub(crate) fn read(&self) -> Result<f64, PowerError> {
+    /// Watts, and joules of its counter if it has one.
+    pub(crate) fn read(&self) -> Result<(f64, Option<f64>), PowerError> {
         let answer = self.agent.get(&self.url).call().map_err(|error| self.error(&error.to_string()))?;
         let answer = answer.into_body().into_with_config().limit(LARGEST).read_to_vec();
         let answer = answer.map_err(|error| self.error(&error.to_string()))?;
         let answer: Value = serde_json::from_slice(&answer)
             .map_err(|_| self.error("the answer is not JSON; is this the right kind of plug?"))?;
         let watts = self.kind.watts(&answer).filter(|watts| watts.is_finite() && *watts >= 0.0);
-        watts.ok_or_else(|| {
+        let watts = watts.ok_or_else(|| {
             self.error("the answer has no power; the plug has no meter, or is of another kind")
-        })
+        })?;
+        Ok((watts, self.kind.joules(&answer)))
     }
 
     fn error(&self, what: &str) -> PowerError {
@@ -125,13 +136,27 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_asked_for_its_power() {
-        for kind in PlugKind::ALL {
+    fn every_kind_is_asked_for_its_power_and_its_counter() {
+        // 3.1 kWh, 11.3 Wh and 12 watt-minutes.
+        let counters = [3.1 * 3.6e6, 11.3 * 3600.0, 12.0 * 60.0];
+        for (kind, counter) in PlugKind::ALL.into_iter().zip(counters) {
             let (address, serving) = plug(vec![(200, answer(kind, 41.5)), (200, answer(kind, 0.0))]);
             let opened = Plug::open(kind, &address).unwrap();
             // Once something has drawn power, nothing is a figure.
-            assert_eq!(opened.read().unwrap(), 0.0);
+            assert_eq!(opened.read().unwrap(), (0.0, Some(counter)));
             assert!(serving.join().unwrap().iter().all(|asked| asked == kind.path()));
+        }
+    }
+
+    #[test]
+    fn a_plug_without_a_counter_has_power_only() {
+        for (kind, text) in [
+            (PlugKind::Tasmota, "{\"StatusSNS\":{\"ENERGY\":{\"Power\":4,\"Total\":[1,2]}}}"),
+            (PlugKind::Shelly, "{\"apower\":4,\"aenergy\":{\"total\":null}}"),
+            (PlugKind::Shelly1, "{\"power\":4,\"total\":-1}"),
+        ] {
+            let answer = serde_json::from_str(text).unwrap();
+            assert_eq!((kind.watts(&answer), kind.joules(&answer)), (Some(4.0), None), "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! | column | content |
 //! | --- | --- |
 //! | `unix_ms`, `unix_seconds` or `time` | when; `time` is RFC 3339 |
-//! | `watts`, `joules` or `kwh` | power at that time, or a counter of energy |
+//! | `watts`, `joules` or `kwh` | power at that time, or a counter of energy; or `watts` and a counter |
 //! | `scope` | optional: see [`Scope::name`] |
 
 use std::fs::File;
@@ -25,6 +25,10 @@ const LATEST_MS: i64 = 1_000_000_000_000_000;
 const MOST_ENERGY: f64 = 1e18;
 /// Longest time between two rows, as a share of the window that is asked for.
 const LONGEST_GAP: f64 = 0.1;
+/// A counter is off by one of its steps at both ends of a window. With so many steps that is at most 2 %.
+const STEPS_OF_A_FIGURE: f64 = 100.0;
+/// Seconds in which no counter of a processor begins again: the smallest ones have 65 kJ, and no processor draws a kilowatt.
+const SHORTEST_WRAP: f64 = 60.0;
 
 /// Energy up to a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,10 +43,11 @@ pub struct PowerLog {
     path: PathBuf,
     /// What was measured.
     pub scope: Scope,
-    /// Whether the meter counted energy itself, so that nothing is lost between two rows.
-    counted: bool,
-    /// At least two, in the order of their times.
-    points: Vec<Point>,
+    /// Integrated power.
+    power: Option<Vec<Point>>,
+    /// The meter's own counter, which loses nothing between two rows. There is one of the two at least, and at least two points, in
+    /// the order of their times.
+    counter: Option<Vec<Point>>,
 }
 
 /// Energy in a window of time.
@@ -52,6 +57,8 @@ pub struct Used {
     pub joules: f64,
     /// Length of the window in seconds.
     pub seconds: f64,
+    /// Whether the meter counted them itself. Otherwise they are integrated from its power.
+    pub counted: bool,
 }
 
 impl Used {
@@ -61,12 +68,46 @@ impl Used {
     }
 }
 
-/// How the value of a row becomes energy.
-#[derive(Clone, Copy)]
-enum Column {
-    Watts,
-    /// A counter, with joules for each unit.
-    Counter(f64),
+/// Where the values of a row are.
+struct Columns {
+    time: usize,
+    watts: Option<usize>,
+    /// With joules for each unit.
+    counter: Option<(usize, f64)>,
+    scope: Option<usize>,
+}
+
+impl Columns {
+    fn of(headers: &csv::StringRecord) -> Result<Columns, String> {
+        let at = |name: &str| headers.iter().position(|header| header == name);
+        let lacks = |names: &str| format!("it has no column {names}; give a log that has one of them");
+        let time = ["unix_ms", "unix_seconds", "time"].into_iter().find_map(at);
+        let counter = at("joules").map(|at| (at, 1.0)).or_else(|| at("kwh").map(|at| (at, 3.6e6)));
+        let watts = at("watts");
+        match time {
+            None => Err(lacks("unix_ms, unix_seconds, time")),
+            Some(_) if watts.is_none() && counter.is_none() => Err(lacks("watts, joules, kwh")),
+            Some(time) => Ok(Columns { time, watts, counter, scope: at("scope") }),
+        }
+    }
+}
+
+/// Energy that is summed up row by row.
+#[derive(Default)]
+struct Sum {
+    points: Vec<Point>,
+    last: f64,
+}
+
+impl Sum {
+    /// Adds a row. `joules` is the energy since the row before, from its value, that of this row, and the seconds between them.
+    fn add(&mut self, unix_ms: i64, value: f64, joules: impl Fn(f64, f64, f64) -> f64) {
+        let joules = self.points.last().map_or(0.0, |before| {
+            before.joules + joules(self.last, value, (unix_ms - before.unix_ms) as f64 / 1000.0)
+        });
+        self.last = value;
+        self.points.push(Point { unix_ms, joules });
+    }
 }
 
 impl PowerLog {
@@ -78,137 +119,151 @@ impl PowerLog {
             return Err(failed(io::Error::other("this is not a file; give a regular file")));
         }
         let file = File::open(path).map_err(failed)?;
-        PowerLog::from_csv(path, file, scope)
+        PowerLog::from_csv(path, file, scope).map_err(|what| PowerError::Log { path: path.into(), what })
     }
 
-    fn from_csv(path: &Path, input: impl io::Read, scope: Option<Scope>) -> Result<PowerLog, PowerError> {
-        let wrong = |what: String| PowerError::Log { path: path.into(), what };
+    fn from_csv(path: &Path, input: impl io::Read, scope: Option<Scope>) -> Result<PowerLog, String> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
-        let headers = reader.headers().map_err(|error| wrong(error.to_string()))?.clone();
-        let find = |names: &[&str]| {
-            let found = names.iter().find_map(|name| headers.iter().position(|header| header == *name));
-            found.ok_or_else(|| {
-                wrong(format!("it has no column {}; give a log that has one of them", names.join(", ")))
-            })
-        };
-        let time = find(&["unix_ms", "unix_seconds", "time"])?;
-        let value = find(&["watts", "joules", "kwh"])?;
-        let column = match headers.get(value) {
-            Some("joules") => Column::Counter(1.0),
-            Some("kwh") => Column::Counter(3.6e6),
-            _ => Column::Watts,
-        };
-        let own_scope = headers.iter().position(|header| header == "scope");
-        let (mut points, mut scope): (Vec<Point>, _) = (Vec::new(), scope);
-        let (mut last_value, mut row) = (0.0, csv::StringRecord::new());
-        while reader.read_record(&mut row).map_err(|error| wrong(error.to_string()))? {
-            let line = row.position().map_or(0, csv::Position::line);
+        let headers = reader.headers().map_err(|error| error.to_string())?.clone();
+        let columns = Columns::of(&headers)?;
+        let time = headers.get(columns.time).unwrap_or_default();
+        let (mut scope, mut last_ms, mut rows) = (scope, None, 0);
+        let mut power = columns.watts.map(|_| Sum::default());
+        let mut counter = columns.counter.map(|_| Sum::default());
+        let mut row = csv::StringRecord::new();
+        while reader.read_record(&mut row).map_err(|error| error.to_string())? {
+            let wrong =
+                |what: String| format!("line {}: {what}", row.position().map_or(0, csv::Position::line));
             let cell = |at: usize| row.get(at).unwrap_or_default();
-            let unix_ms = milliseconds(headers.get(time).unwrap_or_default(), cell(time))
-                .ok_or_else(|| wrong(format!("line {line}: \"{}\" is no time", cell(time))))?;
-            let found: f64 = cell(value).parse().unwrap_or(f64::NAN);
-            if !(0.0..=MOST_ENERGY).contains(&found) {
-                return Err(wrong(format!("line {line}: \"{}\" is no power or energy", cell(value))));
+            let unix_ms = milliseconds(time, cell(columns.time))
+                .ok_or_else(|| wrong(format!("\"{}\" is no time", cell(columns.time))))?;
+            if last_ms.is_some_and(|last| unix_ms <= last) {
+                return Err(wrong("the time is not after that of the line before; the clock jumped".into()));
             }
-            if let Some(at) = own_scope {
-                let named: Scope = cell(at).parse().map_err(|what| wrong(format!("line {line}: {what}")))?;
-                if *scope.get_or_insert(named) != named {
-                    return Err(wrong(format!(
-                        "line {line}: the scope is {}, and not the one given",
-                        named.name()
-                    )));
-                }
-            }
-            let joules = match (points.last(), column) {
-                (None, _) => 0.0,
-                (Some(before), _) if unix_ms <= before.unix_ms => {
-                    return Err(wrong(format!(
-                        "line {line}: the time is not after that of the line before; the clock jumped"
-                    )));
-                }
-                (Some(before), Column::Watts) => {
-                    before.joules + (last_value + found) / 2.0 * (unix_ms - before.unix_ms) as f64 / 1000.0
-                }
-                (Some(_), Column::Counter(_)) if found < last_value => {
-                    return Err(wrong(format!(
-                        "line {line}: the counter went back; use the log before or after it"
-                    )));
-                }
-                (Some(before), Column::Counter(joules)) => before.joules + (found - last_value) * joules,
+            last_ms = Some(unix_ms);
+            let amount = |at: usize| {
+                let found: Option<f64> = cell(at).parse().ok();
+                let found = found.filter(|found| (0.0..=MOST_ENERGY).contains(found));
+                found.ok_or_else(|| wrong(format!("\"{}\" is no power or energy", cell(at))))
             };
-            last_value = found;
-            points.push(Point { unix_ms, joules });
-            if points.len() > MOST_ROWS {
-                return Err(wrong(format!("it has more than {MOST_ROWS} rows; cut it")));
+            if let (Some(sum), Some(at)) = (&mut power, columns.watts) {
+                sum.add(unix_ms, amount(at)?, |before, watts, seconds| (before + watts) / 2.0 * seconds);
+            }
+            if let (Some(sum), Some((at, unit))) = (&mut counter, columns.counter) {
+                match amount(at) {
+                    Ok(found) if found >= sum.last => {
+                        sum.add(unix_ms, found, |before, found, _| (found - before) * unit);
+                    }
+                    // The meter began to count again, or stopped; its power is still there.
+                    _ if power.is_some() => counter = None,
+                    Ok(_) => {
+                        return Err(wrong("the counter went back; use the log before or after it".into()));
+                    }
+                    Err(what) => return Err(what),
+                }
+            }
+            if let Some(at) = columns.scope {
+                let named: Scope = cell(at).parse().map_err(wrong)?;
+                if *scope.get_or_insert(named) != named {
+                    return Err(wrong(format!("the scope is {}, and not the one given", named.name())));
+                }
+            }
+            rows += 1;
+            if rows > MOST_ROWS {
+                return Err(format!("it has more than {MOST_ROWS} rows; cut it"));
             }
         }
-        if points.len() < 2 {
-            return Err(wrong("it has fewer than two rows, so no energy".into()));
+        if rows < 2 {
+            return Err("it has fewer than two rows, so no energy".into());
         }
-        let scope = scope.ok_or_else(|| {
-            wrong(
-                "it does not say what was measured; give a scope: drive, enclosure, server or processor"
-                    .into(),
-            )
-        })?;
-        Ok(PowerLog { path: path.into(), scope, counted: matches!(column, Column::Counter(_)), points })
+        let scope = scope.ok_or(
+            "it does not say what was measured; give a scope: drive, enclosure, server or processor",
+        )?;
+        let points = |sum: Option<Sum>| sum.map(|sum| sum.points);
+        Ok(PowerLog { path: path.into(), scope, power: points(power), counter: points(counter) })
     }
 
     /// Energy of the whole log.
     pub fn whole(&self) -> Result<Used, PowerError> {
-        self.between(self.first().unix_ms, self.last().unix_ms)
+        let points = self.power.as_deref().or(self.counter.as_deref()).unwrap_or_default();
+        let ends =
+            points.first().zip(points.last()).map_or((0, 0), |(one, other)| (one.unix_ms, other.unix_ms));
+        self.between(ends.0, ends.1)
     }
 
     /// Energy between two times, in milliseconds since 1970 UTC. Refused if the log lacks more than a second or more than half of the time
-    /// between them, or has gaps of more than a tenth of it.
+    /// between them, or has gaps of more than a tenth of it. A log with power and a counter gives the difference of the counter, if that
+    /// has many of its steps.
     pub fn between(&self, from_ms: i64, to_ms: i64) -> Result<Used, PowerError> {
-        let wrong = |what: String| PowerError::Log { path: self.path.clone(), what };
+        let used = match (&self.power, &self.counter) {
+            (None, None) => Err("it has no rows".into()),
+            (None, Some(counter)) => self.used(counter, true, from_ms, to_ms),
+            (Some(power), None) => self.used(power, false, from_ms, to_ms),
+            (Some(power), Some(counter)) => match self.used(counter, true, from_ms, to_ms) {
+                Ok(used) if used.joules >= STEPS_OF_A_FIGURE * smallest_step(counter) => Ok(used),
+                _ => self.used(power, false, from_ms, to_ms),
+            },
+        };
+        used.map_err(|what| PowerError::Log { path: self.path.clone(), what })
+    }
+
+    fn used(&self, points: &[Point], counted: bool, from_ms: i64, to_ms: i64) -> Result<Used, String> {
+        let (Some(first), Some(last)) = (points.first(), points.last()) else {
+            return Err("it has no rows".into());
+        };
+        let (first, last) = (first.unix_ms, last.unix_ms);
         let asked = to_ms.saturating_sub(from_ms);
         let seconds = asked as f64 / 1000.0;
-        let (first, last) = (self.first().unix_ms, self.last().unix_ms);
         let outside = first.saturating_sub(from_ms).max(0).saturating_add(to_ms.saturating_sub(last).max(0));
         if from_ms < first - TOLERANCE_MS || to_ms > last + TOLERANCE_MS || outside > asked / 2 {
-            return Err(wrong(format!(
+            return Err(format!(
                 "{:.1} s of the window of {seconds:.1} s are not in the log",
                 outside as f64 / 1000.0
-            )));
+            ));
         }
         let (from_ms, to_ms) = (from_ms.max(first), to_ms.min(last));
         if from_ms >= to_ms {
-            return Err(wrong("the window has no length".into()));
+            return Err("the window has no length".into());
         }
         let seconds = (to_ms - from_ms) as f64 / 1000.0;
+        let inside = || points.windows(2).filter(|pair| pair[1].unix_ms > from_ms && pair[0].unix_ms < to_ms);
+        let gap = |pair: &[Point]| (pair[1].unix_ms - pair[0].unix_ms) as f64 / 1000.0;
+        if counted
+            && self.scope == Scope::Processor
+            && let Some(unread) = inside().map(gap).find(|gap| *gap > SHORTEST_WRAP)
+        {
+            return Err(format!(
+                "the counters were not read for {unread:.1} s, and begin again after a minute or more, so what they counted is not known; \
+                 use the log before or after it"
+            ));
+        }
         let is_cut = |pair: &[Point], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
-        let inside =
-            self.points.windows(2).filter(|pair| pair[1].unix_ms > from_ms && pair[0].unix_ms < to_ms);
-        let unknown = inside.filter(|pair| !self.counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
-        let gap = unknown.map(|pair| pair[1].unix_ms - pair[0].unix_ms).max().unwrap_or(0) as f64 / 1000.0;
+        let unknown = inside().filter(|pair| !counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
+        let gap = unknown.map(gap).fold(0.0, f64::max);
         if gap > seconds * LONGEST_GAP {
-            return Err(wrong(format!(
-                "the meter said nothing for {gap:.1} s of a window of {seconds:.1} s"
-            )));
+            return Err(format!("the meter said nothing for {gap:.1} s of a window of {seconds:.1} s"));
         }
-        Ok(Used { joules: self.at(to_ms) - self.at(from_ms), seconds })
+        Ok(Used { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })
     }
+}
 
-    fn first(&self) -> Point {
-        self.points[0]
+/// Joules up to a time inside of the points.
+fn joules_at(points: &[Point], unix_ms: i64) -> f64 {
+    let next = points.partition_point(|point| point.unix_ms < unix_ms).min(points.len().saturating_sub(1));
+    let (Some(before), Some(after)) = (points.get(next.saturating_sub(1)), points.get(next)) else {
+        return 0.0;
+    };
+    if after.unix_ms == before.unix_ms {
+        return after.joules;
     }
+    let share = (unix_ms - before.unix_ms) as f64 / (after.unix_ms - before.unix_ms) as f64;
+    before.joules + (after.joules - before.joules) * share
+}
 
-    fn last(&self) -> Point {
-        self.points[self.points.len() - 1]
-    }
-
-    /// Joules up to a time inside the log.
-    fn at(&self, unix_ms: i64) -> f64 {
-        let next = self.points.partition_point(|point| point.unix_ms < unix_ms).min(self.points.len() - 1);
-        let (before, after) = (self.points[next.saturating_sub(1)], self.points[next]);
-        if after.unix_ms == before.unix_ms {
-            return after.joules;
-        }
-        let share = (unix_ms - before.unix_ms) as f64 / (after.unix_ms - before.unix_ms) as f64;
-        before.joules + (after.joules - before.joules) * share
-    }
+/// The smallest rise of a counter, which is not smaller than what it can show. Infinite if it did not rise.
+fn smallest_step(points: &[Point]) -> f64 {
+    let rises = points.windows(2).map(|pair| pair[1].joules - pair[0].joules);
+    rises.filter(|rise| *rise > 0.0).fold(f64::INFINITY, f64::min)
 }
 
 fn milliseconds(column: &str, text: &str) -> Option<i64> {
@@ -228,27 +283,37 @@ pub struct Recorder {
     path: PathBuf,
     file: File,
     scope: Scope,
+    /// Whether the rows have power and a counter.
+    counts: bool,
 }
 
 impl Recorder {
     /// Starts a log, which must not exist, with a first reading.
     pub fn create(path: &Path, scope: Scope, unix_ms: i64, first: Reading) -> Result<Recorder, PowerError> {
         let file = File::create_new(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
-        let mut recorder = Recorder { path: path.into(), file, scope };
+        let counts = matches!(first, Reading::WattsAndJoules(..));
+        let mut recorder = Recorder { path: path.into(), file, scope, counts };
         let unit = match first {
             Reading::Watts(_) => "watts",
             Reading::Joules(_) => "joules",
+            Reading::WattsAndJoules(..) => "watts,joules",
         };
         recorder.line(&format!("unix_ms,{unit},scope\n"))?;
         recorder.add(unix_ms, first)?;
         Ok(recorder)
     }
 
-    /// Adds a reading of the same kind as the first.
+    /// Adds a reading of the same kind as the first. Of a meter with power and a counter, the counter may be missing.
     pub fn add(&mut self, unix_ms: i64, reading: Reading) -> Result<(), PowerError> {
-        let (Reading::Watts(value) | Reading::Joules(value)) = reading;
         let scope = self.scope.name();
-        self.line(&format!("{unix_ms},{value:.6},{scope}\n"))
+        let values = match reading {
+            Reading::WattsAndJoules(watts, joules) if self.counts => format!("{watts:.6},{joules:.6}"),
+            Reading::Watts(watts) if self.counts => format!("{watts:.6},"),
+            Reading::Watts(value) | Reading::Joules(value) | Reading::WattsAndJoules(value, _) => {
+                format!("{value:.6}")
+            }
+        };
+        self.line(&format!("{unix_ms},{values},{scope}\n"))
     }
 
     fn line(&mut self, line: &str) -> Result<(), PowerError> {
@@ -261,7 +326,7 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    fn log(text: &str) -> Result<PowerLog, PowerError> {
+    fn log(text: &str) -> Result<PowerLog, String> {
         PowerLog::from_csv("p.csv".as_ref(), text.as_bytes(), Some(Scope::Server))
     }
 
@@ -275,7 +340,44 @@ mod tests {
             log("time,kwh\n2026-01-01T00:00:00Z,7.5\n2026-01-02T03:30:00Z,8.6\n").unwrap().whole().unwrap();
         assert!((counted.watts() - 40.0).abs() < 1e-9, "{counted:?}");
         let joules = log("unix_seconds,joules\n1.5,10\n2.5,25\n3.5,40\n").unwrap();
-        assert_eq!(joules.points.last().map(|point| point.joules), Some(30.0));
+        assert_eq!(joules.whole().unwrap(), Used { joules: 30.0, seconds: 2.0, counted: true });
+    }
+
+    #[test]
+    fn a_counter_beside_the_power_counts_once_it_has_many_steps() {
+        // A plug of 40 W that tells 60 W, and counts watt-hours.
+        let row = |second: u64, counter: &str| format!("{},60,{counter}\n", second * 1000);
+        let rows = |hours: u64| -> String {
+            let seconds = (0..=hours * 3600).step_by(10);
+            seconds
+                .map(|second| row(second, &format!("{:.3}", (second * 40 / 3600) as f64 / 1000.0)))
+                .collect()
+        };
+        let log = |rows: String| log(&format!("unix_ms,watts,kwh\n{rows}")).unwrap();
+        let long = log(rows(5)).whole().unwrap();
+        assert!(long.counted && (long.watts() - 40.0).abs() < 0.4, "{long:?}");
+        // 40 steps in an hour.
+        let short = log(rows(1)).whole().unwrap();
+        assert!(!short.counted && (short.watts() - 60.0).abs() < 1e-9, "{short:?}");
+        // The counter begins again, stops, or is not told once.
+        for broken in [row(18_010, "0.001"), row(18_010, ""), row(18_010, "x")] {
+            let found = log(rows(5) + &broken).whole().unwrap();
+            assert!(!found.counted && (found.watts() - 60.0).abs() < 1e-9, "{broken}: {found:?}");
+        }
+        let still = log((0..60).map(|second| row(second, "7")).collect()).whole().unwrap();
+        assert!(!still.counted, "a counter that does not rise is none");
+    }
+
+    #[test]
+    fn counters_of_processors_that_may_have_wrapped_give_no_figure() {
+        let log = |scope| {
+            let rows = "unix_seconds,joules\n0,0\n50,500\n111,1110\n150,1500\n";
+            PowerLog::from_csv("p.csv".as_ref(), rows.as_bytes(), Some(scope)).unwrap()
+        };
+        let refused = log(Scope::Processor).whole().unwrap_err().to_string();
+        assert!(refused.contains("were not read for 61.0 s"), "{refused}");
+        assert!(log(Scope::Processor).between(111_000, 150_000).is_ok(), "behind the gap");
+        assert!(log(Scope::Server).whole().is_ok(), "the counter of a server does not wrap");
     }
 
     #[test]
@@ -324,7 +426,7 @@ mod tests {
             assert!(found.contains(said), "{text:?}: {found}");
         }
         let unknown = PowerLog::from_csv("p.csv".as_ref(), &b"unix_ms,watts\n1,2\n2,2\n"[..], None);
-        assert!(unknown.unwrap_err().to_string().contains("give a scope"));
+        assert!(unknown.unwrap_err().contains("give a scope"));
     }
 
     #[test]
@@ -336,8 +438,16 @@ mod tests {
         let log = PowerLog::read(&path, None).unwrap();
         assert_eq!(
             (log.scope, log.whole().unwrap()),
-            (Scope::Processor, Used { joules: 200.0, seconds: 10.0 })
+            (Scope::Processor, Used { joules: 200.0, seconds: 10.0, counted: true })
         );
+        let plug = directory.path().join("plug.csv");
+        let both = |at: f64| Reading::WattsAndJoules(40.0, at * 40.0);
+        let mut recorder = Recorder::create(&plug, Scope::Drive, 0, both(0.0)).unwrap();
+        (1..=200).for_each(|at| recorder.add(at * 1000, both(at as f64)).unwrap());
+        let used = PowerLog::read(&plug, None).unwrap().whole().unwrap();
+        assert_eq!(used, Used { joules: 8000.0, seconds: 200.0, counted: true });
+        recorder.add(201_000, Reading::Watts(40.0)).unwrap();
+        assert!(!PowerLog::read(&plug, None).unwrap().whole().unwrap().counted);
         assert!(Recorder::create(&path, Scope::Server, 0, Reading::Watts(1.0)).is_err());
     }
 }

@@ -51,7 +51,8 @@ impl Rapl {
         }
     }
 
-    /// Joules since it was opened. It must be read more often than the counters wrap, which takes a minute at least.
+    /// Joules since it was opened. It must be read more often than the counters wrap, which takes a minute at least; a log with a
+    /// longer gap gives no energy, see [`crate::PowerLog`].
     pub(crate) fn read(&mut self) -> Result<f64, PowerError> {
         for domain in &mut self.domains {
             let now = number(&domain.directory.join("energy_uj"))?;
