@@ -155,8 +155,21 @@ fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Option<PathBu
     }
     let mounts = Mount::table(&system.read("/proc/self/mountinfo"));
     let mount = mounts.into_iter().rfind(|mount| mount.point == Path::new(point))?;
+    if mount.file_system == "overlay" {
+        return layers(&mount.options).find_map(|layer| {
+            let below = node(fs::metadata(layer).ok()?.dev());
+            below.exists().then_some(below)
+        });
+    }
     let device = fs::metadata(mount.source).ok()?;
     device.file_type().is_block_device().then(|| node(device.rdev()))
+}
+
+/// The directories of an overlay that are seen from here, first the one that is written. In a container none of them is; the claim
+/// of a device fails there as well if something on it is mounted.
+fn layers(options: &str) -> impl Iterator<Item = &str> {
+    let of = |key: &'static str| options.split(',').filter_map(move |option| option.strip_prefix(key));
+    of("upperdir=").chain(of("lowerdir=").flat_map(|layers| layers.split(':')))
 }
 
 /// Most layers of devices that are followed.
@@ -212,14 +225,42 @@ mod tests {
 
     #[test]
     fn the_disk_of_the_running_system_is_refused() {
-        let Some(root) = node_of_mount(fs::metadata("/").unwrap().dev(), "/", &LocalSystem) else { return };
-        for disk in disks_below(&root, &LocalSystem, 0) {
+        let Some(root) = node_of_mount(fs::metadata("/").unwrap().dev(), "/", &LocalSystem) else {
+            return eprintln!("skipped: the disk of this system cannot be seen, as in a container");
+        };
+        let disks = disks_below(&root, &LocalSystem, 0);
+        assert!(!disks.is_empty());
+        for disk in disks {
             let device = Path::new("/dev").join(disk.file_name().unwrap());
             if device.exists() {
                 let refused = ErasableDevice::claim(&device, true, &LocalSystem).unwrap_err();
                 assert!(matches!(refused, EraseRefusal::SystemDisk(_)), "{refused}");
+            } else {
+                eprintln!("skipped: {} is not in /dev", device.display());
             }
         }
+    }
+
+    #[test]
+    fn the_disk_below_an_overlay_is_that_of_its_layers() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let upper = directory.path().display();
+        let own = node(fs::metadata(directory.path()).unwrap().dev());
+        let found = |options: &str| {
+            let table = format!("36 35 0:99 / / rw - overlay overlay {options}\n");
+            let system = FakeSystem::default().with_file("/proc/self/mountinfo", &table);
+            // No device has this number.
+            node_of_mount(rustix::fs::makedev(0, 9_999), "/", &system)
+        };
+        assert_eq!(found("rw,lowerdir=/none,upperdir=/none"), None);
+        if !own.exists() {
+            return eprintln!("skipped: the device of this directory cannot be seen");
+        }
+        assert_eq!(
+            found(&format!("rw,lowerdir=/none:/none2,upperdir={upper},workdir=/none")),
+            Some(own.clone())
+        );
+        assert_eq!(found(&format!("ro,lowerdir=/none:{upper}")), Some(own));
     }
 
     #[test]
