@@ -5,7 +5,7 @@ use jetcell_lab::drive::{DriveTest, Figure, Measurement, StepResult, TargetKind,
 use jetcell_workload::measurement::LatencySummary;
 use jetcell_workload::units::human_bytes;
 
-use crate::markdown as md;
+use crate::markdown::tables_markdown;
 use crate::number::{decimal, of_unit, significant, span};
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
@@ -28,10 +28,7 @@ pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
 
 /// The same as Markdown, with tables of GitHub's dialect.
 pub fn drive_test_markdown(test: &DriveTest) -> String {
-    let mut out = String::from("# Jetcell disk test\n\n");
-    tables(test).iter().for_each(|table| out += &md::table(table));
-    notes(test).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
-    out
+    tables_markdown("disk test", &tables(test), &notes(test))
 }
 
 fn tables(test: &DriveTest) -> Vec<Table> {
@@ -55,7 +52,7 @@ pub(crate) fn details(test: &DriveTest) -> Vec<Table> {
 pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
     let machine = &test.machine;
     let mut lines = vec![format!(
-        "{} × {}, Linux {}; {} of at most {} s for each step, in {}; direct I/O by {}; the smallest transfer is {}",
+        "{} × {}, Linux {}; {} of at most {} s for each step, in {}{}; direct I/O by {}; the smallest transfer is {}",
         machine.processors,
         machine.processor,
         machine.kernel,
@@ -65,9 +62,20 @@ pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
         },
         significant(test.options.seconds),
         span(test.seconds),
+        test.options
+            .longest_seconds
+            .map_or_else(String::new, |longest| format!(" of at most {}", span(longest))),
         test.backend,
         human_bytes(test.smallest_transfer)
     )];
+    if !test.left_out.is_empty() {
+        lines.push(format!("The time was over before these steps began: {}", test.left_out.join("; ")));
+    }
+    if let Some(scope) = test.options.costs.power_scope.filter(|scope| !scope.is_storage()) {
+        lines.push(format!(
+            "The power that was given is that of {scope}; it and its energy say nothing about a drive alone"
+        ));
+    }
     for target in &test.targets {
         if target.smallest_transfer > test.smallest_transfer {
             let smallest = human_bytes(target.smallest_transfer);
@@ -103,6 +111,7 @@ fn targets(test: &DriveTest) -> Table {
         let kind = match target.kind {
             TargetKind::Directory => "own file in a directory",
             TargetKind::File => "file, only read",
+            TargetKind::OverwrittenFile => "file, overwritten",
             TargetKind::NewFile => "own file",
             TargetKind::Device => "device, only read",
             TargetKind::ErasedDevice => "device, overwritten",
@@ -125,7 +134,18 @@ fn targets(test: &DriveTest) -> Table {
 fn costs(test: &DriveTest) -> Option<Table> {
     let costs = &test.options.costs;
     let money = costs.currency.as_deref().unwrap_or("money");
-    let columns = [format!("Price ({money})"), "Power (W)".into(), format!("Energy of a year ({money})")];
+    let columns = [
+        format!("Price ({money})"),
+        "Power (W)".into(),
+        "Power of".into(),
+        "Energy of a year (kWh)".into(),
+        format!("Energy of a year ({money})"),
+    ];
+    let scope = match (costs.watts.is_empty(), costs.power_scope) {
+        (true, _) => "-",
+        (false, None) => "not stated",
+        (false, Some(scope)) => scope.name(),
+    };
     let row = |(at, target): (usize, &TestedTarget)| {
         let cell = |value: Option<f64>, decimals| {
             Cell::from(value.map_or_else(|| "-".to_string(), |value| decimal(value, decimals)))
@@ -134,7 +154,9 @@ fn costs(test: &DriveTest) -> Option<Table> {
             Cell::from(target.name.as_str()),
             cell(costs.prices.get(at).copied(), 2),
             cell(costs.watts.get(at).copied(), 1),
-            cell(costs.of_year(at), 2),
+            Cell::from(costs.watts.get(at).map_or("-", |_| scope)),
+            cell(costs.energy(at).map(|energy| energy.kwh_per_year), 1),
+            cell(costs.energy(at).and_then(|energy| energy.cost_per_year), 2),
         ]
     };
     let table = Table::numbers("Costs, as given", "Target", columns.iter().map(String::as_str))
@@ -312,9 +334,11 @@ pub(crate) mod tests {
                 precondition: false,
                 seed: 1,
                 only: Vec::new(),
+                longest_seconds: Some(300.0),
                 costs: Costs {
                     prices: vec![139.0, 249.0],
                     watts: vec![5.0],
+                    power_scope: "server".parse().ok(),
                     price_per_kwh: Some(0.2),
                     currency: Some("EUR".into()),
                 },
@@ -336,6 +360,7 @@ pub(crate) mod tests {
                     None,
                 ),
             ],
+            left_out: vec!["Sync of a 4 KiB write".into()],
         }
     }
 
@@ -349,7 +374,15 @@ pub(crate) mod tests {
         assert!(has("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
         assert!(has("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
         assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
-        assert!(has("green 139.00 5.0 8.76") && has("black|\\u{1b} 249.00 - -"), "{text}");
+        assert!(has("green 139.00 5.0 server 43.8 8.76") && has("black|\\u{1b} 249.00 - - - -"), "{text}");
+        assert!(
+            text.contains("is that of the whole server; it and its energy say nothing about a drive"),
+            "{text}"
+        );
+        assert!(text.contains("over before these steps began: Sync of a 4 KiB write"), "{text}");
+        let mut old = example();
+        old.options.costs.power_scope = None;
+        assert!(drive_test_text(&old, usize::MAX).contains("not stated"));
     }
 
     #[test]

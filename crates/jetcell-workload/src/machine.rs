@@ -137,6 +137,11 @@ impl Storage {
 }
 
 impl Mount {
+    /// Whether its files are in memory, so that no storage would be measured. Direct I/O does not tell: tmpfs has it since Linux 6.6.
+    pub fn is_memory(&self) -> bool {
+        ["tmpfs", "ramfs"].contains(&self.file_system.as_str())
+    }
+
     /// The mount that holds `path`.
     pub fn of(path: &Path) -> Option<Mount> {
         let path = path.canonicalize().ok()?;

@@ -10,6 +10,8 @@ use jetcell_workload::measurement::Latencies;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::progress::Moved;
+
 /// Every block of this size that is written differs from all others, so that no device can store it once for several places.
 const STAMPED: usize = 4096;
 /// Places of transfers that are kept for a chart.
@@ -43,6 +45,8 @@ pub(super) struct Load {
     pub(super) time: Duration,
     /// Decides about places and kinds.
     pub(super) seed: u64,
+    /// Is told of each transfer.
+    pub(super) moved: Moved,
 }
 
 /// What a load measured.
@@ -202,6 +206,7 @@ impl Running {
                 latencies.record(microseconds(latency));
                 measured.operations += 1;
                 measured.bytes += buffer.len() as u64;
+                self.load.moved.add(buffer.len() as u64);
                 measured.elapsed = now.saturating_sub(self.begun);
                 if measured.points.len() < MOST_POINTS {
                     measured.points.push((offset, latency));
@@ -233,7 +238,8 @@ mod tests {
 
     fn load(access: Access, depth: usize, reads_percent: u32) -> Load {
         let time = Duration::from_secs(1);
-        Load { region: 0..16 * MIB, access, size: 4096, depth, reads_percent, time, seed: 7 }
+        let moved = Moved::default();
+        Load { region: 0..16 * MIB, access, size: 4096, depth, reads_percent, time, seed: 7, moved }
     }
 
     fn measured(drive: SimulatedDrive, load: &Load) -> Measured {
@@ -260,8 +266,9 @@ mod tests {
     fn a_pass_touches_every_place_once_and_ends() {
         let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(1), 1);
         let written = drive.written();
-        let found = measured(drive, &Load { time: Duration::MAX, ..load(Access::OnePass, 3, 0) });
-        assert_eq!((found.operations, found.bytes), (4096, 16 * MIB));
+        let pass = Load { time: Duration::MAX, ..load(Access::OnePass, 3, 0) };
+        let found = measured(drive, &pass);
+        assert_eq!((found.operations, found.bytes, pass.moved.bytes()), (4096, 16 * MIB, 16 * MIB));
         let mut offsets = written.lock().unwrap().clone();
         offsets.sort_unstable();
         assert_eq!(offsets, (0..4096).map(|slot| slot * 4096).collect::<Vec<u64>>());

@@ -11,6 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::load::{self, Load, Measured, microseconds};
+use super::progress::Moved;
 use super::step::{Group, SEEK_CURVE, Step, Unit};
 
 /// What a step measured.
@@ -91,6 +92,8 @@ pub(super) struct Bench<'t> {
     pub(super) clock: &'t Arc<dyn Clock>,
     pub(super) bytes: u64,
     pub(super) cancel: &'t Cancel,
+    /// Is told of each transfer.
+    pub(super) moved: &'t Moved,
     /// Parts of the transfer curve.
     pub(super) zones: u64,
     pub(super) time: Duration,
@@ -146,6 +149,7 @@ fn load_of(step: &Step, bench: &Bench<'_>) -> Load {
         reads_percent: step.reads_percent,
         time: bench.time,
         seed: bench.seed,
+        moved: bench.moved.clone(),
     }
 }
 
@@ -215,6 +219,7 @@ fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
             let latency = clock.monotonic() - between;
             one.read_latencies.record(microseconds(latency));
             (reads, total) = (reads + 1, total + latency);
+            bench.moved.add(2 * step.size);
         }
         let ms = total.as_secs_f64() * 1e3 / reads.max(1) as f64;
         one.seeks.push(Seek { distance, reads, ms });
@@ -252,6 +257,7 @@ fn write_and_follow(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
         }
         one.operations += 1;
         one.bytes += step.size;
+        bench.moved.add(step.size);
     }
     one.seconds = (clock.monotonic() - begun).as_secs_f64();
     Ok(one)
@@ -268,11 +274,13 @@ mod tests {
     fn measured(name: &str, drive: SimulatedDrive) -> (Step, Measurement) {
         let step = steps(4096).into_iter().find(|step| step.name == name).unwrap();
         let ((file, clock), cancel) = (drive.start(), Cancel::default());
+        let moved = &Moved::default();
         let bench = Bench {
             file: &file,
             clock: &clock,
             bytes: SIZE,
             cancel: &cancel,
+            moved,
             zones: 8,
             time: Duration::from_secs(2),
             seed: 7,

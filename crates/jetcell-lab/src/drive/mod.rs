@@ -3,11 +3,14 @@
 //! All transfers bypass the kernel's cache. Several targets are tested in turns (A B, B A, …), so that a drift of the machine
 //! affects them alike, and are compared by pairs of the same turn.
 
+mod error;
 mod expected_cost;
 mod load;
 mod measurement;
 mod preconditioning;
+mod progress;
 mod result;
+mod run;
 mod seek_curve;
 #[cfg(test)]
 mod simulated_drive;
@@ -15,11 +18,13 @@ mod step;
 mod target;
 mod test;
 
+pub use error::TestError;
 pub use expected_cost::ExpectedCost;
 pub use measurement::{Measurement, Point, Seek, Zone};
 pub use preconditioning::Preconditioning;
+pub use progress::Progress;
 pub use result::{Costs, DriveTest, Figure, Options, SCHEMA, StepResult, TestedTarget};
 pub use seek_curve::SeekCurve;
 pub use step::{Group, Step, Unit, is_step};
-pub use target::{SMALLEST_TARGET, Target, TargetError, TargetKind};
-pub use test::{Progress, TestError, test};
+pub use target::{SMALLEST_TARGET, Target, TargetError, TargetKind, Writing};
+pub use test::test;

@@ -1,4 +1,5 @@
-//! Preconditioning of flash: writes until the rate of random writes is steady, after SNIA's performance test specification.
+//! Preconditioning of flash: everything is written twice, and then random places until their rate is steady, after SNIA's performance
+//! test specification.
 
 use std::io;
 use std::time::Duration;
@@ -32,40 +33,29 @@ impl Preconditioning {
         self.steady_state.as_ref().is_some_and(|state| state.steady)
     }
 
-    /// Writes everything twice, and then random places round by round, until five rounds are steady or 25 are over. `tell` is given
-    /// the number of passes and rounds that are over.
+    /// Writes random places of a target that was written as a whole, round by round, until five rounds are steady or 25 are over.
+    /// `round_time` is given the number of rounds that are over, and returns the time of the next; `None` ends them.
     ///
     /// # Errors
     /// The first error of a write.
-    pub(super) fn run(bench: &Bench<'_>, mut tell: impl FnMut(usize)) -> io::Result<Preconditioning> {
-        let load = |access, size, time, seed: usize| Load {
-            region: 0..bench.bytes,
-            access,
-            size,
-            depth: if access == Access::OnePass { 4 } else { DEPTH },
-            reads_percent: 0,
-            time,
-            seed: bench.seed.wrapping_add(seed as u64),
-        };
-        for pass in 0..PASSES {
-            tell(pass);
-            load::run(
-                bench.file,
-                bench.clock,
-                &load(Access::OnePass, 1 << 20, Duration::MAX, pass),
-                bench.cancel,
-            )?;
-        }
+    pub(super) fn run(
+        bench: &Bench<'_>,
+        mut round_time: impl FnMut(usize) -> Option<Duration>,
+    ) -> io::Result<Preconditioning> {
         let mut done = Preconditioning::default();
         while done.rounds.len() < MOST_ROUNDS && !done.is_steady() && !bench.cancel.is_cancelled() {
-            let seed = PASSES + done.rounds.len();
-            tell(seed);
-            let round = load::run(
-                bench.file,
-                bench.clock,
-                &load(Access::Random, 4096, bench.time, seed),
-                bench.cancel,
-            )?;
+            let Some(time) = round_time(done.rounds.len()) else { break };
+            let load = Load {
+                region: 0..bench.bytes,
+                access: Access::Random,
+                size: 4096,
+                depth: DEPTH,
+                reads_percent: 0,
+                time,
+                seed: bench.seed.wrapping_add(done.rounds.len() as u64),
+                moved: bench.moved.clone(),
+            };
+            let round = load::run(bench.file, bench.clock, &load, bench.cancel)?;
             done.rounds.push(round.operations as f64 / round.elapsed.as_secs_f64().max(1e-9));
             done.steady_state = steady_state(&done.rounds);
         }
@@ -89,6 +79,7 @@ mod tests {
     use jetcell_vfs::Cancel;
 
     use super::*;
+    use crate::drive::progress::Moved;
     use crate::drive::simulated_drive::SimulatedDrive;
 
     #[test]
@@ -103,20 +94,32 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_drive_needs_two_passes_and_five_rounds() {
+    fn a_steady_drive_needs_five_rounds() {
         let size = 16 << 20;
         let drive = SimulatedDrive::new(size, Duration::from_micros(100), 4);
-        let written = drive.written();
         let ((file, clock), cancel) = (drive.start(), Cancel::default());
         let time = Duration::from_millis(100);
-        let bench =
-            Bench { file: &file, clock: &clock, bytes: size, cancel: &cancel, zones: 1, time, seed: 1 };
+        let moved = &Moved::default();
+        let bench = Bench {
+            file: &file,
+            clock: &clock,
+            bytes: size,
+            cancel: &cancel,
+            moved,
+            zones: 1,
+            time,
+            seed: 1,
+        };
         let mut told = Vec::new();
-        let done = Preconditioning::run(&bench, |number| told.push(number)).unwrap();
+        let done = Preconditioning::run(&bench, |number| {
+            told.push(number);
+            Some(time)
+        })
+        .unwrap();
         assert!(done.is_steady() && done.rounds.len() == 5, "{done:?}");
         assert!(done.rounds.iter().all(|iops| (iops / 40_000.0 - 1.0).abs() < 0.02), "{done:?}");
-        assert_eq!(told, (0..7).collect::<Vec<_>>());
-        let (written, passes) = (written.lock().unwrap(), 2 * 16);
-        assert!(written[..passes].iter().all(|offset| offset % (1 << 20) == 0) && written.len() > passes);
+        assert_eq!(told, (0..5).collect::<Vec<_>>());
+        let early = Preconditioning::run(&bench, |number| (number < 2).then_some(time)).unwrap();
+        assert!(early.rounds.len() == 2 && !early.is_steady(), "{early:?}");
     }
 }

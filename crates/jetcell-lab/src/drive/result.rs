@@ -1,6 +1,7 @@
 //! The result of a test, as it is stored.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jetcell_power::{Energy, Scope, Tariff};
 use jetcell_workload::machine::Machine;
@@ -32,9 +33,19 @@ pub struct Options {
     /// Names of the steps that are done; empty for all.
     #[serde(default)]
     pub only: Vec<String>,
+    /// Longest time of the whole test in seconds; `None` if it may take as long as it takes.
+    #[serde(default)]
+    pub longest_seconds: Option<f64>,
     /// What the targets cost, and what they draw.
     #[serde(default)]
     pub costs: Costs,
+}
+
+impl Options {
+    /// Longest time of the whole test.
+    pub(super) fn longest(&self) -> Option<Duration> {
+        self.longest_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
 }
 
 /// What a buyer of the targets pays, as far as it was given. Nothing of it is measured.
@@ -44,6 +55,9 @@ pub struct Costs {
     pub prices: Vec<f64>,
     /// Mean power of each target in watts; empty if unknown.
     pub watts: Vec<f64>,
+    /// What that power is the power of. Results of earlier versions do not say it.
+    #[serde(default)]
+    pub power_scope: Option<Scope>,
     /// Money for a kilowatt-hour.
     pub price_per_kwh: Option<f64>,
     /// Name of the money.
@@ -51,10 +65,10 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Money for the energy of a year of 365 days, for the target with this number.
-    pub fn of_year(&self, target: usize) -> Option<f64> {
+    /// Energy of a year of 365 days for the target with this number, if its power and what draws it were given.
+    pub fn energy(&self, target: usize) -> Option<Energy> {
         let tariff = Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: None };
-        Energy::of(*self.watts.get(target)?, Scope::Drive, &tariff).cost_per_year
+        Some(Energy::of(*self.watts.get(target)?, self.power_scope?, &tariff))
     }
 }
 
@@ -81,6 +95,9 @@ pub struct DriveTest {
     pub targets: Vec<TestedTarget>,
     /// The steps in their order.
     pub steps: Vec<StepResult>,
+    /// Titles of steps that were not begun, because the longest time of the whole test was over.
+    #[serde(default)]
+    pub left_out: Vec<String>,
 }
 
 /// A target of a test.

@@ -19,6 +19,8 @@ pub(crate) struct SimulatedDrive {
     seeks: Option<(Duration, Duration)>,
     sync: Duration,
     fails_after: u64,
+    /// Transfers after so many are never completed.
+    stalls_after: u64,
     forgets: bool,
     written: Arc<Mutex<Vec<u64>>>,
 }
@@ -34,6 +36,7 @@ impl SimulatedDrive {
             seeks: None,
             sync,
             fails_after: u64::MAX,
+            stalls_after: u64::MAX,
             forgets: false,
             written,
         }
@@ -56,6 +59,11 @@ impl SimulatedDrive {
     /// Transfers after so many fail.
     pub(crate) fn failing_after(self, transfers: u64) -> SimulatedDrive {
         SimulatedDrive { fails_after: transfers, ..self }
+    }
+
+    /// Transfers after so many are never completed.
+    pub(crate) fn stalling_after(self, transfers: u64) -> SimulatedDrive {
+        SimulatedDrive { stalls_after: transfers, ..self }
     }
 
     /// Writes are acknowledged and not stored.
@@ -114,6 +122,9 @@ impl Drive {
             let (end, mut transfer) = busy.remove(first);
             self.clock.advance(end.saturating_sub(self.clock.monotonic()));
             served += 1;
+            if served > self.settings.stalls_after {
+                continue;
+            }
             let result = if served > self.settings.fails_after {
                 Err(io::ErrorKind::InvalidData.into())
             } else {

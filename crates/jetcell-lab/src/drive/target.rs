@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jetcell_vfs::{Clock, File, IoBuffer, OpenMode, Vfs, direct_io_available};
 use jetcell_workload::fragmentation::{FileMap, Fragmentation};
+use jetcell_workload::machine::Mount;
 use jetcell_workload::units::human_bytes;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ pub enum TargetKind {
     Directory,
     /// A file that existed. It is only read.
     File,
+    /// A file that existed. Its content is overwritten.
+    OverwrittenFile,
     /// A file that the test makes under a name, and removes.
     NewFile,
     /// A block device. It is only read.
@@ -62,8 +65,19 @@ pub enum TargetError {
     #[error("{} does not exist; give a directory, a file or a block device, or --write to make a file", .0.display())]
     Missing(PathBuf),
     /// Writing was asked for, and the target is not the test's own.
-    #[error("{} exists, and only files that the test makes are written; give a directory, or a path that does not exist", .0.display())]
+    #[error("{} exists; give --force, too, to overwrite all of it, or a path that does not exist", .0.display())]
     NotOwn(PathBuf),
+    /// Writing to a device was asked for.
+    #[error("{} is a device, and --write is for files; give --erase to overwrite it", .0.display())]
+    WrittenDevice(PathBuf),
+    /// It is on tmpfs or ramfs.
+    #[error("{} is on {kind}, which is memory and not storage; give a target on a disk", .path.display())]
+    Memory {
+        /// The target.
+        path: PathBuf,
+        /// The file system.
+        kind: String,
+    },
     /// A pipe, a socket or a character device.
     #[error("{} is a pipe, a socket or a character device; give a directory, a file or a block device", .0.display())]
     NoTarget(PathBuf),
@@ -109,16 +123,28 @@ pub enum TargetError {
     },
 }
 
+/// Which files may be written besides those in directories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writing {
+    /// None: files are only read, and must exist.
+    #[default]
+    Nothing,
+    /// Those that the test makes because they do not exist.
+    NewFiles,
+    /// Also those that exist. Their content is lost.
+    AllFiles,
+}
+
 impl Target {
     /// Opens a target. In a directory a file of `size` bytes is made, which is without a name at once, so that nothing is left even
-    /// of a test that is killed. With `write`, a path that does not exist is made in the same way.
+    /// of a test that is killed. A path that does not exist is made in the same way, if it may be written.
     ///
     /// # Errors
     /// The target cannot be tested. Nothing is left of the attempt.
-    pub fn open(vfs: &dyn Vfs, path: &Path, size: u64, write: bool) -> Result<Target, TargetError> {
+    pub fn open(vfs: &dyn Vfs, path: &Path, size: u64, writing: Writing) -> Result<Target, TargetError> {
         let unusable = |error| TargetError::Unusable { path: path.into(), error };
         let metadata = match std::fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && write => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && writing != Writing::Nothing => {
                 return Target::make(vfs, path, path, size, TargetKind::NewFile);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -131,15 +157,15 @@ impl Target {
             let own = path.join(format!("{OWN}{}", std::process::id()));
             return Target::make(vfs, path, &own, size, TargetKind::Directory);
         }
-        if write {
-            return Err(TargetError::NotOwn(path.into()));
-        }
-        let kind = match metadata.file_type() {
-            kind if kind.is_file() => TargetKind::File,
-            kind if kind.is_block_device() => TargetKind::Device,
+        let (kind, mode) = match (metadata.file_type(), writing) {
+            (kind, Writing::Nothing) if kind.is_file() => (TargetKind::File, OpenMode::Read),
+            (kind, Writing::NewFiles) if kind.is_file() => return Err(TargetError::NotOwn(path.into())),
+            (kind, Writing::AllFiles) if kind.is_file() => (TargetKind::OverwrittenFile, OpenMode::Write),
+            (kind, Writing::Nothing) if kind.is_block_device() => (TargetKind::Device, OpenMode::Read),
+            (kind, _) if kind.is_block_device() => return Err(TargetError::WrittenDevice(path.into())),
             _ => return Err(TargetError::NoTarget(path.into())),
         };
-        Target::existing(vfs, path, kind, OpenMode::Read)
+        Target::existing(vfs, path, kind, mode)
     }
 
     /// Opens a device whose content is overwritten.
@@ -154,7 +180,8 @@ impl Target {
     fn existing(vfs: &dyn Vfs, path: &Path, kind: TargetKind, mode: OpenMode) -> Result<Target, TargetError> {
         let unusable = |error| TargetError::Unusable { path: path.into(), error };
         let file = vfs.open(path, mode).map_err(|error| {
-            if kind != TargetKind::File && error.kind() == io::ErrorKind::PermissionDenied {
+            let device = matches!(kind, TargetKind::Device | TargetKind::ErasedDevice);
+            if device && error.kind() == io::ErrorKind::PermissionDenied {
                 return TargetError::NotRoot { path: path.into(), error };
             }
             unusable(error)
@@ -163,11 +190,16 @@ impl Target {
         if bytes < SMALLEST_TARGET {
             return Err(TargetError::TooSmall { path: path.into(), bytes });
         }
+        if !matches!(kind, TargetKind::Device | TargetKind::ErasedDevice) {
+            refuse_memory(path, path)?;
+        }
         if !reads_directly(path) {
             return Err(TargetError::NoDirectIo(path.into()));
         }
         let notes = if kind == TargetKind::File { doubts_of_file(path) } else { Vec::new() };
-        let bytes = bytes / IoBuffer::ALIGNMENT as u64 * IoBuffer::ALIGNMENT as u64;
+        // What is filled is written in whole MiB.
+        let grain = if kind == TargetKind::OverwrittenFile { GRAIN } else { IoBuffer::ALIGNMENT as u64 };
+        let bytes = bytes / grain * grain;
         Ok(Target {
             name: path.display().to_string(),
             path: path.into(),
@@ -193,6 +225,7 @@ impl Target {
         if bytes < SMALLEST_TARGET {
             return Err(TargetError::TooSmall { path: path.into(), bytes });
         }
+        refuse_memory(path, directory)?;
         let free = vfs.free_space(directory).map_err(unusable)?;
         if free < bytes {
             return Err(TargetError::NoSpace { path: path.into(), wanted: bytes, free });
@@ -224,7 +257,15 @@ impl Target {
 
     /// Whether the test may write: the content is its own, or given up.
     pub fn is_written(&self) -> bool {
-        matches!(self.kind, TargetKind::Directory | TargetKind::NewFile | TargetKind::ErasedDevice)
+        !matches!(self.kind, TargetKind::File | TargetKind::Device)
+    }
+}
+
+/// Memory is no storage. `there` is the target, or the directory of a file that is made.
+fn refuse_memory(path: &Path, there: &Path) -> Result<(), TargetError> {
+    match Mount::of(there).filter(Mount::is_memory) {
+        Some(mount) => Err(TargetError::Memory { path: path.into(), kind: mount.file_system }),
+        None => Ok(()),
     }
 }
 
@@ -281,14 +322,14 @@ mod tests {
             return;
         }
         std::fs::write(dir.path().join(format!("{OWN}1")), "leftover").unwrap();
-        let target = Target::open(&vfs, dir.path(), SMALLEST_TARGET + 5, false).unwrap();
+        let target = Target::open(&vfs, dir.path(), SMALLEST_TARGET + 5, Writing::Nothing).unwrap();
         assert_eq!(
             (target.bytes, target.kind, target.is_written()),
             (SMALLEST_TARGET, TargetKind::Directory, true)
         );
         assert_eq!(target.file.len().unwrap(), SMALLEST_TARGET);
         let new = dir.path().join("new");
-        let target = Target::open(&vfs, &new, SMALLEST_TARGET, true).unwrap();
+        let target = Target::open(&vfs, &new, SMALLEST_TARGET, Writing::NewFiles).unwrap();
         assert_eq!((target.kind, target.is_written()), (TargetKind::NewFile, true));
         assert_eq!(names(dir.path()), 0);
     }
@@ -298,19 +339,44 @@ mod tests {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
         let path = dir.path().join("a");
         std::fs::File::create(&path).unwrap().set_len(SMALLEST_TARGET + 100).unwrap();
-        assert!(matches!(Target::open(&vfs, &path, 0, true), Err(TargetError::NotOwn(_))));
+        assert!(matches!(Target::open(&vfs, &path, 0, Writing::NewFiles), Err(TargetError::NotOwn(_))));
         if !direct_io_available(dir.path()) {
             return;
         }
-        let target = Target::open(&vfs, &path, 0, false).unwrap();
+        let target = Target::open(&vfs, &path, 0, Writing::Nothing).unwrap();
         assert_eq!((target.bytes, target.is_written()), (SMALLEST_TARGET, false));
         assert!(FileMap::of(&path).is_err() || target.notes[0].starts_with("100.0 % of the file was never"));
+        let target = Target::open(&vfs, &path, 0, Writing::AllFiles).unwrap();
+        assert_eq!(
+            (target.kind, target.bytes, target.is_written()),
+            (TargetKind::OverwrittenFile, SMALLEST_TARGET, true)
+        );
+        assert_eq!(target.notes, [""; 0], "it is filled before the test");
+    }
+
+    #[test]
+    fn memory_is_refused_although_it_has_direct_io() {
+        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: no /dev/shm") };
+        if !Mount::of(memory.path()).is_some_and(|mount| mount.is_memory()) {
+            return eprintln!("skipped: /dev/shm is no memory");
+        }
+        let vfs = RealVfs::new(RealOptions::default()).unwrap();
+        let file = memory.path().join("a");
+        std::fs::write(&file, vec![7; SMALLEST_TARGET as usize]).unwrap();
+        let new = memory.path().join("new");
+        for (path, writing) in
+            [(memory.path(), Writing::Nothing), (&file, Writing::Nothing), (&new, Writing::NewFiles)]
+        {
+            let refused = Target::open(&vfs, path, SMALLEST_TARGET, writing).err().unwrap();
+            assert!(matches!(refused, TargetError::Memory { .. }), "{refused}");
+        }
+        assert_eq!(names(memory.path()), 1);
     }
 
     #[test]
     fn what_cannot_be_tested_is_refused_and_nothing_is_left() {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
-        let open = |path: &Path, size| Target::open(&vfs, path, size, false).err().unwrap();
+        let open = |path: &Path, size| Target::open(&vfs, path, size, Writing::Nothing).err().unwrap();
         assert!(matches!(open(&dir.path().join("none"), SMALLEST_TARGET), TargetError::Missing(_)));
         assert!(matches!(open(Path::new("/dev/null"), SMALLEST_TARGET), TargetError::NoTarget(_)));
         assert!(matches!(open(dir.path(), SMALLEST_TARGET - 1), TargetError::TooSmall { .. }));

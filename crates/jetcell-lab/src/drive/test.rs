@@ -1,96 +1,107 @@
-//! A whole test: all steps on all targets, in turns.
+//! A whole test, watched: a drive that does not answer ends it.
 
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use jetcell_vfs::{Cancel, Clock};
-use jetcell_workload::machine::Machine;
+use jetcell_vfs::Cancel;
 
-use super::load::{self, Access, Load};
-use super::measurement::{Bench, Measurement};
-use super::preconditioning::{MOST_ROUNDS, PASSES, Preconditioning};
-use super::result::{DriveTest, Options, SCHEMA, StepResult, TestedTarget};
-use super::step::{Step, steps};
-use super::target::{Target, TargetKind};
+use super::error::TestError;
+use super::progress::{Moved, Progress, Stage};
+use super::result::{DriveTest, Options};
+use super::run::Run;
+use super::target::Target;
 
-/// Said of devices that are not written as a whole before the test.
-const UNFILLED: &str = "not written before the test; flash answers reads of what was never written without reading it, unless it is \
-     preconditioned";
-/// The smallest transfer that is tried.
-const SECTOR: u64 = 512;
+/// Time between two looks at a stage that goes on.
+const LOOK: Duration = Duration::from_millis(250);
+/// The kernel repeats a transfer for minutes before it reports an error.
+const PATIENCE: Patience = Patience { usual: Duration::from_secs(300), at_the_end: Duration::from_secs(5) };
 
-/// Where a test is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
-    /// What is done now.
-    pub title: String,
-    /// Measurements that are over.
-    pub done: usize,
-    /// All measurements.
-    pub total: usize,
-    /// The rest takes no longer than this, apart from preparations.
-    pub at_most: Duration,
+/// How long a drive may complete nothing before it is given up.
+#[derive(Clone, Copy)]
+struct Patience {
+    usual: Duration,
+    /// Once the test is to end.
+    at_the_end: Duration,
 }
 
-/// Why a test has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum TestError {
-    /// A transfer failed.
-    #[error("{target}: {step}: {error}")]
-    Transfer {
-        /// Name of the target.
-        target: String,
-        /// What was done.
-        step: String,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// It was asked to end.
-    #[error("stopped; there is no result of a part of a test")]
-    Cancelled,
+/// What the thread that measures says.
+enum Event {
+    Begins(Stage),
+    Ended(Box<Result<DriveTest, TestError>>),
 }
 
-/// Tests targets. All of them have names of their own afterwards.
+/// Tests targets. Those with the same name get numbers. `tell` is told of each part of the test and how it goes on.
 ///
 /// # Errors
-/// A transfer fails, or `cancel` ends the test.
+/// A transfer fails or does not end, `cancel` ends the test, or its longest time does before the targets are prepared.
 pub fn test(
-    targets: &mut [Target],
+    targets: Vec<Target>,
     backend: &str,
     options: &Options,
     cancel: &Cancel,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<DriveTest, TestError> {
-    name_apart(targets);
-    let machine = Machine::examine(targets.iter().map(|target| target.path.as_path()));
+    watched(targets, backend, options, cancel, PATIENCE, tell)
+}
+
+/// The targets are measured in a thread of their own, so that a transfer that never ends does not keep the caller.
+fn watched(
+    mut targets: Vec<Target>,
+    backend: &str,
+    options: &Options,
+    cancel: &Cancel,
+    patience: Patience,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<DriveTest, TestError> {
+    name_apart(&mut targets);
     let Some(clock) = targets.first().map(|target| target.clock.clone()) else {
         return Err(TestError::Cancelled);
     };
-    let (began_unix_ms, began) = (clock.unix_ms(), clock.monotonic());
-    let smallest = vec![SECTOR; targets.len()];
-    let mut run = Run { targets, smallest, options, cancel, tell, done: 0, total: 0 };
-    // What a device can do is known when its file is filled.
-    let chosen = |step: &Step| options.only.is_empty() || options.only.contains(&step.name);
-    run.count(&steps(SECTOR).into_iter().filter(chosen).collect::<Vec<_>>());
-    let tested = run.prepare()?;
-    run.smallest = tested.iter().map(|one| one.smallest_transfer).collect();
-    let smallest_transfer = run.smallest.iter().copied().min().unwrap_or(SECTOR);
-    let steps: Vec<Step> = steps(smallest_transfer).into_iter().filter(chosen).collect();
-    run.count(&steps);
-    let steps = steps.into_iter().map(|step| run.step(step)).collect::<Result<Vec<_>, _>>()?;
-    Ok(DriveTest {
-        schema: SCHEMA,
-        program: env!("CARGO_PKG_VERSION").into(),
-        began_unix_ms,
-        seconds: (clock.monotonic() - began).as_secs_f64(),
-        machine,
-        backend: backend.into(),
-        smallest_transfer,
-        options: options.clone(),
-        targets: tested,
-        steps: steps.into_iter().filter(|step| step.figures.iter().any(Option::is_some)).collect(),
-    })
+    let began = clock.monotonic();
+    let deadline = options.longest().map(|longest| began.saturating_add(longest));
+    let moved = Moved::default();
+    // Nothing is measured while the other side is told.
+    let (events, told) = mpsc::sync_channel(0);
+    let measuring = {
+        let (backend, options, cancel) = (backend.to_string(), options.clone(), cancel.clone());
+        let (clock, moved) = (clock.clone(), moved.clone());
+        thread::Builder::new().name("drive test".into()).spawn(move || {
+            let mut tell = |stage| drop(events.send(Event::Begins(stage)));
+            let run = Run::new(&targets, &options, (&clock, deadline), &cancel, moved, &mut tell);
+            let tested = run.test(&backend);
+            // The caller may have given up.
+            drop(events.send(Event::Ended(Box::new(tested))));
+        })
+    };
+    let measuring = measuring.map_err(TestError::Thread)?;
+    let (mut current, mut quiet_since, mut seen): (Option<Stage>, _, _) = (None, Instant::now(), 0);
+    loop {
+        let event = told.recv_timeout(LOOK);
+        match event {
+            Ok(Event::Ended(result)) => return *result,
+            Ok(Event::Begins(stage)) => {
+                quiet_since = Instant::now();
+                current = Some(stage);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => match measuring.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => return Err(TestError::Cancelled),
+            },
+        }
+        let (now, bytes) = (clock.monotonic(), moved.bytes());
+        if bytes != seen {
+            (seen, quiet_since) = (bytes, Instant::now());
+        }
+        let Some(stage) = &current else { continue };
+        tell(stage.progress(now, bytes, began, deadline));
+        let ends = cancel.is_cancelled() || deadline.is_some_and(|end| now >= end);
+        if quiet_since.elapsed() >= if ends { patience.at_the_end } else { patience.usual } {
+            let seconds = quiet_since.elapsed().as_secs();
+            return Err(TestError::Stalled { stage: stage.title.clone(), seconds });
+        }
+    }
 }
 
 /// Numbers targets that were given twice, which shows how much two tests of one target differ.
@@ -107,138 +118,13 @@ fn name_apart(targets: &mut [Target]) {
     }
 }
 
-struct Run<'r> {
-    targets: &'r [Target],
-    /// Bytes of the smallest transfer of each target.
-    smallest: Vec<u64>,
-    options: &'r Options,
-    cancel: &'r Cancel,
-    tell: &'r mut dyn FnMut(Progress),
-    done: usize,
-    total: usize,
-}
-
-impl Run<'_> {
-    fn time(&self) -> Duration {
-        Duration::try_from_secs_f64(self.options.seconds).unwrap_or(Duration::from_secs(1))
-    }
-
-    fn count(&mut self, steps: &[Step]) {
-        let of = |step| (0..self.targets.len()).filter(|at| self.fits(step, *at)).count();
-        self.total = steps.iter().map(of).sum::<usize>() * self.options.repetitions.max(1);
-    }
-
-    fn fits(&self, step: &Step, at: usize) -> bool {
-        let written = self.targets.get(at).is_some_and(Target::is_written);
-        (written || !step.writes()) && self.smallest.get(at).is_some_and(|smallest| step.size >= *smallest)
-    }
-
-    fn tell(&mut self, title: String) {
-        let left = self.total.saturating_sub(self.done);
-        let at_most = self.time().saturating_mul(u32::try_from(left).unwrap_or(u32::MAX));
-        (self.tell)(Progress { title, done: self.done, total: self.total, at_most });
-    }
-
-    /// Fills the files that the test has made, so that no read is one of a hole and no content can be compressed.
-    fn prepare(&mut self) -> Result<Vec<TestedTarget>, TestError> {
-        let mut tested = Vec::new();
-        for (number, target) in self.targets.iter().enumerate() {
-            let mut one = TestedTarget::of(target);
-            match target.kind {
-                TargetKind::Directory | TargetKind::NewFile => self.fill(number, target)?,
-                // A large disk takes a day, and none of its parts is a hole.
-                TargetKind::ErasedDevice if !self.options.precondition => one.notes.push(UNFILLED.into()),
-                _ => {}
-            }
-            if target.is_written() && self.options.precondition {
-                one.preconditioning = Some(self.precondition(target)?);
-            }
-            self.check()?;
-            one.smallest_transfer = target.file.smallest_transfer() as u64;
-            tested.push(one);
-        }
-        Ok(tested)
-    }
-
-    fn fill(&mut self, number: usize, target: &Target) -> Result<(), TestError> {
-        self.tell(format!("{}: fill", target.name));
-        let load = Load {
-            region: 0..target.bytes,
-            access: Access::OnePass,
-            size: 1 << 20,
-            depth: 4,
-            reads_percent: 0,
-            time: Duration::MAX,
-            seed: self.options.seed.wrapping_add(number as u64),
-        };
-        let filled = load::run(&target.file, &target.clock, &load, self.cancel);
-        filled.and_then(|_| target.file.sync(jetcell_vfs::IoReason::Other)).map_err(failed(target, "fill"))
-    }
-
-    fn precondition(&mut self, target: &Target) -> Result<Preconditioning, TestError> {
-        let (cancel, time) = (self.cancel, self.time());
-        let bench = bench(target, self.options, cancel, time, self.options.seed);
-        let most = PASSES + MOST_ROUNDS;
-        let found = Preconditioning::run(&bench, |number| {
-            self.tell(format!("{}: precondition, {} of at most {most}", target.name, number + 1));
-        });
-        found.map_err(failed(target, "precondition"))
-    }
-
-    fn step(&mut self, step: Step) -> Result<StepResult, TestError> {
-        let mut measured: Vec<Vec<Measurement>> = self.targets.iter().map(|_| Vec::new()).collect();
-        for repetition in 0..self.options.repetitions.max(1) {
-            for at in turn(self.targets.len(), repetition) {
-                let (Some(target), Some(place)) = (self.targets.get(at), measured.get_mut(at)) else {
-                    continue;
-                };
-                if !self.fits(&step, at) {
-                    continue;
-                }
-                self.tell(format!("{}: {}", target.name, step.title));
-                // The same places on all targets.
-                let seed = self.options.seed.wrapping_add(1 + repetition as u64);
-                let bench = bench(target, self.options, self.cancel, self.time(), seed);
-                place.push(Measurement::of(&step, &bench).map_err(failed(target, &step.title))?);
-                self.done += 1;
-                self.check()?;
-            }
-        }
-        Ok(StepResult::of(step, measured))
-    }
-
-    fn check(&self) -> Result<(), TestError> {
-        if self.cancel.is_cancelled() { Err(TestError::Cancelled) } else { Ok(()) }
-    }
-}
-
-/// A B, then B A, then A B, …
-fn turn(targets: usize, repetition: usize) -> Vec<usize> {
-    let forward = 0..targets;
-    if repetition.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
-}
-
-fn bench<'t>(
-    target: &'t Target,
-    options: &Options,
-    cancel: &'t Cancel,
-    time: Duration,
-    seed: u64,
-) -> Bench<'t> {
-    let (file, clock): (&Arc<_>, &Arc<dyn Clock>) = (&target.file, &target.clock);
-    Bench { file, clock, bytes: target.bytes, cancel, zones: options.zones, time, seed }
-}
-
-fn failed(target: &Target, step: &str) -> impl FnOnce(io::Error) -> TestError {
-    let (target, step) = (target.name.clone(), step.to_string());
-    move |error| TestError::Transfer { target, step, error }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::drive::result::Costs;
     use crate::drive::simulated_drive::SimulatedDrive;
+    use crate::drive::step::steps;
+    use crate::drive::{SeekCurve, TargetKind};
 
     const SIZE: u64 = 16 << 20;
 
@@ -256,16 +142,19 @@ mod tests {
             precondition: false,
             seed: 3,
             only: Vec::new(),
+            longest_seconds: None,
             costs: Costs::default(),
         }
     }
 
     #[test]
     fn the_faster_of_two_drives_wins_by_the_known_difference() {
-        let mut targets = [target("a", TargetKind::Directory, 100), target("b", TargetKind::Directory, 80)];
-        let mut told = Vec::new();
+        let targets = vec![target("a", TargetKind::Directory, 100), target("b", TargetKind::Directory, 80)];
+        let mut told: Vec<Progress> = Vec::new();
         let found =
-            test(&mut targets, "simulated", &options(), &Cancel::default(), &mut |at| told.push(at)).unwrap();
+            test(targets, "simulated", &options(), &Cancel::default(), &mut |at| told.push(at)).unwrap();
+        // A stage that goes on is told again.
+        told.dedup_by_key(|at| (at.title.clone(), at.done));
         assert_eq!(found.steps.len(), steps(4096).len());
         for step in &found.steps {
             let Some(b) = step.figures[1].as_ref() else { panic!("{} is missing", step.step.name) };
@@ -284,7 +173,8 @@ mod tests {
             (of_steps.len(), told.last().map(|at| at.total)),
             (told.last().unwrap().total, Some(found.steps.len() * 8))
         );
-        assert!(told.windows(2).all(|pair| pair[0].at_most >= pair[1].at_most));
+        assert!(of_steps.windows(2).all(|pair| pair[0].at_most >= pair[1].at_most));
+        assert!(of_steps.iter().all(|at| at.at_most.is_some() && at.written.is_none()));
         // The order of the turns: A B, B A.
         let names: Vec<&str> = of_steps.iter().take(4).map(|at| &at.title[..1]).collect();
         assert_eq!(names, ["a", "b", "b", "a"]);
@@ -298,9 +188,9 @@ mod tests {
         let (name, path, notes) = ("disk".to_string(), "disk".into(), Vec::new());
         let _claim = None;
         let kind = TargetKind::Device;
-        let mut targets = [Target { name, path, kind, bytes: SIZE, notes, file, clock, _claim }];
+        let targets = vec![Target { name, path, kind, bytes: SIZE, notes, file, clock, _claim }];
         let once = Options { repetitions: 1, precondition: true, ..options() };
-        let found = test(&mut targets, "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
+        let found = test(targets, "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
         assert!(written.lock().unwrap().is_empty());
         assert!(found.steps.iter().all(|step| !step.step.writes()) && found.steps.len() > 10);
         assert!(!found.targets[0].written && found.targets[0].preconditioning.is_none());
@@ -311,26 +201,33 @@ mod tests {
         let drive = SimulatedDrive::new(SIZE, Duration::from_micros(100), 1);
         let written = drive.written();
         let (file, clock) = drive.start();
-        let mut targets = [Target { file, clock, ..target("disk", TargetKind::ErasedDevice, 1) }];
+        let disk = || Target {
+            file: file.clone(),
+            clock: clock.clone(),
+            ..target("disk", TargetKind::ErasedDevice, 1)
+        };
         let only = vec!["random_write_4k".to_string()];
         let once = Options { repetitions: 1, only, ..options() };
-        let found = test(&mut targets, "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
+        let found = test(vec![disk()], "simulated", &once, &Cancel::default(), &mut |_| ()).unwrap();
         assert_eq!((found.steps.len(), found.steps[0].step.name.as_str()), (1, "random_write_4k"));
         assert!(found.targets[0].written && found.targets[0].notes[0].contains("flash"));
         assert_eq!(
             written.lock().unwrap().len() as u64,
             found.steps[0].figures[0].as_ref().unwrap().repetitions[0].operations
         );
+        let before = written.lock().unwrap().len();
         let steady = Options { precondition: true, ..once };
-        let found = test(&mut targets, "simulated", &steady, &Cancel::default(), &mut |_| ()).unwrap();
+        let found = test(vec![disk()], "simulated", &steady, &Cancel::default(), &mut |_| ()).unwrap();
+        let passes: Vec<u64> = written.lock().unwrap().iter().skip(before).take(32).copied().collect();
+        assert!(passes.len() == 32 && passes.iter().all(|offset| offset % (1 << 20) == 0), "two passes");
         assert!(found.targets[0].notes.is_empty() && found.targets[0].preconditioning.is_some());
     }
 
     #[test]
     fn a_result_is_read_back_as_it_was_written() {
-        let mut targets = [target("a", TargetKind::Directory, 100), target("a", TargetKind::File, 100)];
+        let targets = vec![target("a", TargetKind::Directory, 100), target("a", TargetKind::File, 100)];
         let two = Options { repetitions: 2, precondition: true, ..options() };
-        let found = test(&mut targets, "simulated", &two, &Cancel::default(), &mut |_| ()).unwrap();
+        let found = test(targets, "simulated", &two, &Cancel::default(), &mut |_| ()).unwrap();
         assert_eq!(found.targets.iter().map(|each| each.name.as_str()).collect::<Vec<_>>(), ["a", "a (2)"]);
         assert!(found.targets[0].preconditioning.as_ref().unwrap().is_steady());
         let text = serde_json::to_string(&found).unwrap();
@@ -343,10 +240,10 @@ mod tests {
     fn errors_name_target_and_step_and_a_cancelled_test_has_no_result() {
         let (file, clock) =
             SimulatedDrive::new(SIZE, Duration::from_micros(100), 1).failing_after(30).start();
-        let mut targets = [Target { file, clock, ..target("a", TargetKind::Directory, 1) }];
-        let error = test(&mut targets, "simulated", &options(), &Cancel::default(), &mut |_| ()).unwrap_err();
+        let targets = vec![Target { file, clock, ..target("a", TargetKind::Directory, 1) }];
+        let error = test(targets, "simulated", &options(), &Cancel::default(), &mut |_| ()).unwrap_err();
         assert!(error.to_string().starts_with("a: Transfer, read: "), "{error}");
-        let mut targets = [target("a", TargetKind::Directory, 100)];
+        let targets = vec![target("a", TargetKind::Directory, 100)];
         let cancel = Cancel::default();
         let asked = cancel.clone();
         let stop = &mut move |at: Progress| {
@@ -354,9 +251,94 @@ mod tests {
                 asked.cancel()
             }
         };
-        assert!(matches!(
-            test(&mut targets, "simulated", &options(), &cancel, stop),
-            Err(TestError::Cancelled)
-        ));
+        assert!(matches!(test(targets, "simulated", &options(), &cancel, stop), Err(TestError::Cancelled)));
+    }
+
+    #[test]
+    fn a_test_of_a_drive_gives_its_seek_curve() {
+        let drive = SimulatedDrive::new(64 << 20, Duration::from_micros(200), 1)
+            .with_seeks(Duration::from_millis(1), Duration::from_micros(500));
+        let (file, clock) = drive.start();
+        let disk = Target { file, clock, bytes: 64 << 20, ..target("disk", TargetKind::Device, 1) };
+        let only = ["transfer_read", "sequential_read_4k", "seek_curve"].map(str::to_string).to_vec();
+        let options = Options { seconds: 1.0, repetitions: 2, only, ..options() };
+        let targets = vec![target("other", TargetKind::Device, 100), disk];
+        let found = test(targets, "simulated", &options, &Cancel::default(), &mut |_| ()).unwrap();
+        let curve = SeekCurve::of(&found, 1).unwrap();
+        // A read next to the one before takes 1.2 ms, and each MiB between them 0.5 ms more.
+        let close = |distance: u64, ms: f64| {
+            let cost = curve.cost(distance) * 1e3;
+            assert!((cost - ms).abs() < 0.1, "{distance}: {cost} beside {ms}");
+        };
+        close(16 << 20, 8.0);
+        close(1 << 20, 0.5);
+        close(0, 0.0);
+        // 1 MiB in 1.7 ms, and seeks to the begin.
+        let share = curve.bytes_per_second * 1.7e-3 / 1_048_576.0;
+        assert!((0.85..1.0).contains(&share), "{curve:?}");
+        assert_eq!(curve.drive, "disk");
+        assert_eq!(SeekCurve::of(&found, 2), None);
+        for name in &options.only {
+            let mut less = found.clone();
+            less.steps.retain(|step| step.step.name != *name);
+            assert_eq!(SeekCurve::of(&less, 1), None, "without {name}");
+        }
+    }
+
+    #[test]
+    fn a_whole_test_takes_no_longer_than_it_may() {
+        let run = |us, longest| {
+            let targets =
+                vec![target("a", TargetKind::Directory, us), target("b", TargetKind::Directory, us)];
+            let options = Options { seconds: 1.0, longest_seconds: Some(longest), ..options() };
+            let mut last = None;
+            let found = test(targets, "simulated", &options, &Cancel::default(), &mut |at| last = at.at_most);
+            assert!(last.unwrap() <= Duration::from_secs_f64(longest), "{last:?}");
+            found
+        };
+        // All steps get an equal share of 20 s instead of a second each.
+        let found = run(1000, 20.0).unwrap();
+        assert!((15.0..=20.5).contains(&found.seconds), "{}", found.seconds);
+        assert_eq!((found.steps.len(), found.left_out.len()), (steps(4096).len(), 0));
+        // Each read takes 10 ms, so that the shortest possible steps take longer than all.
+        let found = run(10_000, 2.0).unwrap();
+        assert!(found.seconds < 4.0 && !found.left_out.is_empty(), "{} {:?}", found.seconds, found.left_out);
+        assert_eq!(found.steps.len() + found.left_out.len(), steps(4096).len());
+        // 16 writes of 100 ms are one target's fill.
+        let Err(error) = run(100_000, 1.0) else { panic!("it was not filled") };
+        assert!(
+            error.to_string().starts_with("a: fill is not done after the 1s of the whole test"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_drive_that_does_not_answer_is_given_up() {
+        let hanging = |cancel: &Cancel, patience, tell: &mut dyn FnMut(Progress)| {
+            let drive = SimulatedDrive::new(SIZE, Duration::from_micros(100), 1).stalling_after(20);
+            let (file, clock) = drive.start();
+            let targets = vec![Target { file, clock, ..target("a", TargetKind::Directory, 1) }];
+            watched(targets, "simulated", &options(), cancel, patience, tell).unwrap_err()
+        };
+        // Longer than a busy machine keeps a thread waiting.
+        let (soon, never) = (Duration::from_millis(1500), Duration::MAX);
+        let cancel = Cancel::default();
+        let error = hanging(&cancel, Patience { usual: soon, at_the_end: never }, &mut |_| ());
+        assert!(
+            matches!(&error, TestError::Stalled { stage, .. } if stage == "a: Transfer, read"),
+            "{error}"
+        );
+        // Ctrl-C ends it sooner. When the stage is told again, its transfers are under way.
+        let mut told = 0;
+        let cancels = &mut |at: Progress| {
+            told += usize::from(at.title == "a: Transfer, read");
+            if told == 2 {
+                cancel.cancel();
+            }
+        };
+        let error = hanging(&cancel, Patience { usual: never, at_the_end: soon }, cancels);
+        assert!(matches!(error, TestError::Stalled { .. }), "{error}");
+        let error = hanging(&cancel, Patience { usual: never, at_the_end: never }, &mut |_| ());
+        assert!(matches!(error, TestError::Cancelled), "nothing was under way: {error}");
     }
 }

@@ -43,9 +43,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
         }
         Err(error) => return refuse(format!("{shown} cannot be used: {error}")),
     };
-    if let Some(mount) = Mount::of(&probe)
-        && ["tmpfs", "ramfs"].contains(&mount.file_system.as_str())
-    {
+    if let Some(mount) = Mount::of(&probe).filter(Mount::is_memory) {
         let kind = mount.file_system;
         return refuse(format!(
             "{shown} is on {kind}, which is memory and not storage; give a directory on a disk"

@@ -27,6 +27,7 @@ pub mod replicate;
 pub mod report;
 pub mod reseed;
 pub mod restore;
+mod result_directory;
 pub mod run_list;
 pub mod serve;
 pub mod size;

@@ -7,26 +7,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_lab::drive::{Costs, DriveTest, Options, Progress, Target, is_step, test};
+use jetcell_lab::drive::{Costs, DriveTest, Options, Progress, Target, TestError, Writing, is_step, test};
 use jetcell_lab::{ErasableDevice, LocalSystem};
+use jetcell_power::Scope;
 use jetcell_report::{drive_test_html, drive_test_markdown, drive_test_text};
 use jetcell_vfs::{Cancel, MountedVfs, RealOptions, RealVfs, Vfs};
-use jetcell_workload::units::ByteSize;
+use jetcell_workload::units::{ByteSize, TimeSpan};
 
 use crate::commands::empty_directory::require_empty;
 use crate::commands::power::above_zero;
+use crate::commands::result_directory::store;
 use crate::commands::storage_test::array_volumes::{ArrayVolumes, of_directories};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print};
+use crate::live::time;
 use crate::outcome::{Failure, Outcome, print_error};
-use crate::progress_line::{ProgressLine, share};
-use crate::whole_file;
+use crate::progress_line::ProgressLine;
 
 const EXAMPLES: &str = "\
 Examples:
   jetcell disk test /mnt/data
       reads and writes in a file of 500 MB, which has no name and is gone at the end
-  jetcell disk test /mnt/data --size 8GiB --precondition --output result
+  jetcell disk test /mnt/data --size 8GiB --precondition --longest 30m --output result
       a flash drive in its steady state; result.json, report.md, and report.html with charts in the directory result
   jetcell disk test /mnt/green /mnt/black
       two drives in turns, with differences, their confidence intervals, and what is significant
@@ -36,10 +38,12 @@ Examples:
       the same device, read and written: everything on it is lost
   jetcell disk test /mnt/data --steps sync,mixed_8k --json
       some steps only
+  jetcell disk test /mnt/green /mnt/black --price 139 --price 249 --watts 4.5 --watts 8.4 --power-scope drive
+      also what the drives cost and draw, as given
   jetcell disk test array:arr1 /mnt/data
       an array of jetcell raid create beside a file system; jetcell raid bench does the same
 
-Files and devices that exist are only read, unless --erase is given.
+Files and devices that exist are only read. Devices are overwritten with --erase, and files that exist only with --write and --force.
 
 Exit code: 0 tested, 1 a read did not find what was just written, 2 could not run.";
 
@@ -58,14 +62,15 @@ pub struct DiskTest {
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<PathBuf>,
     /// Make a file at each path that does not exist, write to it, and remove it
-    #[arg(long)]
+    #[arg(long, group = "writing")]
     write: bool,
     /// Write to the devices, too: everything on them is lost. Mounted devices, the disk of the running system, and parts of
     /// arrays and volumes are refused
-    #[arg(long, conflicts_with = "write")]
+    #[arg(long, group = "writing")]
     erase: bool,
-    /// Also erase devices with file systems, partitions or members of arrays that are not in use
-    #[arg(long, requires = "erase")]
+    /// With --erase, also erase devices with file systems, partitions or members of arrays that are not in use; with --write, also
+    /// overwrite files that exist: their content is lost
+    #[arg(long, requires = "writing")]
     force: bool,
     #[command(flatten)]
     options: MeasurementOptions,
@@ -83,6 +88,9 @@ pub struct MeasurementOptions {
     /// Longest time of each step in seconds
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
+    /// Longest time of the whole test, with fill and preconditioning: steps become shorter to fit [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    longest: Option<TimeSpan>,
     /// How often each step is done on each target [default: 1, of several targets 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     repetitions: Option<u16>,
@@ -99,8 +107,11 @@ pub struct MeasurementOptions {
     #[arg(long, value_name = "PRICE", value_parser = above_zero)]
     price: Vec<f64>,
     /// Mean power of each target in watts, for the report: once for each, in their order
-    #[arg(long, value_name = "W", value_parser = above_zero)]
+    #[arg(long, value_name = "W", requires = "power_scope", value_parser = above_zero)]
     watts: Vec<f64>,
+    /// What those watts were measured of: drive, enclosure, server or processor
+    #[arg(long, value_name = "SCOPE", requires = "watts")]
+    power_scope: Option<Scope>,
     /// Money for a kilowatt-hour
     #[arg(long, value_name = "PRICE", requires = "watts", value_parser = above_zero)]
     price_per_kwh: Option<f64>,
@@ -117,6 +128,11 @@ pub struct MeasurementOptions {
 
 fn size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())
+}
+
+fn span(text: &str) -> Result<TimeSpan, String> {
+    let span: TimeSpan = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
+    if span.0.is_zero() { Err("a test needs time; write for example 30m".into()) } else { Ok(span) }
 }
 
 fn step(text: &str) -> Result<String, String> {
@@ -152,7 +168,12 @@ impl DiskTest {
             let device = device.map_err(|error| error.to_string())?;
             return Target::erase(vfs, device).map_err(|error| error.to_string().into());
         }
-        Target::open(vfs, path, self.options.size.0, self.write).map_err(|error| error.to_string().into())
+        let writing = match (self.write, self.force) {
+            (false, _) => Writing::Nothing,
+            (true, false) => Writing::NewFiles,
+            (true, true) => Writing::AllFiles,
+        };
+        Target::open(vfs, path, self.options.size.0, writing).map_err(|error| error.to_string().into())
     }
 }
 
@@ -209,7 +230,7 @@ impl MeasurementOptions {
 
     fn measure(
         &self,
-        mut targets: Vec<Target>,
+        targets: Vec<Target>,
         backend: &'static str,
         cancel: &Cancel,
     ) -> Result<DriveTest, Failure> {
@@ -221,20 +242,26 @@ impl MeasurementOptions {
             precondition: self.precondition,
             seed: self.seed,
             only: self.steps.clone(),
+            longest_seconds: self.longest.map(|longest| longest.0.as_secs_f64()),
             costs: Costs {
                 prices: self.price.clone(),
                 watts: self.watts.clone(),
+                power_scope: self.power_scope,
                 price_per_kwh: self.price_per_kwh,
                 currency: self.currency.clone(),
             },
         };
         let mut shown = Shown { line: ProgressLine::new(), written: Instant::now() };
-        let result = test(&mut targets, backend, &options, cancel, &mut |at| shown.show(&at));
+        let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
+        if let Err(error @ TestError::Stalled { .. }) = &result {
+            // Transfers are under way, and whatever closes their files would wait for them.
+            print_error(error);
+            std::process::exit(Outcome::CouldNotRun as i32);
+        }
         let result = result.map_err(|error| error.to_string())?;
         if let Some(output) = &self.output {
-            store(&result, output)
-                .map_err(|error| format!("{} cannot be written: {error}", output.display()))?;
+            store(output, &drive_test_html(&result), &drive_test_markdown(&result), &json(&result))?;
         }
         Ok(result)
     }
@@ -248,14 +275,6 @@ fn json(result: &DriveTest) -> String {
     serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }
 
-/// The result is written last, so a directory with a result has everything.
-fn store(result: &DriveTest, output: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(output)?;
-    whole_file::write(&output.join("report.html"), &drive_test_html(result))?;
-    whole_file::write(&output.join("report.md"), &drive_test_markdown(result))?;
-    whole_file::write(&output.join("result.json"), &json(result))
-}
-
 /// The progress on stderr: one line on a terminal, a line now and then elsewhere.
 struct Shown {
     line: Option<ProgressLine>,
@@ -265,13 +284,16 @@ struct Shown {
 
 impl Shown {
     fn show(&mut self, at: &Progress) {
-        let left = at.at_most.as_secs();
+        let left = at
+            .at_most
+            .map_or_else(|| "time unknown".to_string(), |left| format!("at most {} left", time(left)));
+        let written =
+            at.written.map_or_else(String::new, |share| format!(" {:.0} %", (share * 100.0).floor()));
         if let Some(line) = &self.line {
-            let details = format!("at most {left} s left, {}", at.title);
-            line.show("testing", share(at.done as u64, at.total as u64), &details);
+            line.show("testing", at.share(), &format!("{left}, {}{written}", at.title));
         } else if self.written.elapsed() >= LINE_INTERVAL {
             self.written = Instant::now();
-            console::note(&format!("{} of {}: {}, at most {left} s left", at.done, at.total, at.title));
+            console::note(&format!("{} of {}: {}{written}, {left}", at.done, at.total, at.title));
         }
     }
 }

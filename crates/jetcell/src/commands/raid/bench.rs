@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_lab::drive::Target;
+use jetcell_lab::drive::{Target, Writing};
 
 use super::array_directory::ArrayDirectory;
 use crate::commands::disk::MeasurementOptions;
@@ -50,7 +50,7 @@ impl Bench {
         array.push(&self.array);
         let size = self.options.size();
         self.options.run(&[array.into(), beside], &|vfs, path| {
-            Target::open(vfs, path, size, false).map_err(|error| error.to_string().into())
+            Target::open(vfs, path, size, Writing::Nothing).map_err(|error| error.to_string().into())
         })
     }
 }

@@ -1,0 +1,145 @@
+//! How far a test is, and how long the rest takes at most.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Bytes that were transferred so far. The thread that measures adds to it; another one sees from it whether the drive answers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moved(Arc<AtomicU64>);
+
+impl Moved {
+    pub(super) fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Where a test is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// What is done now.
+    pub title: String,
+    /// Measurements that are over.
+    pub done: usize,
+    /// All measurements.
+    pub total: usize,
+    /// Share of a preparation that is written, from 0 to 1; `None` while something is measured.
+    pub written: Option<f64>,
+    /// Time since the begin.
+    pub elapsed: Duration,
+    /// The rest takes no longer than this: preparations at their rate so far, and each step its longest time. `None` while the
+    /// rate is not known.
+    pub at_most: Option<Duration>,
+}
+
+impl Progress {
+    /// Share of the time of the whole test that is over, as far as that is known.
+    pub fn share(&self) -> Option<f64> {
+        let whole = self.elapsed.checked_add(self.at_most?)?.as_secs_f64();
+        Some(if whole > 0.0 { self.elapsed.as_secs_f64() / whole } else { 0.0 })
+    }
+}
+
+/// A part of a test: a measurement, a round of preconditioning, or a write of everything.
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    pub(super) title: String,
+    pub(super) done: usize,
+    pub(super) total: usize,
+    /// When it began.
+    pub(super) began: Duration,
+    /// Bytes that had been transferred then.
+    pub(super) moved: u64,
+    /// Bytes that it writes, if it ends with them and not with a time.
+    pub(super) writes: Option<u64>,
+    /// Bytes that it and all later preparations write.
+    pub(super) unwritten: u64,
+    /// Bytes per second of the last preparation.
+    pub(super) rate: Option<f64>,
+    /// Longest time of the stage, if it ends with a time.
+    pub(super) longest: Duration,
+    /// Longest time of all stages that end with a time, from this one on.
+    pub(super) bounded: Duration,
+}
+
+impl Stage {
+    /// The progress at a time, when so many bytes have been transferred. `began` is the begin of the test, and `deadline` its end
+    /// at the latest.
+    pub(super) fn progress(
+        &self,
+        now: Duration,
+        moved: u64,
+        began: Duration,
+        deadline: Option<Duration>,
+    ) -> Progress {
+        let inside = now.saturating_sub(self.began);
+        let written = self.writes.map(|all| moved.saturating_sub(self.moved).min(all));
+        let left = self.unwritten.saturating_sub(written.unwrap_or(0));
+        let rate = match written {
+            Some(bytes) if bytes > 0 && !inside.is_zero() => Some(bytes as f64 / inside.as_secs_f64()),
+            _ => self.rate,
+        };
+        let bounded = self.bounded.saturating_sub(inside.min(self.longest));
+        let writing = match (left, rate) {
+            (0, _) => Some(Duration::ZERO),
+            (left, Some(rate)) => Duration::try_from_secs_f64(left as f64 / rate).ok(),
+            (_, None) => None,
+        };
+        let at_most = writing.map(|writing| bounded.saturating_add(writing));
+        let at_most = match deadline.map(|end| end.saturating_sub(now)) {
+            Some(end) => Some(at_most.map_or(end, |at_most| at_most.min(end))),
+            None => at_most,
+        };
+        Progress {
+            title: self.title.clone(),
+            done: self.done,
+            total: self.total,
+            written: written.zip(self.writes).map(|(written, all)| written as f64 / all.max(1) as f64),
+            elapsed: now.saturating_sub(began),
+            at_most,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    #[test]
+    fn a_preparation_counts_at_its_rate_and_steps_at_their_longest_time() {
+        let fill = Stage {
+            title: "a: fill".into(),
+            done: 0,
+            total: 10,
+            began: seconds(5),
+            moved: 100,
+            writes: Some(1000),
+            unwritten: 3000,
+            rate: None,
+            longest: Duration::ZERO,
+            bounded: seconds(30),
+        };
+        let at = |now, moved| fill.progress(seconds(now), moved, seconds(4), None);
+        assert_eq!((at(5, 100).at_most, at(5, 100).written, at(5, 100).share()), (None, Some(0.0), None));
+        // A quarter of the fill in 5 s: 2750 bytes more take 55 s.
+        let quarter = at(10, 350);
+        assert_eq!((quarter.at_most, quarter.written), (Some(seconds(85)), Some(0.25)));
+        assert_eq!((quarter.elapsed, quarter.share()), (seconds(6), Some(6.0 / 91.0)));
+        let late = fill.progress(seconds(10), 350, seconds(4), Some(seconds(20)));
+        assert_eq!(late.at_most, Some(seconds(10)), "the test ends earlier");
+        // The rate of the fill holds for the passes behind it.
+        let step = Stage { writes: None, unwritten: 0, longest: seconds(3), ..fill.clone() };
+        assert_eq!(step.progress(seconds(7), 900, seconds(4), None).at_most, Some(seconds(28)));
+        assert_eq!(step.progress(seconds(9), 900, seconds(4), None).at_most, Some(seconds(27)));
+        let next = Stage { rate: Some(50.0), moved: 1100, ..fill };
+        assert_eq!(next.progress(seconds(5), 1100, seconds(4), None).at_most, Some(seconds(90)));
+    }
+}

@@ -1,0 +1,286 @@
+//! All steps on all targets, in turns, in the thread that measures.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jetcell_vfs::{Cancel, Clock};
+use jetcell_workload::machine::Machine;
+
+use super::error::TestError;
+use super::load::{self, Access, Load};
+use super::measurement::{Bench, Measurement};
+use super::preconditioning::{MOST_ROUNDS, PASSES, Preconditioning};
+use super::progress::{Moved, Stage};
+use super::result::{DriveTest, Options, SCHEMA, StepResult, TestedTarget};
+use super::step::{Step, steps};
+use super::target::{Target, TargetKind};
+
+/// Said of devices that are not written as a whole before the test.
+const UNFILLED: &str = "not written before the test; flash answers reads of what was never written without reading it, unless it is \
+     preconditioned";
+/// The smallest transfer that is tried.
+const SECTOR: u64 = 512;
+
+/// A test that is being made.
+pub(super) struct Run<'r> {
+    targets: &'r [Target],
+    /// Bytes of the smallest transfer of each target.
+    smallest: Vec<u64>,
+    options: &'r Options,
+    cancel: &'r Cancel,
+    clock: &'r Arc<dyn Clock>,
+    /// When the whole test ends at the latest.
+    deadline: Option<Duration>,
+    moved: Moved,
+    tell: &'r mut dyn FnMut(Stage),
+    done: usize,
+    total: usize,
+    /// Bytes that preparations still have to write.
+    unwritten: u64,
+    /// Rounds of preconditioning that may still follow.
+    rounds: usize,
+    /// Bytes per second of the last preparation.
+    rate: Option<f64>,
+    /// Titles of steps for which no time was left.
+    left_out: Vec<String>,
+}
+
+impl<'r> Run<'r> {
+    /// `deadline` is the end of the whole test at the latest, on this clock.
+    pub(super) fn new(
+        targets: &'r [Target],
+        options: &'r Options,
+        (clock, deadline): (&'r Arc<dyn Clock>, Option<Duration>),
+        cancel: &'r Cancel,
+        moved: Moved,
+        tell: &'r mut dyn FnMut(Stage),
+    ) -> Run<'r> {
+        let (smallest, left_out) = (vec![SECTOR; targets.len()], Vec::new());
+        Run {
+            targets,
+            smallest,
+            options,
+            cancel,
+            clock,
+            deadline,
+            moved,
+            tell,
+            done: 0,
+            total: 0,
+            unwritten: 0,
+            rounds: 0,
+            rate: None,
+            left_out,
+        }
+    }
+
+    /// # Errors
+    /// See [`super::test()`].
+    pub(super) fn test(mut self, backend: &str) -> Result<DriveTest, TestError> {
+        let machine = Machine::examine(self.targets.iter().map(|target| target.path.as_path()));
+        let (began_unix_ms, began) = (self.clock.unix_ms(), self.clock.monotonic());
+        // What a device can do is known when its file is filled.
+        let only = self.options.only.clone();
+        let chosen = |step: &Step| only.is_empty() || only.contains(&step.name);
+        self.count(&steps(SECTOR).into_iter().filter(chosen).collect::<Vec<_>>());
+        let tested = self.prepare()?;
+        self.smallest = tested.iter().map(|one| one.smallest_transfer).collect();
+        let smallest_transfer = self.smallest.iter().copied().min().unwrap_or(SECTOR);
+        let steps: Vec<Step> = steps(smallest_transfer).into_iter().filter(chosen).collect();
+        self.count(&steps);
+        let steps = steps.into_iter().map(|step| self.step(step)).collect::<Result<Vec<_>, _>>()?;
+        Ok(DriveTest {
+            schema: SCHEMA,
+            program: env!("CARGO_PKG_VERSION").into(),
+            began_unix_ms,
+            seconds: (self.clock.monotonic() - began).as_secs_f64(),
+            machine,
+            backend: backend.into(),
+            smallest_transfer,
+            options: self.options.clone(),
+            targets: tested,
+            steps: steps.into_iter().filter(|step| step.figures.iter().any(Option::is_some)).collect(),
+            left_out: self.left_out,
+        })
+    }
+
+    /// Time that is left of the whole test; `None` if it may take as long as it takes.
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|end| end.saturating_sub(self.clock.monotonic()))
+    }
+
+    fn is_over(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+
+    /// Longest time of the next measurement or round: that of the options, or an equal share of what is left of the whole test.
+    fn time(&self) -> Duration {
+        let wanted = Duration::try_from_secs_f64(self.options.seconds).unwrap_or(Duration::from_secs(1));
+        let parts = u32::try_from(self.total.saturating_sub(self.done) + self.rounds).unwrap_or(u32::MAX);
+        self.left().map_or(wanted, |left| wanted.min(left / parts.max(1)))
+    }
+
+    fn count(&mut self, steps: &[Step]) {
+        let of = |step| (0..self.targets.len()).filter(|at| self.fits(step, *at)).count();
+        self.total = steps.iter().map(of).sum::<usize>() * self.options.repetitions.max(1);
+    }
+
+    fn fits(&self, step: &Step, at: usize) -> bool {
+        let written = self.targets.get(at).is_some_and(Target::is_written);
+        (written || !step.writes()) && self.smallest.get(at).is_some_and(|smallest| step.size >= *smallest)
+    }
+
+    /// Tells that a stage begins, which writes so many bytes, or takes a time at most.
+    fn tell(&mut self, title: String, writes: Option<u64>) {
+        let time = self.time();
+        let parts = u32::try_from(self.total.saturating_sub(self.done) + self.rounds).unwrap_or(u32::MAX);
+        (self.tell)(Stage {
+            title,
+            done: self.done,
+            total: self.total,
+            began: self.clock.monotonic(),
+            moved: self.moved.bytes(),
+            writes,
+            unwritten: self.unwritten,
+            rate: self.rate,
+            longest: if writes.is_some() { Duration::ZERO } else { time },
+            bounded: time.saturating_mul(parts),
+        });
+    }
+
+    /// Whether a target is written as a whole before the test, so that no read is one of a hole and no content can be compressed. An
+    /// erased device has no holes, and a large disk takes a day.
+    fn is_filled(target: &Target) -> bool {
+        matches!(target.kind, TargetKind::Directory | TargetKind::NewFile | TargetKind::OverwrittenFile)
+    }
+
+    fn is_preconditioned(&self, target: &Target) -> bool {
+        target.is_written() && self.options.precondition
+    }
+
+    fn prepare(&mut self) -> Result<Vec<TestedTarget>, TestError> {
+        let passes = |target: &Target| {
+            let conditioning = if self.is_preconditioned(target) { PASSES } else { 0 };
+            usize::from(Self::is_filled(target)) + conditioning
+        };
+        self.unwritten = self.targets.iter().map(|target| target.bytes * passes(target) as u64).sum();
+        self.rounds =
+            self.targets.iter().filter(|target| self.is_preconditioned(target)).count() * MOST_ROUNDS;
+        let mut tested = Vec::new();
+        for (number, target) in self.targets.iter().enumerate() {
+            let mut one = TestedTarget::of(target);
+            if Self::is_filled(target) {
+                self.write_all(target, "fill", number)?;
+                let synced = target.file.sync(jetcell_vfs::IoReason::Other);
+                synced.map_err(failed(target, "fill"))?;
+            }
+            if self.is_preconditioned(target) {
+                one.preconditioning = Some(self.precondition(target)?);
+            } else if target.kind == TargetKind::ErasedDevice {
+                one.notes.push(UNFILLED.into());
+            }
+            self.check()?;
+            one.smallest_transfer = target.file.smallest_transfer() as u64;
+            tested.push(one);
+        }
+        Ok(tested)
+    }
+
+    /// Writes everything. What the time of the whole test does not suffice for is an error, because the rest would be holes.
+    fn write_all(&mut self, target: &Target, step: &str, number: usize) -> Result<(), TestError> {
+        self.tell(format!("{}: {step}", target.name), Some(target.bytes));
+        let load = Load {
+            region: 0..target.bytes,
+            access: Access::OnePass,
+            size: 1 << 20,
+            depth: 4,
+            reads_percent: 0,
+            time: self.left().unwrap_or(Duration::MAX),
+            seed: self.options.seed.wrapping_add(number as u64),
+            moved: self.moved.clone(),
+        };
+        let written = load::run(&target.file, &target.clock, &load, self.cancel);
+        let written = written.map_err(failed(target, step))?;
+        self.check()?;
+        if written.bytes < target.bytes / load.size * load.size {
+            let longest = self.options.longest().unwrap_or_default();
+            return Err(TestError::TooLong { target: target.name.clone(), step: step.into(), longest });
+        }
+        self.unwritten = self.unwritten.saturating_sub(target.bytes);
+        self.rate = Some(written.bytes as f64 / written.elapsed.as_secs_f64()).filter(|rate| *rate > 0.0);
+        Ok(())
+    }
+
+    fn precondition(&mut self, target: &Target) -> Result<Preconditioning, TestError> {
+        for pass in 0..PASSES {
+            self.write_all(target, &format!("precondition, pass {} of {PASSES}", pass + 1), pass)?;
+        }
+        let (cancel, moved) = (self.cancel, self.moved.clone());
+        let bench = bench(target, self.options, cancel, &moved, Duration::ZERO, self.options.seed);
+        let later = self.rounds.saturating_sub(MOST_ROUNDS);
+        let found = Preconditioning::run(&bench, |number| {
+            self.rounds = later + MOST_ROUNDS - number;
+            let title = format!("{}: precondition, round {} of {MOST_ROUNDS}", target.name, number + 1);
+            self.tell(title, None);
+            (!self.is_over()).then(|| self.time())
+        });
+        self.rounds = later;
+        found.map_err(failed(target, "precondition"))
+    }
+
+    fn step(&mut self, step: Step) -> Result<StepResult, TestError> {
+        let mut measured: Vec<Vec<Measurement>> = self.targets.iter().map(|_| Vec::new()).collect();
+        for repetition in 0..self.options.repetitions.max(1) {
+            if self.is_over() {
+                if repetition == 0 {
+                    self.left_out.push(step.title.clone());
+                }
+                break;
+            }
+            for at in turn(self.targets.len(), repetition) {
+                let (Some(target), Some(place)) = (self.targets.get(at), measured.get_mut(at)) else {
+                    continue;
+                };
+                if !self.fits(&step, at) {
+                    continue;
+                }
+                self.tell(format!("{}: {}", target.name, step.title), None);
+                // The same places on all targets.
+                let seed = self.options.seed.wrapping_add(1 + repetition as u64);
+                let bench = bench(target, self.options, self.cancel, &self.moved, self.time(), seed);
+                place.push(Measurement::of(&step, &bench).map_err(failed(target, &step.title))?);
+                self.done += 1;
+                self.check()?;
+            }
+        }
+        Ok(StepResult::of(step, measured))
+    }
+
+    fn check(&self) -> Result<(), TestError> {
+        if self.cancel.is_cancelled() { Err(TestError::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// A B, then B A, then A B, …
+fn turn(targets: usize, repetition: usize) -> Vec<usize> {
+    let forward = 0..targets;
+    if repetition.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
+}
+
+fn bench<'t>(
+    target: &'t Target,
+    options: &Options,
+    cancel: &'t Cancel,
+    moved: &'t Moved,
+    time: Duration,
+    seed: u64,
+) -> Bench<'t> {
+    let (file, clock): (&Arc<_>, &Arc<dyn Clock>) = (&target.file, &target.clock);
+    Bench { file, clock, bytes: target.bytes, cancel, moved, zones: options.zones, time, seed }
+}
+
+fn failed(target: &Target, step: &str) -> impl FnOnce(io::Error) -> TestError {
+    let (target, step) = (target.name.clone(), step.to_string());
+    move |error| TestError::Transfer { target, step, error }
+}
