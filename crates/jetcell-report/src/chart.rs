@@ -55,6 +55,17 @@ impl Series {
     }
 }
 
+/// Dots over the lines of a chart, of another quantity with an axis of its own at the right.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cloud {
+    /// Unit of the values: its name, and behind a comma what else is to be known about them.
+    pub unit: String,
+    /// Scale of the axis at the right.
+    pub scale: Scale,
+    /// The dots, with names for the legend.
+    pub series: Vec<Series>,
+}
+
 /// A line chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
@@ -74,6 +85,8 @@ pub struct Chart {
     pub dots: bool,
     /// The lines.
     pub series: Vec<Series>,
+    /// Dots over them.
+    pub cloud: Option<Cloud>,
     /// Marked values of the horizontal axis, each with its name for the legend.
     pub marks: Vec<(f64, String)>,
     /// Limits of the values.
@@ -98,6 +111,7 @@ impl Chart {
             steps: false,
             dots: false,
             series,
+            cloud: None,
             marks: Vec::new(),
             limits: Vec::new(),
         }
@@ -174,7 +188,10 @@ impl Chart {
             figure {
                 figcaption {
                     strong { (self.title) @if let Some(seen) = self.seen() { ": " (seen) } }
-                    " " span class="note" { (self.unit) }
+                    " " span class="note" {
+                        (self.unit)
+                        @if let Some(cloud) = &self.cloud { "; dots: " (cloud.unit) }
+                    }
                 }
                 @if drawn {
                     div class="plot" tabindex="0" role="group" aria-label={ (self.title) ", values with the arrow keys" }
@@ -197,12 +214,22 @@ impl Chart {
         standalone(&self.svg(), &caption, &format!("{}{}", self.unit, marks.collect::<String>()))
     }
 
+    /// The dots that are drawn, each with the number of its colour.
+    fn dotted<'c>(&self, cloud: &'c Cloud) -> impl Iterator<Item = (usize, &'c Series)> {
+        (self.series.len().min(MOST_SERIES)..MOST_SERIES).zip(&cloud.series)
+    }
+
     fn legend(&self) -> Markup {
         let left_out = self.series.len().saturating_sub(MOST_SERIES);
         html! {
             ul class="legend" {
                 @for (number, series) in self.series.iter().take(MOST_SERIES).enumerate() {
                     li { span class="swatch" style=(swatch(number)) {} (series.name) }
+                }
+                @if let Some(cloud) = &self.cloud {
+                    @for (number, series) in self.dotted(cloud) {
+                        li { span class="swatch" style=(swatch(number)) {} (series.name) " (right axis)" }
+                    }
                 }
                 @for (_, name) in &self.marks {
                     li { span class="swatch" style="border-top:1px solid currentColor" {} (name) }

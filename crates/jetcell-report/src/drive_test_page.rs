@@ -4,7 +4,7 @@ use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Seek, Step, Step
 use jetcell_workload::measurement::Latencies;
 
 use crate::bars::{Bar, Bars};
-use crate::chart::{Along, Chart, Scale, Series};
+use crate::chart::{Along, Chart, Cloud, Scale, Series};
 use crate::drive_test::{compared, details, notes, overview};
 use crate::number::of_unit;
 use crate::page::Page;
@@ -68,18 +68,22 @@ fn surface(test: &DriveTest) -> Vec<Chart> {
         points
     };
     let times = lines(test, &access, cloud);
-    let mut cloud = Chart::new("Access time", "ms, one dot for each random read of 4 KiB", place(), times);
-    cloud.dots = true;
-    if presses_to_the_axis(&cloud) {
-        cloud = cloud.logarithmic();
+    let scale = if presses_to_the_axis(&times) { Scale::Logarithmic } else { Scale::Linear };
+    let unit = "ms, one dot for each random read of 4 KiB".to_string();
+    if transfers.is_empty() {
+        let alone = Chart::new("Access time", unit, place(), times);
+        return vec![Chart { dots: true, scale, ..alone }];
     }
-    vec![curve, cloud]
+    let named = |times: Series| Series { name: format!("{}, access time", times.name), ..times };
+    let series: Vec<Series> = times.into_iter().map(named).collect();
+    let cloud = (!series.is_empty()).then_some(Cloud { unit, scale, series });
+    let title = if cloud.is_some() { "Transfer rate and access time" } else { "Transfer rate" };
+    vec![Chart { title: title.into(), cloud, ..curve }]
 }
 
 /// Whether single points are so high that the others would lie on the axis.
-fn presses_to_the_axis(chart: &Chart) -> bool {
-    let mut values: Vec<f64> =
-        chart.series.iter().flat_map(|line| &line.points).map(|point| point.1).collect();
+fn presses_to_the_axis(times: &[Series]) -> bool {
+    let mut values: Vec<f64> = times.iter().flat_map(|line| &line.points).map(|point| point.1).collect();
     values.sort_by(f64::total_cmp);
     let middle = values.get(values.len() / 2);
     middle.zip(values.last()).is_some_and(|(middle, highest)| *highest > middle * 20.0)
@@ -219,13 +223,33 @@ mod tests {
         more("depth_read_8", "depth", Group::QueueDepth, 4096, 8);
         let charts = surface(&test);
         let points = |chart: &Chart| chart.series.iter().map(|line| line.points.len()).collect::<Vec<_>>();
-        assert_eq!((points(&charts[0]), points(&charts[1])), (vec![4, 4], vec![9, 9]));
+        let cloud = charts[0].cloud.as_ref().unwrap();
+        assert_eq!((charts.len(), points(&charts[0])), (1, vec![4, 4]));
+        assert_eq!(cloud.series.iter().map(|dots| dots.points.len()).collect::<Vec<_>>(), [9, 9]);
         // 25 MiB in a quarter of a second.
         assert!(charts[0].series.iter().flat_map(|line| &line.points).all(|point| point.1 == 100.0));
-        assert_eq!(charts[1].svg().matches("<circle").count(), 18);
+        // Lines of the rates in the first two colours, and dots of the times in the next ones.
+        let drawn = charts[0].svg();
+        for (series, points, dots) in [(0, 4, false), (1, 4, false), (2, 9, true), (3, 9, true)] {
+            let circles =
+                drawn.split("<circle").filter(|one| one.contains(&format!("fill:var(--series-{series})")));
+            assert_eq!(circles.count(), points, "{series}: {drawn}");
+            let line = format!("<polyline fill=\"none\" opacity=\"1\" style=\"stroke:var(--series-{series})");
+            assert_eq!(
+                drawn.contains(&line) || drawn.contains(&format!("style=\"stroke:var(--series-{series})")),
+                !dots
+            );
+        }
+        let figure = charts[0].figure().into_string();
         assert!(
-            !charts[1].svg().contains("<polyline opacity=\"1\" fill=\"none\" style=\"stroke:var(--series-0)")
+            figure.contains("green, access time (right axis)") && figure.contains("dots: ms, one dot"),
+            "{figure}"
         );
+        let mut only = test.clone();
+        only.steps.retain(|step| step.step.group == Group::AccessTime);
+        assert!(surface(&only)[0].dots && surface(&only)[0].title == "Access time");
+        only.steps.clear();
+        assert_eq!(surface(&only)[0].cloud, None);
         let bars = by_size(&test, "read").unwrap();
         let names: Vec<&str> = bars.bars.iter().map(|bar| bar.name.as_str()).collect();
         assert_eq!((names.len(), names[0]), (4, "512 B, green"));

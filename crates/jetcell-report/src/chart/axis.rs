@@ -96,6 +96,14 @@ impl Scale {
         }
     }
 
+    /// A label at a height, for an axis that ends at another one.
+    pub(super) fn label(self, height: f64, end: f64) -> String {
+        match self {
+            Scale::Linear => short_below(height, end),
+            Scale::Logarithmic => short(self.value(height)),
+        }
+    }
+
     /// The range of heights, and the highest number of labels.
     pub(super) fn range(self, heights: impl Iterator<Item = f64>) -> (Range<f64>, usize) {
         match self {

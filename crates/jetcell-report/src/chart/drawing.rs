@@ -4,7 +4,7 @@ use maud::html;
 use plotters::prelude::*;
 
 use super::axis::{LARGEST, span};
-use super::{Along, Chart, Scale, Series};
+use super::{Along, Chart, Cloud, Scale, Series};
 
 /// Colours that `report.css` defines as `--series-0` and on; further series repeat them dashed.
 const COLOURS: usize = 8;
@@ -20,10 +20,6 @@ const MARGIN_RIGHT: u32 = 24;
 /// Room for labels in the larger font of narrow screens, too.
 const LABELS_BELOW: u32 = 48;
 const LABELS_LEFT: u32 = 66;
-
-/// The part of the width in which values are drawn: where it begins and where it ends.
-pub(super) const PLOT: (f64, f64) =
-    ((MARGIN + LABELS_LEFT) as f64 / SIZE.0 as f64, (SIZE.0 - MARGIN_RIGHT) as f64 / SIZE.0 as f64);
 
 /// Placeholder colours, which are replaced by custom properties in the text of the drawing.
 const INK: RGBColor = RGBColor(0xC1, 0x5E, 0xFE);
@@ -64,6 +60,28 @@ impl Chart {
         vec![heights.iter().zip(ends).flat_map(|((x, y), end)| [(*x, *y), (end, *y)]).collect()]
     }
 
+    /// The part of the width in which values are drawn: where it begins and where it ends.
+    pub(super) fn plot(&self) -> (f64, f64) {
+        let (margin, labels) = self.right();
+        let share = |at: u32| f64::from(at) / f64::from(SIZE.0);
+        (share(MARGIN + LABELS_LEFT), share(SIZE.0 - margin - labels))
+    }
+
+    /// Margin and room for labels at the right.
+    fn right(&self) -> (u32, u32) {
+        if self.cloud.is_some() { (MARGIN, LABELS_LEFT) } else { (MARGIN_RIGHT, 0) }
+    }
+
+    /// The dots as they are drawn, each with the number of its colour.
+    fn dots_of(&self, cloud: &Cloud) -> Vec<(usize, Vec<(f64, f64)>)> {
+        let heights = |series: &Series| {
+            let heights = series.points.iter().map(|(x, y)| (*x, cloud.scale.height(*y)));
+            let finite = heights.filter(|(x, y)| x.is_finite() && y.is_finite());
+            finite.map(|(x, y)| (x.clamp(-LARGEST, LARGEST), y.min(LARGEST))).collect()
+        };
+        self.dotted(cloud).map(|(number, series)| (number, heights(series))).collect()
+    }
+
     /// The horizontal range that is shown.
     pub(super) fn across<'p>(&self, points: impl Iterator<Item = &'p (f64, f64)>) -> std::ops::Range<f64> {
         self.along.range(span(points.map(|point| point.0).chain(self.marked())))
@@ -75,7 +93,12 @@ impl Chart {
 
     fn draw(&self, lines: &[Line], svg: &mut String) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
         let finite = || lines.iter().flatten().flatten();
-        let across = self.across(finite());
+        let dots = self.cloud.as_ref().map(|cloud| self.dots_of(cloud)).unwrap_or_default();
+        let dotted = || dots.iter().flat_map(|(_, points)| points);
+        let across = self.across(finite().chain(dotted()));
+        let right_scale = self.cloud.as_ref().map_or(Scale::Linear, |cloud| cloud.scale);
+        let (right, right_labels) = right_scale.range(dotted().map(|point| point.1));
+        let (margin_right, labels_right) = self.right();
         let limits: Vec<f64> =
             self.limits_in_sight().map(|limit| self.scale.height(limit.value.min(LARGEST))).collect();
         let (up, labels) = self.scale.range(finite().map(|point| point.1).chain(limits.iter().copied()));
@@ -85,10 +108,12 @@ impl Chart {
             .margin(MARGIN)
             // Half of a label at the end of an axis.
             .margin_top(13)
-            .margin_right(MARGIN_RIGHT)
+            .margin_right(margin_right)
             .x_label_area_size(LABELS_BELOW)
             .y_label_area_size(LABELS_LEFT)
-            .build_cartesian_2d(across.start / divisor..across.end / divisor, up.clone())?;
+            .right_y_label_area_size(labels_right)
+            .build_cartesian_2d(across.start / divisor..across.end / divisor, up.clone())?
+            .set_secondary_coord(across.start / divisor..across.end / divisor, right.clone());
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -97,15 +122,27 @@ impl Chart {
             .x_desc(label)
             .y_desc(self.unit.split(',').next().unwrap_or_default())
             .x_label_formatter(&|value| self.along.label(*value))
-            .y_label_formatter(&|height| match self.scale {
-                Scale::Linear => super::axis::short_below(*height, up.end),
-                Scale::Logarithmic => super::axis::short(self.scale.value(*height)),
-            })
+            .y_label_formatter(&|height| self.scale.label(*height, up.end))
             .label_style(FONT.into_font().color(&INK))
             .axis_style(INK)
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
             .draw()?;
+        if let Some(cloud) = &self.cloud {
+            chart
+                .configure_secondary_axes()
+                .y_labels(right_labels)
+                .y_desc(cloud.unit.split(',').next().unwrap_or_default())
+                .y_label_formatter(&|height| cloud.scale.label(*height, right.end))
+                .label_style(FONT.into_font().color(&INK))
+                .axis_style(INK)
+                .draw()?;
+        }
+        // Below the lines.
+        for (number, points) in &dots {
+            let dot = |(x, y): &(f64, f64)| Circle::new((x / divisor, *y), 1, placeholder(*number).filled());
+            chart.draw_secondary_series(points.iter().map(dot))?;
+        }
         for at in self.marked().map(|at| at / divisor) {
             chart.draw_series(LineSeries::new([(at, up.start), (at, up.end)], INK.stroke_width(1)))?;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::drawing::{MOST_SERIES, PLOT};
+use super::drawing::MOST_SERIES;
 use super::{Along, Chart, Series};
 use crate::number::{four_digits, significant};
 
@@ -17,12 +17,14 @@ impl Chart {
         let mut places: Vec<f64> = points().map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        let range = self.across(points().filter(|(x, _)| x.is_finite()));
+        let dots = self.cloud.iter().flat_map(|cloud| &cloud.series).flat_map(|series| &series.points);
+        let range = self.across(points().chain(dots).filter(|(x, _)| x.is_finite()));
+        let plot = self.plot();
         let (divisor, unit) = self.along.scale(&range);
         let place = |stretch: &[f64]| -> Option<Value> {
             let (first, last) = (*stretch.first()?, *stretch.last()?);
             let share = ((first + last) / 2.0 - range.start) / (range.end - range.start);
-            let at = PLOT.0 + share.clamp(0.0, 1.0) * (PLOT.1 - PLOT.0);
+            let at = plot.0 + share.clamp(0.0, 1.0) * (plot.1 - plot.0);
             let values: Vec<Value> = lines.iter().map(|series| value(series, first, last)).collect();
             let name = match &self.along {
                 Along::Percentile => format!("{} %", self.along.label(first)),
