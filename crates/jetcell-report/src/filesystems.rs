@@ -44,12 +44,16 @@ pub fn filesystems_markdown(test: &FilesystemTest) -> String {
 
 /// The same as a page, with the turns and the most important rows as charts.
 pub fn filesystems_html(test: &FilesystemTest) -> String {
-    let page = Page::new(test.title);
+    printable_lines(&comparison(Page::new(test.title), test).finish()).into_owned()
+}
+
+/// A page with the comparison on it.
+pub(crate) fn comparison(page: Page, test: &FilesystemTest) -> Page {
     let page = notes(test).iter().fold(page, |page, line| page.text(line));
     let drawn = test.rows.iter().filter(|row| DRAWN.contains(&row.row.name));
     let bars: Vec<Bars> = drawn.map(|row| bars(test, row)).collect();
     let page = page.bars(&bars).charts(&turns(test));
-    printable_lines(&tables(test).iter().fold(page, Page::table).finish()).into_owned()
+    tables(test).iter().fold(page, Page::table)
 }
 
 fn names(test: &FilesystemTest) -> impl Iterator<Item = &str> {
@@ -65,7 +69,7 @@ fn title(row: &RowResult) -> String {
     format!("{}{mark} ({})", row.row.title, row.row.unit)
 }
 
-fn tables(test: &FilesystemTest) -> Vec<Table> {
+pub(crate) fn tables(test: &FilesystemTest) -> Vec<Table> {
     let figure = |row: &RowResult| {
         let cell = |(mean, interval): (&f64, &Option<jetcell_workload::measurement::Interval>)| {
             let shown = |value| of_unit(row.row.unit, value);
@@ -109,7 +113,7 @@ fn directory(one: &TestedDirectory) -> Vec<Cell> {
     ]
 }
 
-fn notes(test: &FilesystemTest) -> Vec<String> {
+pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
     let turns = test.rows.first().and_then(|row| row.turns.first()).map_or(0, Vec::len);
     let precision = significant(test.limits.precision_percent);
     let state = if test.precise { "are" } else { "are not" };

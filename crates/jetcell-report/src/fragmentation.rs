@@ -1,25 +1,26 @@
-//! The places of files on their device, for a terminal.
-
-use std::path::PathBuf;
+//! The places of files on their device: for a terminal, as Markdown, and as a page.
 
 use jetcell_lab::drive::ExpectedCost;
 use jetcell_lab::fragmentation::Fragmentation;
 use jetcell_workload::units::human_bytes;
 
+use crate::markdown::tables_markdown;
 use crate::number::{decimal, significant};
+use crate::page::tables_html;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Two tables, and remarks on what a read of the files would not find on the device, in lines of at most `width` characters.
-pub fn fragmentation_text(files: &[Fragmentation], width: usize) -> String {
+/// Two tables, and remarks on what a read of the files would not find on the device and on what the pieces should cost, in lines of at
+/// most `width` characters. `costs` has one for each file, or is empty.
+pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width: usize) -> String {
     let mut out = String::new();
-    for (number, table) in [extents(files), reads(files)].iter().enumerate() {
+    for (number, table) in fragmentation_tables(files).iter().enumerate() {
         if number > 0 {
             out.push('\n');
         }
         out += &table_text(table, width);
     }
-    let remarks: Vec<String> = files.iter().flat_map(remarks).collect();
+    let remarks = fragmentation_remarks(files, costs);
     if !remarks.is_empty() {
         out.push('\n');
     }
@@ -27,29 +28,49 @@ pub fn fragmentation_text(files: &[Fragmentation], width: usize) -> String {
     out
 }
 
+/// The same as Markdown.
+pub fn fragmentation_markdown(files: &[Fragmentation], costs: &[ExpectedCost]) -> String {
+    tables_markdown(
+        "fragmentation of files",
+        &fragmentation_tables(files),
+        &fragmentation_remarks(files, costs),
+    )
+}
+
+/// The same as a page.
+pub fn fragmentation_html(files: &[Fragmentation], costs: &[ExpectedCost]) -> String {
+    tables_html("Fragmentation of files", &fragmentation_tables(files), &fragmentation_remarks(files, costs))
+}
+
+/// Extents and distances of files.
+pub(crate) fn fragmentation_tables(files: &[Fragmentation]) -> [Table; 2] {
+    [extents(files), reads(files)]
+}
+
+fn fragmentation_remarks(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec<String> {
+    files.iter().flat_map(remarks).chain(expected(files, costs)).collect()
+}
+
 /// What the pieces should cost on a drive, a line for each file.
-pub fn expected_cost_text(costs: &[(PathBuf, ExpectedCost)], width: usize) -> String {
-    let line = |(path, cost): &(PathBuf, ExpectedCost)| {
+fn expected(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec<String> {
+    let line = |(file, cost): (&Fragmentation, &ExpectedCost)| {
         let slower = match cost.contiguous_scan_seconds {
             0.0 => 0.0,
             seconds => (cost.scan_seconds / seconds - 1.0) * 100.0,
         };
-        let text = format!(
-            "{} on {}: a scan from the begin to the end takes {} s instead of {} s ({} % more); a read of {} takes {} ms longer on average",
-            path.display(),
+        format!(
+            "{} on {}: by the measured seeks of the drive, a scan from the begin to the end takes {} s instead of {} s ({} % more); a read \
+             of {} takes {} ms longer on average",
+            file.path.display(),
             cost.drive,
             decimal(cost.scan_seconds, 1),
             decimal(cost.contiguous_scan_seconds, 1),
             decimal(slower, 1),
             human_bytes(cost.read_bytes),
             decimal(cost.read_ms, 3)
-        );
-        wrapped("  ", &text, width)
+        )
     };
-    costs
-        .iter()
-        .map(line)
-        .fold("Expected from the measured seeks of the drive\n".to_string(), |all, line| all + &line)
+    files.iter().zip(costs).map(line).collect()
 }
 
 fn name(file: &Fragmentation) -> Cell {
@@ -128,7 +149,8 @@ mod tests {
             bytes: 128 << 10,
             extents: vec![extent(0, 1 << 30), extent(48 << 10, 1 << 20)],
         };
-        let text = fragmentation_text(&[Fragmentation::of(&map, &[32 << 10, 256 << 10])], usize::MAX);
+        let files = [Fragmentation::of(&map, &[32 << 10, 256 << 10])];
+        let text = fragmentation_text(&files, &[], usize::MAX);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(
             rows.iter().any(|row| row[..]
@@ -150,11 +172,27 @@ mod tests {
         let words = "a\\u{1b}.edb 1023.05 MiB 1023.05 MiB 1 1 of 4 (25 %) 1 of 1 (100 %)";
         assert!(rows.contains(&words.split(' ').collect()), "{text}");
         assert!(text.ends_with("32.00 KiB are holes: reads of them do not reach the device\n"), "{text}");
+        let cost = ExpectedCost {
+            drive: "<disk>".into(),
+            contiguous_scan_seconds: 1.0,
+            scan_seconds: 1.25,
+            read_bytes: 32 << 10,
+            read_ms: 0.5,
+        };
+        let (page, markdown) =
+            (fragmentation_html(&files, &[cost.clone()]), fragmentation_markdown(&files, &[cost]));
+        assert!(markdown.contains("on \\<disk>: by the measured seeks") && markdown.contains("## Distances"));
+        assert!(
+            page.contains("&lt;disk&gt;") && page.contains("1.3 s instead of 1.0 s (25.0 % more)"),
+            "{page}"
+        );
+        assert!(!page.contains('\x1b') && !page.contains("http"));
     }
 
     #[test]
     fn files_without_extents_have_unknown_distances() {
         let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
-        assert!(fragmentation_text(&[Fragmentation::of(&map, &[4096])], usize::MAX).contains("unknown"));
+        let files = [Fragmentation::of(&map, &[4096])];
+        assert!(fragmentation_text(&files, &[], usize::MAX).contains("unknown"));
     }
 }

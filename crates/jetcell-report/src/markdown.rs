@@ -37,6 +37,14 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
     out
 }
 
+/// Tables and remarks below a heading, with tables of GitHub's dialect.
+pub fn tables_markdown(title: &str, tables: &[Table], remarks: &[String]) -> String {
+    let mut out = format!("# Jetcell {}\n\n", escaped(title));
+    tables.iter().for_each(|one| out += &table(one));
+    remarks.iter().for_each(|line| out += &format!("- {}\n", escaped(line)));
+    out
+}
+
 /// A block of code, indented so that its content cannot end it.
 fn indented(code: &str, out: &mut String) {
     for line in code.lines() {

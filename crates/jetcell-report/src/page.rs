@@ -5,6 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::bars::Bars;
 use crate::chart::Chart;
+use crate::printable::printable_lines;
 use crate::table::{Cell, Column, Table, Tone};
 
 /// Colours for light and dark pages, and everything else.
@@ -77,6 +78,12 @@ impl Page {
     pub fn finish(self) -> String {
         page(&format!("Jetcell: {}", self.title), &html! { @for part in &self.body { (part) } })
     }
+}
+
+/// A page of tables, with the remarks above them.
+pub fn tables_html(title: &str, tables: &[Table], remarks: &[String]) -> String {
+    let page = remarks.iter().fold(Page::new(title), |page, line| page.text(line));
+    printable_lines(&tables.iter().fold(page, Page::table).finish()).into_owned()
 }
 
 /// A complete page with its style sheet.

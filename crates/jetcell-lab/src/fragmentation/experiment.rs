@@ -7,9 +7,12 @@ use std::thread;
 use std::time::Instant;
 
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
+use jetcell_workload::fragmentation::Fragmentation;
 use jetcell_workload::measurement::Better;
+use serde::Serialize;
 
-use crate::filesystems::{ROWS, Row, row};
+use crate::difference::Difference;
+use crate::filesystems::{FilesystemTest, ROWS, Row, row};
 
 /// Bytes of a read of scan and backup.
 const READ: u64 = 256 << 10;
@@ -28,6 +31,69 @@ pub const EXPERIMENT_ROWS: [Row; ROWS.len() + 2] = {
     rows[ROWS.len() + 1] = row("backup_mib_per_sec", "Backup", "MiB/s", Better::Higher);
     rows
 };
+
+/// What an experiment found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Experiment {
+    /// Version of the stored form; raised when a field changes its meaning or is removed.
+    pub schema: u32,
+    /// Bytes of a piece of the scattered file.
+    pub piece_bytes: u64,
+    /// Whether one should defragment such a file on this drive, as far as the differences tell it.
+    pub answer: String,
+    /// The databases before the first measured turn: contiguous, then scattered.
+    pub files: Vec<Fragmentation>,
+    /// The rows of [`EXPERIMENT_ROWS`] on both. Differences are those of the scattered file, positive if it is better.
+    pub comparison: FilesystemTest,
+}
+
+impl Experiment {
+    /// With its answer.
+    pub fn of(piece_bytes: u64, files: Vec<Fragmentation>, comparison: FilesystemTest) -> Experiment {
+        let answer = answer(&comparison);
+        Experiment { schema: 1, piece_bytes, answer, files, comparison }
+    }
+}
+
+/// What the differences say. What noise explains counts as no difference, but how large it may be is said.
+fn answer(comparison: &FilesystemTest) -> String {
+    let of = |name: &str| -> Option<Difference> {
+        let row = comparison.rows.iter().find(|row| row.row.name == name)?;
+        row.differences.get(1).copied().flatten().filter(|found| found.half_width.is_some())
+    };
+    let names = ["achieved_transactional_iops", "scan_mib_per_sec", "backup_mib_per_sec"];
+    let [Some(load), Some(scan), Some(backup)] = names.map(of) else {
+        return "One turn does not tell: noise could explain every difference. Repeat it with more turns."
+            .into();
+    };
+    let is_slower = |found: &Difference| found.significant && found.percent < 0.0;
+    let shown = |found: &Difference| {
+        // Not -0.0.
+        let percent = (found.percent * 10.0).round() / 10.0 + 0.0;
+        format!("{percent:+.1} % ± {:.1} %", found.half_width.unwrap_or_default())
+    };
+    let verdict = match (is_slower(&load), is_slower(&scan), is_slower(&backup)) {
+        (true, ..) => "Yes: the mail load is slower on the scattered file.",
+        (false, true, true) => "Not for the mail load. A scan and a backup are slower on the scattered file.",
+        (false, true, false) => "Not for the mail load. A scan is slower on the scattered file.",
+        (false, false, true) => "Not for the mail load. A backup is slower on the scattered file.",
+        (false, false, false) => "No: nothing is slower on the scattered file beyond noise.",
+    };
+    let differences = format!(
+        "The scattered file against the contiguous one (95 % confidence, positive is faster): transactional I/O {}, scan {}, backup {}.",
+        shown(&load),
+        shown(&scan),
+        shown(&backup)
+    );
+    let slowest = load.percent - load.half_width.unwrap_or_default();
+    match is_slower(&load) || slowest >= 0.0 {
+        true => format!("{verdict} {differences}"),
+        false => format!(
+            "{verdict} {differences} A loss of the mail load of up to {:.1} % is not excluded; more turns narrow it.",
+            -slowest
+        ),
+    }
+}
 
 /// Rates of reading a file from its begin to its end past the kernel's cache, in MiB/s: as the checksum scan, one read of 256 KiB
 /// after the other, and as a backup, eight in flight.
@@ -70,13 +136,61 @@ fn read_every(file: &dyn File, len: u64, first: u64, step: u64) -> io::Result<()
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use jetcell_workload::machine::Storage;
+
     use super::*;
+    use crate::filesystems::{Limits, TestedDirectory, compare};
 
     #[test]
     fn the_rows_are_those_of_the_load_and_two_more() {
         let names: Vec<&str> = EXPERIMENT_ROWS.iter().map(|row| row.name).collect();
         assert_eq!(names[..ROWS.len()], ROWS.map(|row| row.name));
         assert_eq!(names[ROWS.len()..], ["scan_mib_per_sec", "backup_mib_per_sec"]);
+    }
+
+    #[test]
+    fn the_answer_follows_from_the_significant_differences() {
+        let directory = |name: &str| TestedDirectory {
+            name: name.into(),
+            directory: name.into(),
+            storage: Storage { directory: name.into(), mount: None, device: None },
+            file_bytes: 1,
+            allocated_bytes: 1,
+            made: None,
+            remarks: Vec::new(),
+        };
+        let answer_of = |turns: usize, load: f64, scan: f64, backup: f64| {
+            let limits =
+                Limits { fewest: turns, most: turns, precision_percent: 2.0, longest: Duration::MAX };
+            let measure = &mut |at: usize, turn: usize| {
+                // The turns differ by 1 % in both directions.
+                let noise = [1.0, 0.99, 1.01, 1.0][turn] * 100.0;
+                let figure = |row: &Row| match (at, row.name) {
+                    (0, _) => 100.0,
+                    (_, "achieved_transactional_iops") => noise * load,
+                    (_, "scan_mib_per_sec") => noise * scan,
+                    (_, "backup_mib_per_sec") => noise * backup,
+                    _ => noise,
+                };
+                Ok::<_, ()>(EXPERIMENT_ROWS.iter().map(figure).collect())
+            };
+            let directories = ["contiguous", "scattered"].map(directory).into();
+            let rows = ("Fragmentation", &EXPERIMENT_ROWS[..]);
+            let comparison = compare(rows, directories, limits, measure, &|| Duration::ZERO).unwrap();
+            Experiment::of(64 << 10, Vec::new(), comparison).answer
+        };
+        assert!(answer_of(4, 0.5, 0.5, 1.0).starts_with("Yes: the mail load is slower"));
+        let typical = answer_of(4, 1.0, 0.55, 0.98);
+        assert!(typical.starts_with("Not for the mail load. A scan and a backup are slower"), "{typical}");
+        assert!(typical.contains("transactional I/O +0.0 % ± 1.3 %, scan -45.0 % ± 0.7 %"), "{typical}");
+        assert!(typical.ends_with("of up to 1.3 % is not excluded; more turns narrow it."), "{typical}");
+        assert!(answer_of(4, 1.0, 0.9, 1.0).contains("A scan is slower"));
+        assert!(answer_of(4, 1.0, 1.0, 0.9).contains("A backup is slower"));
+        let none = answer_of(4, 1.2, 1.0, 1.0);
+        assert!(none.starts_with("No: nothing is slower") && !none.contains("not excluded"), "{none}");
+        assert!(answer_of(1, 0.5, 0.5, 0.5).starts_with("One turn does not tell"));
     }
 
     #[test]

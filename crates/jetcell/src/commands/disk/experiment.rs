@@ -5,20 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_lab::filesystems::{FilesystemTest, Limits, compare};
+use jetcell_lab::filesystems::{Limits, compare};
 use jetcell_lab::fragmentation::{
-    EXPERIMENT_ROWS, FileMap, Fragmentation, PIECE, Placement, place, read_rates,
+    EXPERIMENT_ROWS, Experiment, FileMap, Fragmentation, PIECE, Placement, place, read_rates,
 };
-use jetcell_report::{filesystems_text, fragmentation_text};
+use jetcell_report::{experiment_html, experiment_markdown, experiment_text};
 use jetcell_workload::Options;
 use jetcell_workload::units::{ByteSize, DatabaseSize, TimeSpan};
-use serde::Serialize;
 
 use crate::commands::disk::fragmentation::databases_below;
 use crate::commands::empty_directory::require_empty;
-use crate::commands::load_turns::{
-    LoadTurns, Stopped, json, load_options, look_again, look_at, size, span, store,
-};
+use crate::commands::load_turns::{LoadTurns, Stopped, json, load_options, look_again, look_at, size, span};
+use crate::commands::result_directory::store;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome};
 
@@ -29,7 +27,8 @@ Examples:
   jetcell disk experiment /mnt/data/experiment --size 20GiB --piece 1MiB --duration 5m --output result
 
 Each turn reads both files as a scan (256 KiB, one after the other) and as a backup (eight in flight), and runs the load of jetcell
-test performance on both. The difference is what a defragmentation of the file would gain on this drive.
+test performance on both. The difference is what a defragmentation of the file would gain on this drive; the result says in a
+sentence whether that is beyond noise.
 
 Files:
   DIR/contiguous, DIR/scattered  the databases; they stay, remove them when you are done
@@ -83,16 +82,6 @@ fn piece(text: &str) -> Result<ByteSize, String> {
     }
 }
 
-/// The result, as it is stored.
-#[derive(Serialize)]
-struct Experiment {
-    schema: u32,
-    piece_bytes: u64,
-    /// The databases before the first measured turn: contiguous, then scattered.
-    files: Vec<Fragmentation>,
-    comparison: FilesystemTest,
-}
-
 impl FragmentationExperiment {
     /// Runs the command.
     pub fn run(self) -> Outcome {
@@ -101,11 +90,7 @@ impl FragmentationExperiment {
                 let width = console::width();
                 print(&match self.json {
                     true => json(&found),
-                    false => format!(
-                        "{}\n{}",
-                        fragmentation_text(&found.files, width),
-                        filesystems_text(&found.comparison, width)
-                    ),
+                    false => experiment_text(&found, width),
                 });
                 Outcome::Good
             }
@@ -160,8 +145,9 @@ impl FragmentationExperiment {
         let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
         let mut comparison = compare(rows, tested, limits, measure, &|| began.elapsed())?;
         look_again(&mut comparison);
-        let found = Experiment { schema: 1, piece_bytes: self.piece.0, files, comparison };
-        store(&found.comparison, &self.output, &json(&found))?;
+        let found = Experiment::of(self.piece.0, files, comparison);
+        store(&self.output, &experiment_html(&found), &experiment_markdown(&found), &json(&found))
+            .map_err(Stopped::Failed)?;
         Ok(found)
     }
 

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jetcell_lab::drive::{ExpectedCost, SeekCurve};
 use jetcell_lab::fragmentation::{FileMap, Fragmentation};
-use jetcell_report::{expected_cost_text, fragmentation_text};
+use jetcell_report::{fragmentation_html, fragmentation_markdown, fragmentation_text};
 use jetcell_workload::units::ByteSize;
 use serde::Serialize;
 
+use crate::commands::empty_directory::require_empty;
+use crate::commands::result_directory::store;
 use crate::commands::stored_drive_test::stored_drive_test;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
@@ -23,10 +25,12 @@ Examples:
       all databases below a directory, with other sizes of reads
   jetcell disk fragmentation priv1.edb --drive-test result
       also what the pieces should cost, from the seeks that jetcell disk test --output result measured on the drive
+  jetcell disk fragmentation priv1.edb --output result
+      also as a page and as Markdown
   jetcell disk fragmentation --json jetcell-run | jq '.files[].pieces'
       for a script
 
-Nothing is changed. Exit code: 0 shown, 2 could not run.";
+No file that is examined is changed. Exit code: 0 shown, 2 could not run.";
 
 /// Extensions of databases, which are searched for in directories.
 const DATABASES: [&str; 2] = ["edb", "dit"];
@@ -49,6 +53,9 @@ pub struct ShowFragmentation {
     /// With a drive test of several targets, the name of the drive
     #[arg(long, value_name = "NAME", requires = "drive_test")]
     target: Option<String>,
+    /// Directory for result.json, report.html and report.md; it must be empty or new
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -65,6 +72,12 @@ struct Listing {
     expected: Vec<ExpectedCost>,
 }
 
+impl Listing {
+    fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("text and numbers can be written as JSON") + "\n"
+    }
+}
+
 fn read_size(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
     if size.0 == 0 {
@@ -78,18 +91,10 @@ impl ShowFragmentation {
     /// Runs the command.
     pub fn run(self) -> Outcome {
         match self.examine() {
-            Ok((files, expected)) => {
-                print(&if self.json {
-                    let text = serde_json::to_string_pretty(&Listing { schema: 1, files, expected });
-                    text.expect("text and numbers can be written as JSON") + "\n"
-                } else {
-                    let text = fragmentation_text(&files, console::width());
-                    let paths = files.into_iter().map(|file| file.path);
-                    let costs: Vec<_> = paths.zip(expected).collect();
-                    match costs.is_empty() {
-                        true => text,
-                        false => format!("{text}\n{}", expected_cost_text(&costs, console::width())),
-                    }
+            Ok(found) => {
+                print(&match self.json {
+                    true => found.json(),
+                    false => fragmentation_text(&found.files, &found.expected, console::width()),
                 });
                 Outcome::Good
             }
@@ -100,7 +105,10 @@ impl ShowFragmentation {
         }
     }
 
-    fn examine(&self) -> Result<(Vec<Fragmentation>, Vec<ExpectedCost>), Failure> {
+    fn examine(&self) -> Result<Listing, Failure> {
+        if let Some(output) = &self.output {
+            require_empty(output, "result")?;
+        }
         let curve = self.drive_test.as_deref().map(|path| self.seek_curve(path)).transpose()?;
         let mut files = Vec::new();
         for path in &self.paths {
@@ -127,7 +135,14 @@ impl ShowFragmentation {
         let read = sizes.first().copied().unwrap_or(32 << 10);
         let expected =
             curve.iter().flat_map(|curve| maps.iter().map(|map| ExpectedCost::of(map, curve, read)));
-        Ok((maps.iter().map(|map| Fragmentation::of(map, &sizes)).collect(), expected.collect()))
+        let files = maps.iter().map(|map| Fragmentation::of(map, &sizes)).collect();
+        let found = Listing { schema: 1, files, expected: expected.collect() };
+        if let Some(output) = &self.output {
+            let html = fragmentation_html(&found.files, &found.expected);
+            let markdown = fragmentation_markdown(&found.files, &found.expected);
+            store(output, &html, &markdown, &found.json())?;
+        }
+        Ok(found)
     }
 
     /// The seeks of the drive in the test in a directory.

@@ -1,0 +1,96 @@
+//! What fragmentation costs on a drive: for a terminal, as Markdown, and as a page with charts.
+
+use jetcell_lab::fragmentation::Experiment;
+use jetcell_workload::units::human_bytes;
+
+use crate::filesystems::{comparison, filesystems_text, notes, tables};
+use crate::fragmentation::{fragmentation_tables, fragmentation_text};
+use crate::markdown::tables_markdown;
+use crate::page::Page;
+use crate::printable::printable_lines;
+use crate::text_table::wrapped;
+
+const QUESTION: &str = "Should one defragment a database on this drive?";
+
+/// The answer, the pieces of both files, and the comparison, in lines of at most `width` characters.
+pub fn experiment_text(found: &Experiment, width: usize) -> String {
+    let answer = wrapped("", &format!("{QUESTION} {}", found.answer), width);
+    let files = fragmentation_text(&found.files, &[], width);
+    format!(
+        "{answer}{}{files}\n{}",
+        wrapped("", &pieces(found), width),
+        filesystems_text(&found.comparison, width)
+    )
+}
+
+/// The same as Markdown.
+pub fn experiment_markdown(found: &Experiment) -> String {
+    let tables: Vec<_> =
+        fragmentation_tables(&found.files).into_iter().chain(tables(&found.comparison)).collect();
+    let first = [format!("{QUESTION} {}", found.answer), pieces(found)];
+    let remarks: Vec<String> = first.into_iter().chain(notes(&found.comparison)).collect();
+    tables_markdown(&format!("experiment: {}", found.comparison.title), &tables, &remarks)
+}
+
+/// The same as a page.
+pub fn experiment_html(found: &Experiment) -> String {
+    let page = Page::new(found.comparison.title).heading(QUESTION).text(&found.answer).text(&pieces(found));
+    let page = comparison(page.heading("Measured"), &found.comparison);
+    let page = fragmentation_tables(&found.files).iter().fold(page, Page::table);
+    printable_lines(&page.finish()).into_owned()
+}
+
+/// What was compared.
+fn pieces(found: &Experiment) -> String {
+    let counts: Vec<String> = found.files.iter().map(|file| file.pieces.to_string()).collect();
+    format!(
+        "The scattered file was allocated in pieces of {} in random order; the file system reports {} pieces of the contiguous and the \
+         scattered file.",
+        human_bytes(found.piece_bytes),
+        counts.join(" and ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_lab::fragmentation::{EXPERIMENT_ROWS, FileMap, Fragmentation};
+    use std::time::Duration;
+
+    use jetcell_lab::filesystems::{Limits, TestedDirectory, compare};
+    use jetcell_workload::machine::Storage;
+
+    use super::*;
+
+    #[test]
+    fn every_form_has_the_answer_the_pieces_and_their_size() {
+        let limits = Limits { fewest: 3, most: 3, precision_percent: 2.0, longest: Duration::MAX };
+        let directories = ["contiguous", "scattered"].map(|name| TestedDirectory {
+            name: name.into(),
+            directory: name.into(),
+            storage: Storage { directory: name.into(), mount: None, device: None },
+            file_bytes: 1,
+            allocated_bytes: 1,
+            made: None,
+            remarks: Vec::new(),
+        });
+        let measure = &mut |at: usize, turn: usize| {
+            let figure = 100.0 - 50.0 * at as f64 + turn as f64 * 0.1;
+            Ok::<_, ()>(vec![figure; EXPERIMENT_ROWS.len()])
+        };
+        let rows = ("Fragmentation of a database", &EXPERIMENT_ROWS[..]);
+        let comparison = compare(rows, directories.into(), limits, measure, &|| Duration::ZERO).unwrap();
+        let file = |path: &str| {
+            Fragmentation::of(&FileMap { path: path.into(), bytes: 0, extents: Vec::new() }, &[32 << 10])
+        };
+        let found = Experiment::of(64 << 10, vec![file("c<1>.edb"), file("s.edb")], comparison);
+        let (text, page) = (experiment_text(&found, usize::MAX), experiment_html(&found));
+        for form in [&text, &experiment_markdown(&found), &page] {
+            for said in
+                ["Should one defragment", "Yes: the mail load is slower", "pieces of 64.00 KiB", "Backup"]
+            {
+                assert!(form.contains(said), "{said}: {form}");
+            }
+        }
+        assert!(page.contains("c&lt;1&gt;.edb") && !page.contains("http"));
+    }
+}
