@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_power::{Energy, PowerLog, Scope};
-use jetcell_report::{Cell, Stored, Table, decimal, printable, table_text};
+use jetcell_power::{Energy, PowerLog, Scope, Used};
+use jetcell_report::{Cell, Stored, Table, decimal, table_text, tables_html, tables_markdown, wrapped};
 use serde_json::json;
 
-use super::tariff::TariffOptions;
+use super::tariff::{TariffOptions, above_zero};
+use crate::commands::empty_directory::require_empty;
+use crate::commands::result_directory::store;
 use crate::console::{self, print};
 use crate::measured_window::measured_window;
 use crate::outcome::{Failure, Outcome, print_error};
@@ -22,16 +24,29 @@ Examples:
   jetcell power energy power.csv --run run --price-per-kwh 0.30 --currency EUR --co2-kg-per-kwh 0.38
       also joules for each transactional I/O, and cost and carbon dioxide of a year
   jetcell power energy meter.csv --scope server --run run --json
+  jetcell power energy --kwh 1.10 --hours 27.5 --scope server --price-per-kwh 0.185 --currency USD
+      typed in, as a meter without an interface shows it
+  jetcell power energy power.csv --run run --output energy
+      also as a page and as Markdown
 
 Exit code: 0 shown, 2 there is no figure.";
+
+/// Joules of a kilowatt-hour.
+const JOULES_PER_KWH: f64 = 3.6e6;
 
 /// Shows the energy of a log, or of a run
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowEnergy {
     /// Log of a meter
-    #[arg(value_name = "LOG")]
-    log: PathBuf,
+    #[arg(value_name = "LOG", required_unless_present = "kwh", conflicts_with = "kwh")]
+    log: Option<PathBuf>,
+    /// Kilowatt-hours that a meter counted, instead of a log
+    #[arg(long, value_name = "KWH", requires_all = ["hours", "scope"], value_parser = above_zero)]
+    kwh: Option<f64>,
+    /// Hours in which it counted them
+    #[arg(long, value_name = "H", requires = "kwh", value_parser = above_zero)]
+    hours: Option<f64>,
     /// What the meter measured, if the log does not say it: drive, enclosure, server or processor
     #[arg(long, value_name = "SCOPE")]
     scope: Option<Scope>,
@@ -40,9 +55,24 @@ pub struct ShowEnergy {
     run: Option<PathBuf>,
     #[command(flatten)]
     tariff: TariffOptions,
+    /// Directory for result.json, report.html and report.md; it must be empty or new
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What is known of the energy.
+struct Shown<'s> {
+    energy: Energy,
+    seconds: f64,
+    joules: f64,
+    /// How it is known.
+    source: &'static str,
+    /// Transactional I/O per second of the run.
+    iops: Option<f64>,
+    currency: Option<&'s str>,
 }
 
 impl ShowEnergy {
@@ -58,58 +88,104 @@ impl ShowEnergy {
     }
 
     fn show(&self) -> Result<(), Failure> {
-        let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
-        let log = PowerLog::read(&self.log, self.scope).map_err(failed)?;
-        let run = self.run.as_deref().map(Stored::read).transpose().map_err(|error| error.to_string())?;
-        let used = match &run {
-            None => log.whole(),
-            Some(run) => {
-                let (from, to) = measured_window(&run.result)?;
-                log.between(from, to)
-            }
-        };
-        let used = used.map_err(failed)?;
-        let energy = Energy::of(used.watts(), log.scope, &self.tariff.tariff());
-        let currency = self.tariff.currency.as_deref();
-        let iops = run.as_ref().map(|run| run.result.achieved_transactional_iops);
-        let joules_per_io = iops.and_then(|iops| energy.joules_per(iops));
-        if self.json {
-            let shown = json!({
-                "schema": 1, "seconds": used.seconds, "joules": used.joules, "energy": energy,
-                "transactional_iops": iops, "joules_per_io": joules_per_io, "currency": currency,
-            });
-            print(&format!("{shown}\n"));
-            return Ok(());
+        if let Some(output) = &self.output {
+            require_empty(output, "result")?;
         }
-        let money = currency.unwrap_or("money");
+        let shown = self.known()?;
+        let (tables, remarks) = ([shown.table()], shown.remarks());
+        if let Some(output) = &self.output {
+            let html = tables_html("Energy", &tables, &remarks);
+            store(output, &html, &tables_markdown("energy", &tables, &remarks), &shown.json())?;
+        }
+        print(&match self.json {
+            true => shown.json(),
+            false => {
+                let table = table_text(&tables[0], console::width());
+                let lines = remarks.iter().map(|line| wrapped("", line, console::width()));
+                format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
+            }
+        });
+        Ok(())
+    }
+
+    /// The energy of the log, or as it was typed in.
+    fn known(&self) -> Result<Shown<'_>, Failure> {
+        let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
+        let run = self.run.as_deref().map(Stored::read).transpose().map_err(|error| error.to_string())?;
+        let (used, scope, source) = match (&self.log, self.kwh, self.hours, self.scope) {
+            (None, Some(kwh), Some(hours), Some(scope)) => {
+                let used = Used { joules: kwh * JOULES_PER_KWH, seconds: hours * 3600.0, counted: true };
+                (used, scope, "typed in: kWh over hours")
+            }
+            (Some(path), ..) => {
+                let log = PowerLog::read(path, self.scope).map_err(failed)?;
+                let used = match &run {
+                    None => log.whole(),
+                    Some(run) => {
+                        let (from, to) = measured_window(&run.result)?;
+                        log.between(from, to)
+                    }
+                };
+                let used = used.map_err(failed)?;
+                let source = match used.counted {
+                    true => "counter of the meter",
+                    false => "power of the meter, integrated",
+                };
+                (used, log.scope, source)
+            }
+            _ => return Err("give a log, or --kwh, --hours and --scope".into()),
+        };
+        Ok(Shown {
+            energy: Energy::of(used.watts(), scope, &self.tariff.tariff()),
+            seconds: used.seconds,
+            joules: used.joules,
+            source,
+            iops: run.as_ref().map(|run| run.result.achieved_transactional_iops),
+            currency: self.tariff.currency.as_deref(),
+        })
+    }
+}
+
+impl Shown<'_> {
+    fn joules_per_io(&self) -> Option<f64> {
+        self.iops.and_then(|iops| self.energy.joules_per(iops))
+    }
+
+    fn json(&self) -> String {
+        let shown = json!({
+            "schema": 1, "seconds": self.seconds, "joules": self.joules, "source": self.source, "energy": self.energy,
+            "transactional_iops": self.iops, "joules_per_io": self.joules_per_io(), "currency": self.currency,
+        });
+        format!("{shown}\n")
+    }
+
+    fn table(&self) -> Table {
+        let energy = &self.energy;
+        let money = self.currency.unwrap_or("money");
+        let per_io = self.joules_per_io();
         let rows = [
-            ("Measured".to_string(), Some(energy.scope.to_string())),
-            ("Time".into(), Some(format!("{} s", decimal(used.seconds, 1)))),
-            ("Energy".into(), Some(format!("{} J", decimal(used.joules, 0)))),
-            ("Power".into(), Some(format!("{} W", decimal(energy.watts, 1)))),
-            ("Transactional I/O".into(), iops.map(|iops| format!("{} /s", decimal(iops, 1)))),
+            ("Measured", Some(energy.scope.to_string())),
+            ("Known from", Some(self.source.to_string())),
+            ("Time", Some(format!("{} s", decimal(self.seconds, 1)))),
+            ("Energy", Some(format!("{} J", decimal(self.joules, 0)))),
+            ("Power", Some(format!("{} W", decimal(energy.watts, 1)))),
+            ("Transactional I/O", self.iops.map(|iops| format!("{} /s", decimal(iops, 1)))),
+            ("Energy of a transactional I/O", per_io.map(|joules| format!("{} J", decimal(joules, 3)))),
+            ("Energy of a year", Some(format!("{} kWh", decimal(energy.kwh_per_year, 1)))),
+            ("Cost of a year", energy.cost_per_year.map(|cost| format!("{} {money}", decimal(cost, 2)))),
             (
-                "Energy of a transactional I/O".into(),
-                joules_per_io.map(|joules| format!("{} J", decimal(joules, 3))),
-            ),
-            ("Energy of a year".into(), Some(format!("{} kWh", decimal(energy.kwh_per_year, 1)))),
-            (
-                "Cost of a year".into(),
-                energy.cost_per_year.map(|cost| format!("{} {money}", decimal(cost, 2))),
-            ),
-            (
-                "CO2 of a year".into(),
+                "CO2 of a year",
                 energy.co2_kg_per_year.map(|kilograms| format!("{} kg", decimal(kilograms, 1))),
             ),
         ];
         let rows =
             rows.into_iter().filter_map(|(name, value)| Some(vec![Cell::from(name), Cell::from(value?)]));
-        let table = Table::facts("Energy").rows(rows);
-        print(&format!("{}\n", table_text(&table, console::width()).trim_end_matches('\n')));
-        if !energy.scope.is_storage() {
-            let scope = printable(&energy.scope.to_string()).into_owned();
-            print(&format!("These figures are those of {scope}. They say nothing about a drive alone.\n"));
-        }
-        Ok(())
+        Table::facts("Energy").rows(rows)
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let scope = self.energy.scope;
+        let other = format!("These figures are those of {scope}. They say nothing about a drive alone.");
+        (!scope.is_storage()).then_some(other).into_iter().collect()
     }
 }

@@ -17,7 +17,7 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "\
 Meters:
   rapl            counters of processor and memory, without drives; read by root
-  hwmon[=NAME]    a sensor of the kernel's hardware monitor
+  hwmon[=NAME]    a sensor of the kernel's hardware monitor, by the name of its chip, its directory (hwmon2) or its path
   ipmi            the board controller of the server, by ipmitool
   tasmota=URL     smart plug with Tasmota
   shelly=URL      smart plug by Shelly, second generation and later
