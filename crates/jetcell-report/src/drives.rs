@@ -1,12 +1,12 @@
 //! The summary of drives: for a terminal, as Markdown, as CSV, and as a page with charts.
 
-use jetcell_lab::drives::{Drive, Relation, Row, Summary};
+use jetcell_lab::drives::{Claim, Drive, Finding, Relation, Row, Summary};
 use jetcell_workload::measurement::Better;
 
 use crate::bars::{Bar, Bars};
 use crate::chart::Scale;
 use crate::csv::table_csv;
-use crate::markdown as md;
+use crate::markdown::tables_markdown;
 use crate::number::{decimal, significant};
 use crate::page::Page;
 use crate::printable::printable_lines;
@@ -25,10 +25,7 @@ pub fn drives_text(summary: &Summary, width: usize) -> String {
 
 /// The same as Markdown, with tables of GitHub's dialect.
 pub fn drives_markdown(summary: &Summary) -> String {
-    let mut out = String::from("# Jetcell comparison of drives\n\n");
-    tables(summary).iter().for_each(|table| out += &md::table(table));
-    notes(summary).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
-    out
+    tables_markdown("comparison of drives", &tables(summary), &notes(summary))
 }
 
 /// The tables as CSV.
@@ -52,15 +49,51 @@ fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
 }
 
 fn tables(summary: &Summary) -> Vec<Table> {
-    vec![drives(summary), rows(summary)]
+    let claims = (!summary.claims.is_empty()).then(|| claims(summary));
+    [drives(summary), rows(summary)].into_iter().chain(claims).collect()
+}
+
+/// What the source of the figures prints, beside what follows from its figures.
+fn claims(summary: &Summary) -> Table {
+    let row = |claim: &Claim| {
+        let Claim { drive, than, .. } = claim;
+        let other = if claim.printed < 0.0 { "more" } else { "less" };
+        let mut finding = match claim.finding {
+            Finding::Holds => "holds".to_string(),
+            Finding::OtherBase => {
+                format!("wrong base: {than} has so much {other} than {drive}, in percent of {drive}")
+            }
+            Finding::ContainsAnError => {
+                "the mean of what is printed, with a wrong percentage in it".to_string()
+            }
+            Finding::Differs => {
+                "does not follow from the figures, not even by rounding the result".to_string()
+            }
+            Finding::NoFigures => "there are no figures from which it follows".to_string(),
+        };
+        if let Some(scope) = claim.measured_scope {
+            finding += &format!("; the meter measured {scope}, so nothing follows for {drive} alone");
+        }
+        vec![
+            Cell::from(claim.text.as_str()),
+            Cell::from(format!("{drive} over {than}")),
+            Cell::from(format!("{}{} %", if claim.printed > 0.0 { "+" } else { "" }, claim.printed)),
+            or_dash(claim.computed, signed),
+            Cell::from(finding),
+        ]
+    };
+    Table::words("Printed percentages", &["Claim", "Drives", "Printed", "Computed", "Finding"])
+        .rows(summary.claims.iter().map(row))
 }
 
 fn drives(summary: &Summary) -> Table {
     let currency = summary.currency.as_deref().unwrap_or("money");
+    // Of a file without its remarks, too, the base must be known.
+    let first = summary.drives.first().map_or("", |drive| drive.name.as_str());
     let columns = [
-        "Mean advantage".to_string(),
+        format!("Mean advantage (% of {first})"),
         format!("Price ({currency})"),
-        "Premium".to_string(),
+        format!("Premium (% of {first})"),
         "Power (W)".to_string(),
         "Measured".to_string(),
         "kWh per year".to_string(),
@@ -89,7 +122,9 @@ fn drives(summary: &Summary) -> Table {
 
 fn rows(summary: &Summary) -> Table {
     let names = || summary.drives.iter().map(|drive| drive.name.as_str());
-    let advantages: Vec<String> = names().skip(1).map(|name| format!("{name}, advantage")).collect();
+    let first = names().next().unwrap_or_default();
+    let advantages: Vec<String> =
+        names().skip(1).map(|name| format!("{name}, advantage (% of {first})")).collect();
     let columns = names().chain(advantages.iter().map(String::as_str));
     let row = |row: &Row| {
         let mark = if row.better == Better::Lower { " ↓" } else { "" };
@@ -105,7 +140,7 @@ fn rows(summary: &Summary) -> Table {
 }
 
 fn notes(summary: &Summary) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = summary.remarks.clone();
     let Some((first, rest)) = summary.drives.split_first() else { return lines };
     lines.push(format!(
         "Advantages are in percent of {}; positive is better: where less is better (↓) the sign is reversed.",
@@ -113,7 +148,7 @@ fn notes(summary: &Summary) -> Vec<String> {
     ));
     if summary.rows.iter().any(|row| !row.in_mean) {
         lines.push(
-            "¹ Does not count for the mean: with a fixed number of threads, latency follows from the rate."
+            "¹ Does not count for the mean. Latencies of the mail load do not: with a fixed number of threads, they follow from the rate."
                 .into(),
         );
     }
@@ -198,7 +233,10 @@ mod tests {
              [[drive]]\nname = \"gr<e>en\"\nprice = 139\npower = { kwh = 1.1, hours = 27.5, scope = \"server\" }\n\
              [[drive]]\nname = \"black\\u001b\"\nprice = 249\npower = { kwh = 0.72, hours = 14.75, scope = \"server\" }\n\
              [[measured]]\ntitle = \"Access time\"\nunit = \"ms\"\nbetter = \"lower\"\nvalues = [17.6, 12.0]\n\
-             [[advantage]]\ntitle = \"Transfer\"\npercent = [17.9]\n";
+             [[advantage]]\ntitle = \"Transfer\"\npercent = [17.9]\n\
+             [[claim]]\ntext = \"26.6 % <more>\"\nof = \"Mail load, transactional I/O\"\npercent = 26.6\n\
+             [[claim]]\ntext = \"18.8 % less\"\nof = \"power\"\ndrive = \"gr<e>en\"\nthan = \"black\\u001b\"\npercent = -18.8\n\
+             scope = \"drive\"\n";
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("drives.toml");
         std::fs::write(&path, list).unwrap();
@@ -206,8 +244,8 @@ mod tests {
         let run = |iops, ms| {
             Some(RunFigures {
                 transactional_iops: (iops, None),
-                database_read_ms: (ms, None),
-                log_write_ms: (1.0, None),
+                database_read_ms: Some((ms, None)),
+                log_write_ms: Some((1.0, None)),
             })
         };
         let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
@@ -232,6 +270,12 @@ mod tests {
         assert!(has("gr<e>en - 139.00 - 40.0 server 350.4 64.82 - 0.844"), "{text}");
         assert!(has("Access time ↓ (ms) 17.6 12 +31.8 %"), "{text}");
         assert!(has("Mail load, transactional I/O (1/s) 47.4 64.6 +36.2 %"), "{text}");
+        for said in [
+            "wrong base: gr<e>en has so much less than black\\u{1b}, in percent of black\\u{1b}",
+            "the meter measured the whole server, so nothing follows for gr<e>en alone",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
     }
 
     #[test]
@@ -246,5 +290,8 @@ mod tests {
                 && markdown.contains("gr\\<e>en")
         );
         assert!(csv.contains("79.137") && csv.contains("0.844"), "{csv}");
+        for base in ["Mean advantage (% of gr<e>en)", "Premium (% of gr<e>en)", "advantage (% of gr<e>en)"] {
+            assert!(csv.contains(base), "{base}: {csv}");
+        }
     }
 }

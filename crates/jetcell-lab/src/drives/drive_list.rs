@@ -8,6 +8,8 @@ use jetcell_workload::measurement::Better;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::rows::RunFigures;
+
 /// No real list has more bytes.
 const LARGEST: u64 = 1 << 20;
 /// Most drives of a list.
@@ -43,6 +45,12 @@ pub struct DriveList {
     /// Advantages without figures.
     #[serde(default)]
     pub advantage: Vec<Advantage>,
+    /// Percentages that a source prints, to be examined.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<PrintedClaim>,
+    /// What a reader of the comparison should know about its source.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }
 
 /// A drive of the list.
@@ -60,6 +68,9 @@ pub struct DriveEntry {
     /// Directory of a performance test on the drive.
     #[serde(default)]
     pub run: Option<PathBuf>,
+    /// The figures of a mail load that another program measured, instead of `run`.
+    #[serde(default)]
+    pub mail_load: Option<MailLoad>,
     /// What it costs.
     #[serde(default)]
     pub price: Option<f64>,
@@ -117,6 +128,53 @@ pub struct Advantage {
     pub percent: Vec<f64>,
 }
 
+/// A mail load that another program measured.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MailLoad {
+    /// Database reads and writes per second.
+    pub transactional_iops: f64,
+    /// Mean latency of database reads in milliseconds.
+    #[serde(default)]
+    pub database_read_ms: Option<f64>,
+    /// Mean latency of log writes in milliseconds.
+    #[serde(default)]
+    pub log_write_ms: Option<f64>,
+}
+
+impl MailLoad {
+    /// Its figures, which have no intervals.
+    pub fn figures(&self) -> RunFigures {
+        let once = |value: f64| (value, None);
+        RunFigures {
+            transactional_iops: once(self.transactional_iops),
+            database_read_ms: self.database_read_ms.map(once),
+            log_write_ms: self.log_write_ms.map(once),
+        }
+    }
+}
+
+/// A percentage that a source prints.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrintedClaim {
+    /// The sentence.
+    pub text: String,
+    /// What has the percentage: the title of a row, `price`, `power` or `mean advantage`.
+    pub of: String,
+    /// The drive that has more, or less if `percent` is negative; the second one if it is left out.
+    #[serde(default)]
+    pub drive: Option<String>,
+    /// The drive that it is compared with; the first one if it is left out.
+    #[serde(default)]
+    pub than: Option<String>,
+    /// How much more, in percent of `than`.
+    pub percent: f64,
+    /// What the source says that its power is the power of.
+    #[serde(default)]
+    pub scope: Option<Scope>,
+}
+
 fn yes() -> bool {
     true
 }
@@ -137,7 +195,7 @@ impl DriveList {
         Ok(list)
     }
 
-    fn parse(text: &str) -> Result<DriveList, String> {
+    pub(super) fn parse(text: &str) -> Result<DriveList, String> {
         let list: DriveList = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
@@ -172,6 +230,19 @@ impl DriveList {
         amounts.into_iter().try_for_each(|(name, value)| positive(name, value))?;
         for drive in &self.drives {
             positive(&format!("price of {}", drive.name), drive.price)?;
+            if let Some(load) = &drive.mail_load {
+                let MailLoad { transactional_iops, database_read_ms, log_write_ms } = load;
+                for (name, value) in [
+                    ("transactional_iops", &Some(*transactional_iops)),
+                    ("database_read_ms", database_read_ms),
+                    ("log_write_ms", log_write_ms),
+                ] {
+                    positive(&format!("{name} of {}", drive.name), *value)?;
+                }
+                if drive.run.is_some() {
+                    return Err(format!("{} has run and mail_load; write one of them", drive.name));
+                }
+            }
             if let Some(power) = &drive.power {
                 power.check().map_err(|what| format!("power of {}: {what}", drive.name))?;
             }
@@ -184,6 +255,17 @@ impl DriveList {
                     "{}: the values do not fit the drives; write {drives} values above 0, one for each",
                     one.title
                 ));
+            }
+        }
+        for claim in &self.claims {
+            let drives = [&claim.drive, &claim.than].into_iter().flatten();
+            if let Some(unknown) =
+                drives.into_iter().find(|name| !self.drives.iter().any(|drive| drive.name == **name))
+            {
+                return Err(format!("claim: there is no drive {unknown}; write the name of one of the list"));
+            }
+            if !claim.percent.is_finite() {
+                return Err(format!("claim: {} is no percentage; write a number", claim.percent));
             }
         }
         for one in &self.advantage {
@@ -284,6 +366,16 @@ mod tests {
                 with("[[advantage]]\ntitle = \"x\"\npercent = [1, 2]"),
                 "x: the percentages do not fit the drives; write 1",
             ),
+            (
+                with("run = \"r\"\nmail_load = { transactional_iops = 3 }"),
+                "b has run and mail_load; write one of them",
+            ),
+            (with("mail_load = { transactional_iops = 0 }"), "transactional_iops of b is not above 0"),
+            (
+                with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = 3\ndrive = \"c\""),
+                "claim: there is no drive c; write the name",
+            ),
+            (with("[[claim]]\ntext = \"x\"\nof = \"price\"\npercent = nan"), "is no percentage"),
             ("drive = [".into(), "line 1"),
         ] {
             let found = DriveList::parse(&text).unwrap_err();

@@ -86,24 +86,24 @@ pub struct RunFigures {
     /// Database reads and writes per second.
     pub transactional_iops: (f64, Option<Interval>),
     /// Mean latency of database reads in milliseconds.
-    pub database_read_ms: (f64, Option<Interval>),
+    pub database_read_ms: Option<(f64, Option<Interval>)>,
     /// Mean latency of log writes in milliseconds.
-    pub log_write_ms: (f64, Option<Interval>),
+    pub log_write_ms: Option<(f64, Option<Interval>)>,
 }
 
 /// A figure of a run.
-type OfRun = fn(&RunFigures) -> (f64, Option<Interval>);
+type OfRun = fn(&RunFigures) -> Option<(f64, Option<Interval>)>;
 
 /// Rows of the runs, one or none for each drive. Latencies do not count for the mean: with a fixed number of threads they follow
 /// from the rate.
 pub fn rows_of_runs(runs: &[Option<RunFigures>]) -> Vec<Row> {
     let figures: [(&str, &str, Better, OfRun, bool); 3] = [
-        ("Mail load, transactional I/O", "1/s", Better::Higher, |run| run.transactional_iops, true),
+        ("Mail load, transactional I/O", "1/s", Better::Higher, |run| Some(run.transactional_iops), true),
         ("Mail load, database read", "ms", Better::Lower, |run| run.database_read_ms, false),
         ("Mail load, log write", "ms", Better::Lower, |run| run.log_write_ms, false),
     ];
     let row = |(title, unit, better, value, in_mean): (&str, &str, Better, OfRun, bool)| {
-        let values: Vec<_> = runs.iter().map(|run| run.as_ref().map(value)).collect();
+        let values: Vec<_> = runs.iter().map(|run| run.as_ref().and_then(value)).collect();
         Row::of(title, unit, better, &values, in_mean)
     };
     figures.into_iter().filter_map(row).collect()

@@ -3,51 +3,14 @@
 use jetcell_power::Energy;
 use serde::Serialize;
 
+use super::claims::{Claim, claims};
+use super::drive::{Drive, Relation};
 use super::drive_list::DriveList;
 use super::rows::{Row, RunFigures, rows_of_runs, rows_of_tests};
 use crate::drive::DriveTest;
 
 /// Version of the form for programs; raised when a field changes its meaning or is removed.
 pub const SCHEMA: u32 = 1;
-
-/// How an amount is to that of the first drive. Both percentages describe the same two amounts, on different bases.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Relation {
-    /// How much more it is, in percent of the first.
-    pub more_percent: f64,
-    /// How much less the first is, in percent of this one.
-    pub first_is_less_percent: f64,
-}
-
-impl Relation {
-    fn of(first: f64, this: f64) -> Relation {
-        Relation {
-            more_percent: (this - first) / first * 100.0,
-            first_is_less_percent: (this - first) / this * 100.0,
-        }
-    }
-}
-
-/// A drive in the summary.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Drive {
-    /// Its name.
-    pub name: String,
-    /// Mean of its advantages in percent of the first drive, over the rows that count; `None` for the first.
-    pub mean_advantage: Option<f64>,
-    /// How many rows that mean has.
-    pub rows_in_mean: usize,
-    /// What it costs.
-    pub price: Option<f64>,
-    /// Its price and that of the first.
-    pub premium: Option<Relation>,
-    /// What it draws.
-    pub energy: Option<Energy>,
-    /// Its power and that of the first, if both have the same scope.
-    pub power: Option<Relation>,
-    /// Joules for each transactional I/O of its run.
-    pub joules_per_io: Option<f64>,
-}
 
 /// The comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -60,6 +23,10 @@ pub struct Summary {
     pub drives: Vec<Drive>,
     /// What was measured.
     pub rows: Vec<Row>,
+    /// Percentages that the source of the figures prints, examined.
+    pub claims: Vec<Claim>,
+    /// What a reader should know about that source.
+    pub remarks: Vec<String>,
 }
 
 impl Summary {
@@ -114,8 +81,10 @@ impl Summary {
                 joules_per_io: own.zip(iops).and_then(|(energy, iops)| energy.joules_per(iops)),
             }
         };
-        let drives = list.drives.iter().enumerate().map(drive).collect();
-        Summary { schema: SCHEMA, currency: list.currency.clone(), drives, rows }
+        let drives: Vec<Drive> = list.drives.iter().enumerate().map(drive).collect();
+        let claims = claims(list, &drives, &rows);
+        let (currency, remarks) = (list.currency.clone(), list.remarks.clone());
+        Summary { schema: SCHEMA, currency, drives, rows, claims, remarks }
     }
 }
 
@@ -140,6 +109,7 @@ mod tests {
             disk_test: None,
             target: None,
             run: None,
+            mail_load: None,
             price: Some(number(&format!("/price_usd/{name}"))),
             power: Some(PowerSource {
                 scope: Some(Scope::Server),
@@ -162,13 +132,15 @@ mod tests {
             drives: vec![drive("green"), drive("black")],
             measured: Vec::new(),
             advantage,
+            claims: Vec::new(),
+            remarks: Vec::new(),
         };
         let run = |name: &str| {
             let figure = |what: &str| (number(&format!("/jetstress/{name}/{what}")), None);
             Some(RunFigures {
                 transactional_iops: figure("iops"),
-                database_read_ms: figure("latency_ms"),
-                log_write_ms: (0.0, None),
+                database_read_ms: Some(figure("latency_ms")),
+                log_write_ms: None,
             })
         };
         let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
@@ -258,12 +230,15 @@ mod tests {
                     disk_test: None,
                     target: None,
                     run: None,
+                    mail_load: None,
                     price: None,
                     power: None,
                 })
                 .collect(),
             measured: Vec::new(),
             advantage: Vec::new(),
+            claims: Vec::new(),
+            remarks: Vec::new(),
         };
         let energy =
             [Scope::Drive, Scope::Server].map(|scope| Some(Energy::of(5.0, scope, &Tariff::default())));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jetcell_lab::drive::DriveTest;
-use jetcell_lab::drives::{DriveEntry, DriveList, RunFigures, Summary};
+use jetcell_lab::drives::{DriveEntry, DriveList, MailLoad, RunFigures, Summary};
 use jetcell_power::{Energy, PowerLog};
 use jetcell_report::{Stored, drives_csv, drives_html, drives_markdown, drives_text};
 use jetcell_workload::result::RunResult;
@@ -23,10 +23,12 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
     let energy: Vec<Option<Energy>> =
         drives.map(|(drive, run)| energy(&list, drive, run.as_ref())).collect::<Result<_, _>>()?;
     let of_targets: Vec<_> = tests.iter().map(|found| found.as_ref().map(|(test, at)| (test, *at))).collect();
-    let figures: Vec<_> = runs.iter().map(|run| run.as_ref().map(figures)).collect();
+    let typed = list.drives.iter().map(|drive| drive.mail_load.as_ref().map(MailLoad::figures));
+    let figures: Vec<_> =
+        runs.iter().zip(typed).map(|(run, typed)| run.as_ref().map(figures).or(typed)).collect();
     let summary = Summary::of(&list, &of_targets, &figures, &energy);
     if summary.rows.is_empty() {
-        let what = "nothing was measured on the first drive and another one; give disk_test, run, [[measured]] or [[advantage]]";
+        let what = "nothing was measured on the first drive and another one; give disk_test, run, mail_load, [[measured]] or [[advantage]]";
         return Err(format!("{}: {what}", path.display()).into());
     }
     Ok(match format {
@@ -64,14 +66,14 @@ fn figures(run: &RunResult) -> RunFigures {
     };
     RunFigures {
         transactional_iops: (run.achieved_transactional_iops, repetitions.map(|all| all.transactional_iops)),
-        database_read_ms: (
+        database_read_ms: Some((
             slowest(|row| row.database_reads_average_latency_ms),
             repetitions.map(|all| all.database_read_ms),
-        ),
-        log_write_ms: (
+        )),
+        log_write_ms: Some((
             slowest(|row| row.log_writes_average_latency_ms),
             repetitions.map(|all| all.log_write_ms),
-        ),
+        )),
     }
 }
 

@@ -1,0 +1,165 @@
+//! Percentages that a source prints, beside those that follow from its figures.
+
+use jetcell_power::Scope;
+use serde::Serialize;
+
+use super::drive::Drive;
+use super::drive_list::{DriveList, PrintedClaim};
+use super::rows::Row;
+
+/// How a printed percentage is to the computed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// Both are the same, to the digits that were printed.
+    Holds,
+    /// It is in percent of the drive that has more or less, and not of the other one.
+    OtherBase,
+    /// It is the mean with another printed percentage in it that does not hold.
+    ContainsAnError,
+    /// It does not follow from the figures.
+    Differs,
+    /// There are no figures from which it could be computed.
+    NoFigures,
+}
+
+/// A printed percentage that was examined.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// As it was printed.
+    pub text: String,
+    /// The drive that has more, or less.
+    pub drive: String,
+    /// The drive that it is compared with.
+    pub than: String,
+    /// The printed percentage.
+    pub printed: f64,
+    /// The computed one, in percent of `than`.
+    pub computed: Option<f64>,
+    /// How both are to each other.
+    pub finding: Finding,
+    /// What the meter measured, if the source says the power of something else.
+    pub measured_scope: Option<Scope>,
+}
+
+/// Examines the claims of a list. The mean is examined last, because it may contain others.
+pub(super) fn claims(list: &DriveList, drives: &[Drive], rows: &[Row]) -> Vec<Claim> {
+    let named = |name: &Option<String>, default: usize| {
+        let found = name.as_ref().and_then(|name| drives.iter().position(|drive| drive.name == *name));
+        found.unwrap_or(default)
+    };
+    let mut checked: Vec<Claim> = Vec::new();
+    for claim in &list.claims {
+        let (at, than) = (named(&claim.drive, 1), named(&claim.than, 0));
+        let (Some(drive), Some(base)) = (drives.get(at), drives.get(than)) else { continue };
+        let change = |this: f64, first: f64| (this - first) / first * 100.0;
+        let scopes = drive.energy.zip(base.energy).filter(|(one, other)| one.scope == other.scope);
+        let computed = match claim.of.as_str() {
+            PRICE => drive.price.zip(base.price).map(|(this, first)| change(this, first)),
+            POWER => scopes.map(|(this, first)| change(this.watts, first.watts)),
+            MEAN => drive.mean_advantage.filter(|_| than == 0),
+            title => rows.iter().find(|row| row.title == title).and_then(|row| {
+                let figure = |at: usize| row.figures.get(at).copied().flatten();
+                let advantage = row.advantages.get(at).copied().flatten().filter(|_| than == 0);
+                figure(at).zip(figure(than)).map(|(this, first)| change(this, first)).or(advantage)
+            }),
+        };
+        let with_errors = || mean_as_printed(rows, at, list, &checked);
+        let finding = match computed {
+            None => Finding::NoFigures,
+            Some(percent) if is_printed(percent, claim.percent) => Finding::Holds,
+            Some(percent) if is_printed(percent / (1.0 + percent / 100.0), claim.percent) => {
+                Finding::OtherBase
+            }
+            Some(_)
+                if claim.of == MEAN && with_errors().is_some_and(|mean| is_printed(mean, claim.percent)) =>
+            {
+                Finding::ContainsAnError
+            }
+            Some(_) => Finding::Differs,
+        };
+        let measured_scope = scopes.map(|(one, _)| one.scope);
+        checked.push(Claim {
+            text: claim.text.clone(),
+            drive: drive.name.clone(),
+            than: base.name.clone(),
+            printed: claim.percent,
+            computed,
+            finding,
+            measured_scope: measured_scope.filter(|scope| claim.scope.is_some_and(|said| said != *scope)),
+        });
+    }
+    checked
+}
+
+/// What a claim may be about besides rows.
+pub(super) const PRICE: &str = "price";
+pub(super) const POWER: &str = "power";
+pub(super) const MEAN: &str = "mean advantage";
+
+/// Whether a number is this one, rounded to its digits.
+fn is_printed(number: f64, printed: f64) -> bool {
+    let text = printed.to_string();
+    let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+    format!("{number:.digits$}").parse() == Ok(printed)
+}
+
+/// The mean advantage of a drive with the printed percentages of the rows in it.
+fn mean_as_printed(rows: &[Row], at: usize, list: &DriveList, checked: &[Claim]) -> Option<f64> {
+    let printed = |row: &Row| {
+        let about = |(claim, _): &(&PrintedClaim, &Claim)| claim.of == row.title;
+        list.claims.iter().zip(checked).find(about).map(|(claim, _)| claim.percent)
+    };
+    let counted = rows.iter().filter(|row| row.in_mean);
+    let values: Vec<f64> =
+        counted.filter_map(|row| printed(row).or(row.advantages.get(at).copied().flatten())).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drives::Summary;
+
+    #[test]
+    fn each_kind_of_error_is_told() {
+        let list = "[[drive]]\nname = \"a\"\nprice = 100\npower = { watts = 40, scope = \"server\" }\n\
+             mail_load = { transactional_iops = 50 }\n\
+             [[drive]]\nname = \"b\"\nprice = 200\npower = { watts = 50, scope = \"server\" }\n\
+             mail_load = { transactional_iops = 80 }\n\
+             [[advantage]]\ntitle = \"Transfer\"\npercent = [20]\n";
+        let claim = |of: &str, percent: f64, more: &str| {
+            format!("[[claim]]\ntext = \"t\"\nof = \"{of}\"\npercent = {percent:?}\n{more}\n")
+        };
+        let load = "Mail load, transactional I/O";
+        let text = [
+            list.to_string(),
+            claim(load, 37.5, ""),
+            claim(load, 60.0, ""),
+            claim("price", 50.0, ""),
+            claim("price", 98.0, ""),
+            claim("power", -20.0, "drive = \"a\"\nthan = \"b\"\nscope = \"drive\""),
+            claim("power", 25.0, "scope = \"server\""),
+            // 37.5 was printed for the mail load: (37.5 + 20) / 2 instead of (60 + 20) / 2.
+            claim("mean advantage", 28.75, ""),
+            claim("mean advantage", 40.0, ""),
+            claim("Transfer", 20.0, ""),
+            claim("Noise", 20.0, ""),
+        ]
+        .concat();
+        let list = DriveList::parse(&text).unwrap();
+        let runs: Vec<_> =
+            list.drives.iter().map(|drive| drive.mail_load.as_ref().map(|load| load.figures())).collect();
+        let energy: Vec<_> = list.drives.iter().map(|drive| list.typed_energy(drive)).collect();
+        let found = Summary::of(&list, &[None, None], &runs, &energy).claims;
+        let findings: Vec<Finding> = found.iter().map(|claim| claim.finding).collect();
+        use Finding::{ContainsAnError, Differs, Holds, NoFigures, OtherBase};
+        assert_eq!(
+            findings,
+            [OtherBase, Holds, OtherBase, Differs, Holds, Holds, ContainsAnError, Holds, Holds, NoFigures]
+        );
+        assert_eq!((found[0].computed.map(f64::round), found[9].computed), (Some(60.0), None));
+        assert_eq!((found[4].measured_scope, found[5].measured_scope), (Some(Scope::Server), None));
+        assert_eq!((found[4].drive.as_str(), found[4].than.as_str()), ("a", "b"));
+    }
+}
