@@ -158,12 +158,172 @@ fn what_cannot_be_tested_is_one_line_and_nothing_is_left() {
     assert!(refused(&["none"]).starts_with("none does not exist; "));
     assert!(refused(&["/dev/null"]).contains("give a directory, a file or a block device"));
     assert!(refused(&["small"]).starts_with("small: 4 B is too little for a test; give 16.00 MiB or more"));
-    assert!(refused(&["small", "--write"]).contains("only files that the test makes are written"));
+    assert!(
+        refused(&["small", "--write"]).contains("small exists; give --force, too, to overwrite all of it")
+    );
+    assert!(refused(&["data", "--longest", "0s"]).contains("a test needs time"));
+    assert!(refused(&["data", "--watts", "3"]).contains("--power-scope"));
+    assert!(refused(&["data", "--watts", "3", "--power-scope", "house"]).contains("is no scope"));
+    assert!(refused(&["data", "--force"]).contains("--write"));
     assert!(refused(&["data", "--size", "1MiB"]).contains("give 16.00 MiB or more"));
     assert!(refused(&["data", "--size", "4000TiB"]).contains("give a smaller --size"));
     assert!(refused(&["data", "--output", "taken"]).contains("is not empty"));
     assert!(refused(&["data", "--seconds", "0"]).contains("is no time of a step"));
     assert!(refused(&["none", "data"]).starts_with("none does not exist; "));
+}
+
+#[test]
+fn memory_and_file_systems_without_direct_io_are_refused() {
+    let cell = Cell::new();
+    let refused = |path: &str| cell.program_refused(&["disk", "test", path, "--size", "16MiB"]);
+    match tempfile::tempdir_in("/dev/shm") {
+        Ok(memory)
+            if jetcell_workload::machine::Mount::of(memory.path()).is_some_and(|mount| mount.is_memory()) =>
+        {
+            let said = refused(memory.path().to_str().unwrap());
+            assert!(said.contains("is on tmpfs, which is memory and not storage"), "{said}");
+        }
+        _ => eprintln!("skipped: /dev/shm is no memory"),
+    }
+    // An overlay over ramfs, which has no direct I/O.
+    let overlay = "mount -t ramfs none m && mkdir m/u m/w m/l && head -c 16777216 /dev/zero > m/u/a \
+                   && mount -t overlay none -o lowerdir=m/l,upperdir=m/u,workdir=m/w o || exit 99; exec \"$0\" disk test o/a";
+    cell.make_dir("m");
+    cell.make_dir("o");
+    let shell = ["--user", "--map-root-user", "--mount", "sh", "-c", overlay, env!("CARGO_BIN_EXE_jetcell")];
+    let output = std::process::Command::new("unshare").args(shell).current_dir(cell.path("")).output();
+    let output = match output {
+        Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
+        skipped => return eprintln!("skipped, no mount namespace: {skipped:?}"),
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("o/a: the file system has no direct I/O (O_DIRECT)"), "{said}");
+}
+
+#[test]
+fn files_are_overwritten_only_with_write_and_force() {
+    let cell = Cell::new();
+    if !direct(&cell) {
+        return;
+    }
+    let before = vec![7; (16 << 20) + 5];
+    let path = cell.write("old.bin", &before);
+    let steps = ["--steps", "random_write_4k,random_read_4k,read_after_write", "--json"];
+    let tested = |words: &[&str]| -> Value {
+        let output = quick(&cell, &[words, &steps].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // A new file is written, and removed.
+    let new = tested(&["new.bin", "--write"]);
+    assert_eq!(
+        (&new["targets"][0]["kind"], &new["targets"][0]["written"]),
+        (&Value::from("new_file"), &Value::from(true))
+    );
+    assert_eq!(new["steps"].as_array().unwrap().len(), 3);
+    assert!(!cell.path("new.bin").exists() && std::fs::read(&path).unwrap() == before);
+    // An existing one is only read, and refused with --write.
+    assert_eq!(tested(&["old.bin"])["targets"][0]["kind"], "file");
+    cell.program_refused(&["disk", "test", "old.bin", "--write"]);
+    assert!(std::fs::read(&path).unwrap() == before);
+    let old = tested(&["old.bin", "--write", "--force"]);
+    assert_eq!(old["targets"][0]["kind"], "overwritten_file");
+    let after = std::fs::read(&path).unwrap();
+    assert_eq!(after.len(), before.len(), "the file stays as long as it was");
+    // All of it but what is no whole block was filled with other bytes.
+    let same = after.chunks(4096).filter(|block| block.iter().all(|byte| *byte == 7)).count();
+    assert_eq!((same, &after[16 << 20..]), (1, &[7; 5][..]));
+}
+
+#[test]
+fn prices_power_and_preconditioning_are_in_every_form() {
+    let cell = Cell::new();
+    if !direct(&cell) {
+        return;
+    }
+    cell.make_dir("green");
+    cell.make_dir("black");
+    let costs =
+        ["--price", "139", "--price", "249", "--watts", "4.5", "--watts", "8", "--power-scope", "server"];
+    let money = ["--price-per-kwh", "0.2", "--currency", "EUR"];
+    let more =
+        ["--precondition", "--repetitions", "1", "--steps", "random_read_4k,size_read_4k", "--output", "out"];
+    let words = [&["green", "black"], &costs[..], &money, &more].concat();
+    let output = quick(&cell, &words);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| std::fs::read_to_string(cell.path("out").join(name)).unwrap();
+    let (page, markdown) = (read("report.html"), read("report.md"));
+    let result: Value = serde_json::from_str(&read("result.json")).unwrap();
+    for form in [&text, &page, &markdown] {
+        // 8 W are 70.08 kWh a year.
+        for said in [
+            "Price (EUR)",
+            "249.00",
+            "server",
+            "70.1",
+            "14.02",
+            "of the whole server",
+            "rounds of random writes",
+        ] {
+            assert!(form.contains(said), "{said}: {form}");
+        }
+    }
+    assert_eq!(result["options"]["costs"]["power_scope"], "server");
+    for target in result["targets"].as_array().unwrap() {
+        assert!(target["preconditioning"]["rounds"].as_array().unwrap().len() >= 5, "{target}");
+    }
+}
+
+#[test]
+fn a_whole_test_has_a_longest_time() {
+    let cell = Cell::new();
+    if !direct(&cell) {
+        return;
+    }
+    cell.make_dir("data");
+    let test = ["disk", "test", "data", "--size", "16MiB", "--zones", "4", "--longest", "1s", "--json"];
+    let output = cell.program(&test).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let count = |name: &str| found[name].as_array().unwrap().len();
+    assert!(count("steps") + count("left_out") > 50, "{found}");
+    // Without it more than 50 steps of 3 s.
+    assert!(found["seconds"].as_f64().unwrap() < 60.0 && found["options"]["longest_seconds"] == 1.0);
+}
+
+#[test]
+fn what_the_pieces_cost_is_expected_from_a_test_of_the_drive() {
+    let cell = Cell::new();
+    if !direct(&cell) || !extents_known(&cell) {
+        return;
+    }
+    cell.make_dir("data");
+    cell.write("a.edb", vec![7; 1 << 20]);
+    let steps = ["--steps", "transfer_read,sequential_read_4k,seek_curve", "--repetitions", "1"];
+    let output = quick(&cell, &[&["data", "data", "--output", "drives"], &steps[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected = ["disk", "fragmentation", "a.edb", "--drive-test", "drives"];
+    assert!(cell.program_refused(&expected).contains("name a target; they are data, data (2)"));
+    let named = [&expected[..], &["--target", "data (2)", "--output", "out"]].concat();
+    let output = cell.program(&named).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| std::fs::read_to_string(cell.path("out").join(name)).unwrap();
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for form in [&one_line, &read("report.md"), &read("report.html")] {
+        assert!(form.contains("on data (2): by the measured seeks of the drive, a scan"), "{form}");
+    }
+    let found: Value = serde_json::from_str(&read("result.json")).unwrap();
+    let cost = &found["expected"][0];
+    assert_eq!((&cost["drive"], &cost["read_bytes"]), (&Value::from("data (2)"), &Value::from(32 << 10)));
+    assert!(cost["scan_seconds"].as_f64() >= cost["contiguous_scan_seconds"].as_f64(), "{cost}");
+    assert!(cost["contiguous_scan_seconds"].as_f64() > Some(0.0), "{cost}");
+    let output = quick(&cell, &["data", "--steps", "sync", "--output", "less"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let refused = cell.program_refused(&["disk", "fragmentation", "a.edb", "--drive-test", "less"]);
+    assert!(refused.starts_with("less: it lacks the steps transfer_read"), "{refused}");
 }
 
 #[test]
@@ -223,6 +383,28 @@ fn what_fragmentation_costs_is_measured() {
     }
     let page = std::fs::read_to_string(cell.path("out/report.html")).unwrap();
     assert!(page.contains("Fragmentation of a database") && page.contains("Backup"), "{}", page.len());
+    let markdown = std::fs::read_to_string(cell.path("out/report.md")).unwrap();
+    let answer = found["answer"].as_str().unwrap();
+    assert!(answer.contains("transactional I/O") || answer.contains("does not tell"), "{answer}");
+    let pieces_of = format!("reports {} and {} pieces of the contiguous", pieces(0), pieces(1));
+    for form in [&page, &markdown] {
+        for said in
+            ["Should one defragment a database on this drive?", answer, "in pieces of 64.00 KiB", &pieces_of]
+        {
+            assert!(form.contains(said), "{said}: {form}");
+        }
+    }
+    // The report of a run has the pieces before and after its load.
+    let run = cell.program(&["report", "out/runs/scattered-1", "--format", "markdown"]).output().unwrap();
+    let report = String::from_utf8(run.stdout).unwrap();
+    let stored = std::fs::read(cell.path("out/runs/scattered-1/result.json")).unwrap();
+    let change = serde_json::from_slice::<Value>(&stored).unwrap()["fragmentation"][0].clone();
+    for when in ["before", "after"] {
+        let count = change[when]["pieces"].as_u64().unwrap();
+        assert!(count * 2 > pieces(1), "{when}: {count} of {}", pieces(1));
+        let row = report.lines().find(|line| line.contains(&format!("| {when} |"))).unwrap_or(&report);
+        assert!(row.replace(',', "").contains(&format!("| {count} |")), "{when}: {row}");
+    }
     // The scattered database is the same: it is sound.
     let checked = cell.program(&["check", "x/scattered/Jetstress001001.edb"]).output().unwrap();
     assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));

@@ -215,3 +215,33 @@ fn devices_are_erased_only_if_nothing_needs_them() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(fs::read(&image).unwrap() == before);
 }
+
+#[test]
+fn an_ordinary_user_is_told_what_needs_root() {
+    let cell = Cell::new();
+    let Some(device) = LoopDevice::over(&cell.path("image"), 32 << 20) else { return };
+    let as_user = |words: &[&str]| {
+        let user = ["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_jetcell")];
+        Command::new("setpriv").args(user).args(words).current_dir("/").output()
+    };
+    match as_user(&["--version"]) {
+        Ok(output) if output.status.success() => {}
+        skipped => return eprintln!("skipped: no other user can run the command: {skipped:?}"),
+    }
+    let shown = device.0.as_str();
+    let images = cell.path("images");
+    let make =
+        ["test", "filesystems", "--make", "ext4", "--images", images.to_str().unwrap(), "--output", "/none"];
+    for (words, said) in [
+        (&["disk", "test", shown][..], "reading a block device needs root"),
+        (&["disk", "test", "--erase", shown], "erasing a device needs root"),
+        (&make[..], "making file systems needs root"),
+    ] {
+        let output = as_user(words).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{words:?}: {stderr}");
+        assert!(output.stdout.is_empty() && stderr.contains(said), "{words:?}: {stderr}");
+    }
+    let image = fs::read(cell.path("image")).unwrap();
+    assert!(image.iter().all(|byte| *byte == 0) && !images.exists(), "nothing was written");
+}

@@ -17,12 +17,18 @@ struct Plug {
 
 impl Plug {
     fn new(watts: f64) -> Plug {
+        Plug::answering(move |_| format!("{{\"StatusSNS\":{{\"ENERGY\":{{\"Power\":{watts}}}}}}}"))
+    }
+
+    /// A plug whose answer depends on how often it was asked before.
+    fn answering(answer: impl Fn(u32) -> String + Send + 'static) -> Plug {
         let server = Arc::new(tiny_http::Server::http("127.0.0.1:0").unwrap());
         let own = server.clone();
         let serving = thread::spawn(move || {
-            let answer = format!("{{\"StatusSNS\":{{\"ENERGY\":{{\"Power\":{watts}}}}}}}");
+            let mut asked = 0;
             while let Ok(Some(request)) = own.recv_timeout(Duration::from_secs(60)) {
-                let _ = request.respond(tiny_http::Response::from_string(answer.clone()));
+                let _ = request.respond(tiny_http::Response::from_string(answer(asked)));
+                asked += 1;
             }
         });
         Plug { server, serving: Some(serving) }
@@ -129,6 +135,183 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
     cell.write("green.csv", rows.lines().take(6).collect::<Vec<_>>().join("\n"));
     let refused = cell.program_refused(&["compare", "--drives", "drives.toml"]);
     assert!(refused.starts_with("green.csv: ") && refused.contains("are not in the log"), "{refused}");
+}
+
+#[test]
+fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
+    let cell = Cell::new();
+    // It tells 4 W, and counts 0.5 Wh each time it is asked: watt-minutes, of which each answer has 30 more.
+    let plug = Plug::answering(|asked| format!("{{\"power\":4,\"is_valid\":true,\"total\":{}}}", asked * 30));
+    let meter = plug.meter().replace("tasmota", "shelly1");
+    let record = [
+        "power",
+        "record",
+        "--meter",
+        &meter,
+        "--scope",
+        "drive",
+        "--interval",
+        "100ms",
+        "--output",
+        "p.csv",
+    ];
+    run(&cell, 0, &[&record[..], &["--", "sleep", "0.5"]].concat());
+    let log = fs::read_to_string(cell.path("p.csv")).unwrap();
+    assert!(log.starts_with("unix_ms,watts,joules,scope\n"), "{log}");
+    let number = |text: &str, pointer: &str| {
+        let shown: Value = serde_json::from_str(text).unwrap();
+        shown.pointer(pointer).and_then(Value::as_f64).unwrap()
+    };
+    let counter = |line: &str| line.split(',').nth(2).unwrap().parse::<f64>().unwrap();
+    let counted: Vec<f64> = log.lines().skip(1).map(counter).collect();
+    assert!(counted.len() >= 3 && counted.windows(2).all(|pair| pair[1] - pair[0] == 1800.0), "{log}");
+    // So few steps are no figure: the power is integrated.
+    let rows: String = (0..60).map(|at| format!("{},4,{},drive\n", at * 1000, at / 10 * 1800)).collect();
+    cell.write("few.csv", format!("unix_ms,watts,joules,scope\n{rows}"));
+    let few = run(&cell, 0, &["power", "energy", "few.csv", "--json"]);
+    assert!(few.contains("integrated") && number(&few, "/energy/watts") == 4.0, "{few}");
+    let rows: String = (0..200).map(|at| format!("{},4,{},drive\n", at * 1000, 1800 * at)).collect();
+    cell.write("long.csv", format!("unix_ms,watts,joules,scope\n{rows}"));
+    let many = run(&cell, 0, &["power", "energy", "long.csv", "--json"]);
+    assert!(many.contains("counter of the meter") && number(&many, "/energy/watts") == 1800.0, "{many}");
+    // As the author of a comparison typed it from a display.
+    let typed = ["power", "energy", "--kwh", "1.10", "--hours", "27.5", "--scope", "server"];
+    let more = ["--price-per-kwh", "0.185", "--currency", "USD", "--output", "out"];
+    let text = run(&cell, 0, &[&typed[..], &more].concat());
+    let read = |name: &str| fs::read_to_string(cell.path("out").join(name)).unwrap();
+    for form in [&text, &read("report.html"), &read("report.md")] {
+        for said in
+            ["40.0 W", "350.4", "64.82 USD", "typed in", "the whole server", "nothing about a drive alone"]
+        {
+            assert!(form.replace('\u{a0}', " ").contains(said), "{said}: {form}");
+        }
+    }
+    assert_eq!(number(&read("result.json"), "/energy/watts").round(), 40.0);
+    for words in [
+        &["power", "energy"][..],
+        &["power", "energy", "--kwh", "1", "--hours", "2"],
+        &["power", "energy", "--kwh", "0", "--hours", "2", "--scope", "drive"],
+        &["power", "energy", "p.csv", "--kwh", "1", "--hours", "2", "--scope", "drive"],
+        &["power", "energy", "p.csv", "--output", "out"],
+    ] {
+        cell.program_refused(words);
+    }
+}
+
+#[test]
+fn a_board_controller_is_asked_by_ipmitool() {
+    let cell = Cell::new();
+    let program = |text: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        cell.make_dir("bin");
+        let path = cell.write("bin/ipmitool", format!("#!/bin/sh\n{text}\n"));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let path = format!("{}:{}", cell.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let record = |output: &str| {
+        let words = [
+            "power",
+            "record",
+            "--meter",
+            "ipmi",
+            "--output",
+            output,
+            "--interval",
+            "100ms",
+            "--",
+            "sleep",
+            "0.3",
+        ];
+        cell.program(&words).env("PATH", &path).output().unwrap()
+    };
+    program(
+        "test \"$*\" = 'dcmi power reading' || exit 1\necho '    Instantaneous power reading:     212 Watts'",
+    );
+    let output = record("p.csv");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let log = fs::read_to_string(cell.path("p.csv")).unwrap();
+    let mut rows = log.lines().skip(1);
+    assert!(log.lines().count() >= 3 && rows.all(|row| row.ends_with(",212.000000,server")), "{log}");
+    for (text, said) in [
+        ("echo '    Instantaneous power reading:     0 Watts'", "the controller measures no power"),
+        ("echo 'Could not open device' >&2; exit 1", "ipmitool failed: Could not open device"),
+    ] {
+        program(text);
+        let output = record("none.csv");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains(said) && !cell.path("none.csv").exists(), "{stderr}");
+    }
+}
+
+/// The list in the documentation, beside what was computed from the source again.
+#[test]
+fn a_published_comparison_comes_out_to_the_digit_with_its_errors() {
+    let cell = Cell::new();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let list = root.join("docs/examples/green-and-black.toml");
+    let compare =
+        |format: &str| run(&cell, 0, &["compare", "--drives", list.to_str().unwrap(), "--format", format]);
+    let published = root.join("crates/jetcell-lab/src/drives/drive-comparison.json");
+    let published: Value = serde_json::from_str(&fs::read_to_string(published).unwrap()).unwrap();
+    let found: Value = serde_json::from_str(&compare("json")).unwrap();
+    let close = |pointer: &str, wanted: &str| {
+        let number = |all: &Value, pointer: &str| {
+            all.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("{pointer}"))
+        };
+        let wanted = number(&published, wanted);
+        let text = wanted.to_string();
+        let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        let computed = format!("{:.digits$}", number(&found, pointer));
+        assert_eq!(computed.parse(), Ok(wanted), "{pointer}");
+    };
+    for (at, name) in [(0, "green"), (1, "black")] {
+        for (own, wanted) in [
+            ("watts", "watts"),
+            ("kwh_per_day", "kwh_per_day"),
+            ("kwh_per_year", "kwh_per_year"),
+            ("cost_per_year", "usd_per_year"),
+        ] {
+            close(&format!("/drives/{at}/energy/{own}"), &format!("/power/recomputed/{name}/{wanted}"));
+        }
+        close(&format!("/drives/{at}/joules_per_io"), &format!("/derived/joules_per_io/{name}"));
+    }
+    close("/drives/1/premium/more_percent", "/claims/1/correct_premium_pct");
+    close("/drives/1/power/more_percent", "/power/recomputed/black_extra_pct");
+    close("/drives/1/power/first_is_less_percent", "/power/recomputed/green_saving_pct");
+    close("/claims/0/computed", "/claims/0/correct_more_pct");
+    close("/claims/0/printed", "/claims/0/correct_lower_pct");
+    close("/claims/1/computed", "/claims/1/correct_premium_pct");
+    let findings: Vec<&str> =
+        found["claims"].as_array().unwrap().iter().map(|claim| claim["finding"].as_str().unwrap()).collect();
+    assert_eq!(findings, ["other_base", "other_base", "contains_an_error", "differs"]);
+    assert_eq!(found["claims"][3]["measured_scope"], "server");
+    assert_eq!(found["drives"][1]["rows_in_mean"], 7);
+    for format in ["markdown", "html", "csv"] {
+        let form = compare(format);
+        for said in [
+            "+26.6",
+            "+36.2",
+            "+44",
+            "+79.1",
+            "+24",
+            "+25.5",
+            "-18.8",
+            "-18.",
+            "wrong base",
+            "the whole server",
+        ] {
+            // Programs read +36.2 as 36.240.
+            let exact = said.trim_start_matches('+');
+            assert!(form.contains(if format == "csv" { exact } else { said }), "{format}: {said}: {form}");
+        }
+    }
+    let text = compare("text").split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in
+        ["\"1.10 KW at 27.5 hours\", which is power", "\"15.180\" without a unit", "431 kWh and 79.74 USD"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
 }
 
 #[test]
