@@ -1,11 +1,18 @@
-//! The verdict of a durability test, for a terminal.
+//! The verdict of a durability test: for a terminal, as Markdown, and as a page.
 
-use jetcell_lab::durability::{Level, Verification};
+use jetcell_lab::durability::{Finding, KindTally, Level, Verification};
 
+use crate::bars::{Bar, Bars};
+use crate::chart::Scale;
+use crate::markdown as md;
 use crate::number::grouped;
+use crate::page::Page;
+use crate::printable::printable_lines;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
+/// Heading of the reports.
+const TITLE: &str = "Durability test";
 /// Findings that are listed.
 const MOST_FINDINGS: usize = 20;
 
@@ -16,13 +23,50 @@ fn count(number: u64) -> String {
 /// Verdict, promises by kind of operation, findings and remarks, in lines of at most `width` characters.
 pub fn durability_text(found: &Verification, width: usize) -> String {
     let mut out = wrapped("", &verdict(found), width);
-    for table in [Some(kinds(found)), findings(found)].into_iter().flatten() {
+    for table in tables(found) {
         out.push('\n');
         out += &table_text(&table, width);
     }
     out.push('\n');
     remarks(found).iter().for_each(|line| out += &wrapped("  ", line, width));
     out
+}
+
+/// The same as Markdown, with tables of GitHub's dialect.
+pub fn durability_markdown(found: &Verification) -> String {
+    let mut out = format!("# Jetcell: {TITLE}\n\n{}\n\n", md::escaped(&verdict(found)));
+    tables(found).iter().for_each(|table| out += &md::table(table));
+    remarks(found).iter().for_each(|line| out += &format!("- {}\n", md::escaped(line)));
+    out
+}
+
+/// The same as a page, with the damaged operations of each kind as bars.
+pub fn durability_html(found: &Verification) -> String {
+    let page = Page::new(TITLE).text(&verdict(found));
+    let page = if found.is_kept() { page } else { page.bars(&[damages(found)]) };
+    let page = tables(found).iter().fold(page, Page::table);
+    let page = remarks(found).iter().fold(page.heading("Remarks"), |page, line| page.text(line));
+    printable_lines(&page.finish()).into_owned()
+}
+
+fn tables(found: &Verification) -> Vec<Table> {
+    [Some(kinds(found)), findings(found)].into_iter().flatten().collect()
+}
+
+/// Operations that were acknowledged and are not there, by kind.
+fn damages(found: &Verification) -> Bars {
+    let bar = |tally: &KindTally| {
+        let bad = tally.lost + tally.torn + tally.reordered + tally.unreadable;
+        let label = format!("{} of {}", count(bad), count(tally.acknowledged));
+        (bad > 0).then(|| Bar { name: tally.kind.name().into(), value: bad as f64, label, series: 0 })
+    };
+    Bars {
+        title: "Not there as acknowledged".into(),
+        unit: "operations".into(),
+        scale: Scale::Linear,
+        legend: Vec::new(),
+        bars: found.kinds.iter().filter_map(bar).collect(),
+    }
 }
 
 fn verdict(found: &Verification) -> String {
@@ -42,7 +86,7 @@ fn verdict(found: &Verification) -> String {
 
 fn kinds(found: &Verification) -> Table {
     let columns = ["Acknowledged", "Lost", "Torn", "Reordered", "Unreadable", "Undecided"];
-    let row = |tally: &jetcell_lab::durability::KindTally| {
+    let row = |tally: &KindTally| {
         let bad = |number: u64| Cell::from(count(number)).bad_if(number > 0);
         vec![
             Cell::from(tally.kind.name()),
@@ -58,7 +102,7 @@ fn kinds(found: &Verification) -> Table {
 }
 
 fn findings(found: &Verification) -> Option<Table> {
-    let row = |one: &jetcell_lab::durability::Finding| {
+    let row = |one: &Finding| {
         let damage = format!("{:?}", one.damage).to_lowercase();
         vec![
             Cell::from(count(one.operation.0)),
@@ -75,7 +119,10 @@ fn findings(found: &Verification) -> Option<Table> {
 fn remarks(found: &Verification) -> Vec<String> {
     let mut lines = Vec::new();
     if found.findings.len() > MOST_FINDINGS {
-        lines.push(format!("{} findings in all; --json has each", count(found.findings.len() as u64)));
+        lines.push(format!(
+            "{} findings in all; the JSON result has each",
+            count(found.findings.len() as u64)
+        ));
     }
     lines.push(
         match found.level {
@@ -111,9 +158,7 @@ fn remarks(found: &Verification) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_lab::durability::{
-        Damage, Finding, KindTally, OperationKind, OperationNumber, SyncDoubt, Verification,
-    };
+    use jetcell_lab::durability::{Damage, OperationKind, OperationNumber, SyncDoubt};
     use jetcell_workload::measurement::LatencySummary;
 
     use super::*;
@@ -159,12 +204,20 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
-        assert!(!text.contains('\x1b'));
+        let (page, markdown) = (durability_html(&found), durability_markdown(&found));
+        for part in ["NOT KEPT: 1 operations", "Suspicious: half", "the name does not exist", "undecided"] {
+            assert!(page.contains(part) && markdown.contains(part), "{part} is not in\n{markdown}\n{page}");
+        }
+        assert!(page.contains("1 of 1,200") && page.contains("<svg") && markdown.starts_with("# Jetcell"));
+        assert!([&text, &page, &markdown].iter().all(|form| !form.contains('\x1b')));
         (found.first_missing, found.sync_doubt, found.ended) = (None, None, true);
         found.findings.clear();
         let text = durability_text(&found, usize::MAX);
         assert!(
-            text.starts_with("KEPT: ") && text.contains("ended by itself") && !text.contains("Suspicious"),
+            !durability_html(&found).contains("<svg")
+                && text.starts_with("KEPT: ")
+                && text.contains("ended by itself")
+                && !text.contains("Suspicious"),
             "{text}"
         );
     }

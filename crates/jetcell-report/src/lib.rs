@@ -46,7 +46,7 @@ pub use comparison::Comparison;
 pub use drive_test::{drive_test_markdown, drive_test_text};
 pub use drive_test_page::drive_test_html;
 pub use drives::{drives_csv, drives_html, drives_markdown, drives_text};
-pub use durability::durability_text;
+pub use durability::{durability_html, durability_markdown, durability_text};
 pub use experiment::{experiment_html, experiment_markdown, experiment_text};
 pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
 pub use fragmentation::{fragmentation_html, fragmentation_markdown, fragmentation_text};
