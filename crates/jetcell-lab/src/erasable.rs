@@ -148,7 +148,7 @@ fn refuse_used(path: &Path, device: &Path, node: &Path, system: &dyn System) -> 
 }
 
 /// The device of a mount. File systems with several devices have a number of their own, so the source counts for these.
-fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Option<PathBuf> {
+pub(crate) fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Option<PathBuf> {
     let own = node(number);
     if own.exists() {
         return Some(own);
@@ -176,7 +176,7 @@ fn layers(options: &str) -> impl Iterator<Item = &str> {
 const MOST_LAYERS: usize = 16;
 
 /// The whole disks on which a device is, and itself if it is one.
-fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec<PathBuf> {
+pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec<PathBuf> {
     let disk = match node.join("partition").exists() {
         true => node.parent().unwrap_or(node).to_path_buf(),
         false => node.to_path_buf(),

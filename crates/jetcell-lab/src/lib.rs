@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod difference;
+mod disks;
 pub mod drive;
 pub mod drives;
 pub mod durability;
@@ -16,5 +17,6 @@ pub mod fragmentation;
 mod system;
 
 pub use difference::Difference;
+pub use disks::disk_of_both;
 pub use erasable::{ErasableDevice, EraseRefusal};
 pub use system::{LocalSystem, System, SystemError};

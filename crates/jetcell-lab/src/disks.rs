@@ -1,0 +1,41 @@
+//! The disks on which directories are.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use jetcell_workload::machine::Mount;
+
+use crate::erasable::{disks_below, node_of_mount};
+use crate::system::System;
+
+/// The name of a disk on which both paths are, also in different partitions or through md and device mapper; `None` if the kernel
+/// tells of none. The disk of an image is not looked for: its loop device is a disk.
+pub fn disk_of_both(one: &Path, other: &Path, system: &dyn System) -> Option<String> {
+    let others = disks(other, system);
+    let shared = disks(one, system).into_iter().find(|disk| others.contains(disk))?;
+    Some(shared.file_name()?.to_string_lossy().into_owned())
+}
+
+fn disks(path: &Path, system: &dyn System) -> Vec<PathBuf> {
+    let Ok(found) = fs::metadata(path) else { return Vec::new() };
+    let point = Mount::of(path).map(|mount| mount.point.display().to_string()).unwrap_or_default();
+    node_of_mount(found.dev(), &point, system).map_or_else(Vec::new, |node| disks_below(&node, system, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::LocalSystem;
+
+    #[test]
+    fn a_path_shares_its_own_disk_and_none_with_the_kernels_own_files() {
+        let root = Path::new("/");
+        // A root without a device, as in a container, has no disk.
+        if let Some(disk) = disk_of_both(root, root, &LocalSystem) {
+            assert!(Path::new("/sys/block").join(disk).exists());
+        }
+        assert_eq!(disk_of_both(Path::new("/proc"), Path::new("/proc"), &LocalSystem), None);
+        assert_eq!(disk_of_both(Path::new("/none"), root, &LocalSystem), None);
+    }
+}
