@@ -11,12 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jetcell_lab::durability::{
-    Begin, Damage, Finding, Journal, Level, MemoryWitness, OperationKind, OperationNumber, Verification,
-    verify, write,
+    Begin, Damage, Finding, Journal, Level, MemoryWitness, OperationKind, OperationNumber, TestedStorage,
+    Verification, verify, write,
 };
-use jetcell_vfs::{
-    CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, RealOptions, RealVfs, SimVfs, Vfs,
-};
+use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, RealOptions, RealVfs, SimVfs};
 
 use crate::mounted::Mounted;
 
@@ -201,8 +199,9 @@ fn work(disk: Disk, seed: u64, simulated: &SimVfs) -> io::Result<Journal> {
         }
         at.0 < last
     };
-    let vfs: Arc<dyn Vfs> = Arc::new(real()?);
-    let written = write(&vfs, &directory, &begin, &mut witness, go_on).map_err(io::Error::other)?;
+    let through_the_cache = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() })?;
+    let storage = TestedStorage { direct: Arc::new(real()?), buffered: Arc::new(through_the_cache) };
+    let written = write(&storage, &directory, &begin, &mut witness, go_on).map_err(io::Error::other)?;
     // The power of an honest disk is cut during the work; a liar has all the time that it wants.
     assert_eq!(written.failed.is_some(), disk.is_honest(), "seed {seed}, {disk:?}: {:?}", written.failed);
     witness.journal().map_err(io::Error::other)

@@ -43,7 +43,8 @@ impl Lie {
 fn work(vfs: Arc<dyn Vfs>, level: Level, seed: u64, transactions: bool, operations: u64) -> MemoryWitness {
     let begin = Begin::new(seed, level, transactions, DIRECTORY.into());
     let mut witness = MemoryWitness::default();
-    write(&vfs, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < operations).unwrap();
+    let storage = TestedStorage::with_one_way(vfs);
+    write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < operations).unwrap();
     witness
 }
 
@@ -173,7 +174,7 @@ fn one_lost_write_that_was_acknowledged_is_named() {
     for seed in 0..20 {
         let disk = SimVfs::new();
         let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
-        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        let storage = TestedStorage::with_one_way(Arc::new(disk.clone()));
         let mut witness = MemoryWitness::default();
         // The log is written once, so nothing covers the loss up before the file is replaced.
         let lose = &mut |at: OperationNumber| {
@@ -182,7 +183,7 @@ fn one_lost_write_that_was_acknowledged_is_named() {
             }
             at.0 < 250
         };
-        write(&vfs, Path::new(DIRECTORY), &begin, &mut witness, lose).unwrap();
+        write(&storage, Path::new(DIRECTORY), &begin, &mut witness, lose).unwrap();
         let found = verdict(&disk.crash(seed, CrashOptions::default()), &witness);
         let [finding] = &found.findings[..] else { panic!("seed {seed}: {:?}", found.findings) };
         assert_eq!((finding.kind, finding.damage), (OperationKind::LogWrite, Damage::Reordered));
@@ -249,8 +250,10 @@ fn a_journal_ends_at_an_incomplete_line_and_damage_in_the_middle_is_refused() {
     assert!(!shorter.ended && shorter.last < whole.last);
     assert_eq!(Journal::parse("").unwrap_err(), JournalError::NoBegin);
     assert_eq!(Journal::parse("{\"begin\":7}\n").unwrap_err(), JournalError::NoBegin);
-    let newer = witness.0.replacen("\"schema\":1", "\"schema\":9", 1);
-    assert_eq!(Journal::parse(&newer).unwrap_err(), JournalError::Version(9));
+    let other = witness.0.replacen("\"schema\":2", "\"schema\":9", 1);
+    assert_eq!(Journal::parse(&other).unwrap_err(), JournalError::Version(9));
+    let older = "{\"begin\":{\"schema\":1,\"seed\":7}}\n";
+    assert_eq!(Journal::parse(older).unwrap_err(), JournalError::Version(1));
     let lines: Vec<&str> = witness.0.split_inclusive('\n').collect();
     let damaged = [&lines[..3], &["{\n"], &lines[3..]].concat().concat();
     assert_eq!(Journal::parse(&damaged).unwrap_err(), JournalError::Damaged(4));
@@ -266,7 +269,7 @@ fn a_witness_over_tcp_keeps_what_it_is_told_and_refuses_strangers() {
     let address = listener.address().unwrap().to_string();
     let mut journal = FileWitness::create(&path).unwrap();
     let serving = std::thread::spawn(move || listener.serve(&mut journal, &Default::default()));
-    let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
+    let disk = TestedStorage::with_one_way(Arc::new(SimVfs::new()));
     let begin = Begin::new(1, Level::Power, false, DIRECTORY.into());
     let mut witness = TcpWitness::connect(&address).unwrap();
     let written = write(&disk, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < 60).unwrap();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::operation::OperationNumber;
 
 /// Version of the lines, and of the script that a seed stands for.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// What the storage must survive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -34,6 +34,8 @@ pub struct Begin {
     pub level: Level,
     /// Whether the engine takes part.
     pub transactions: bool,
+    /// Whether a file can have several names there; the writer finds out.
+    pub links: bool,
     /// The directory of the test.
     pub directory: PathBuf,
     /// Which start of the kernel this was (`boot_id`).
@@ -48,7 +50,8 @@ impl Begin {
     /// A first line of this version.
     pub fn new(seed: u64, level: Level, transactions: bool, directory: PathBuf) -> Begin {
         let (boot, unix_ms, storage) = (None, 0, None);
-        Begin { schema: SCHEMA, seed, level, transactions, directory, boot, unix_ms, storage }
+        let (schema, links) = (SCHEMA, true);
+        Begin { schema, seed, level, transactions, links, directory, boot, unix_ms, storage }
     }
 }
 
@@ -87,6 +90,23 @@ impl Line {
     /// The line that was stored.
     pub fn parse(text: &[u8]) -> Option<Line> {
         serde_json::from_slice(text).ok()
+    }
+}
+
+/// What the first lines of all versions have.
+#[derive(Deserialize)]
+struct Version {
+    begin: VersionOfBegin,
+}
+
+#[derive(Deserialize)]
+struct VersionOfBegin {
+    schema: u32,
+}
+
+impl Version {
+    fn of(first: &str) -> Option<u32> {
+        serde_json::from_str(first).ok().map(|found: Version| found.begin.schema)
     }
 }
 
@@ -134,12 +154,14 @@ impl Journal {
     /// See [`JournalError`].
     pub fn parse(text: &str) -> Result<Journal, JournalError> {
         let mut lines = text.split_inclusive('\n').enumerate().peekable();
-        let Some(Line::Begin(begin)) = lines.next().and_then(|(_, line)| Line::parse(line.as_bytes())) else {
+        let first = lines.next().map_or("", |(_, line)| line);
+        let version = Version::of(first).ok_or(JournalError::NoBegin)?;
+        if version != SCHEMA {
+            return Err(JournalError::Version(version));
+        }
+        let Some(Line::Begin(begin)) = Line::parse(first.as_bytes()) else {
             return Err(JournalError::NoBegin);
         };
-        if begin.schema != SCHEMA {
-            return Err(JournalError::Version(begin.schema));
-        }
         let (last_unix_ms, last) = (begin.unix_ms, OperationNumber(0));
         let latencies = Latencies::default();
         let mut journal = Journal { begin, last, last_unix_ms, latencies, failed: None, ended: false };

@@ -59,3 +59,52 @@ pub(super) fn doubt(sync: &LatencySummary, level: Level, storage: Option<&Storag
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jetcell_workload::machine::{Device, Mount};
+
+    use super::*;
+
+    /// A disk or another device, with this setting of its cache, under ext4 or another file system.
+    fn storage(file_system: &str, rotational: bool, write_cache: &str) -> Storage {
+        let mount = Mount {
+            point: "/mnt".into(),
+            file_system: file_system.into(),
+            source: "/dev/sdz".into(),
+            options: "rw".into(),
+        };
+        let device = Device {
+            name: "sdz".into(),
+            model: None,
+            rotational: Some(rotational),
+            scheduler: None,
+            queue_requests: None,
+            write_cache: Some(write_cache.into()),
+        };
+        Storage { directory: "/mnt".into(), mount: Some(mount), device: Some(device) }
+    }
+
+    fn of(count: u64, p50: u64, level: Level, storage: Option<&Storage>) -> Option<SyncDoubt> {
+        doubt(&LatencySummary { count, p50, ..LatencySummary::default() }, level, storage)
+    }
+
+    #[test]
+    fn syncs_that_are_too_fast_for_their_storage_are_doubted() {
+        let (disk, flash) = (storage("ext4", true, "write back"), storage("xfs", false, "write back"));
+        let through = storage("ext4", false, "write through");
+        let memory = storage("tmpfs", false, "write back");
+        let median = |us: u64, storage: &Storage| of(100, us, Level::Power, Some(storage));
+        // A spinning disk turns, flash only has to be asked, and memory is never durable.
+        assert_eq!(median(1999, &disk), Some(SyncDoubt::FasterThanTheDisk));
+        assert_eq!(median(2000, &disk), None);
+        assert_eq!(median(9, &flash), Some(SyncDoubt::NoRoundTrip));
+        assert_eq!((median(10, &flash), median(9, &through)), (None, None));
+        assert_eq!(median(50_000, &memory), Some(SyncDoubt::Memory));
+        assert_eq!(of(100, 9, Level::Reset, None), Some(SyncDoubt::NoRoundTrip));
+        // Few syncs prove nothing, and on the level of a process others than syncs are counted.
+        assert_eq!(of(19, 9, Level::Power, Some(&flash)), None);
+        assert_eq!(of(20, 9, Level::Power, Some(&flash)), Some(SyncDoubt::NoRoundTrip));
+        assert_eq!(of(100, 1, Level::Process, Some(&memory)), None);
+    }
+}

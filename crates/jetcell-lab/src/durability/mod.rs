@@ -8,12 +8,17 @@ mod comparison;
 mod cuts;
 mod damage;
 mod journal;
+#[cfg(test)]
+mod known_bugs;
 mod latency;
 mod listener;
 mod model;
 mod operation;
 mod script;
 mod sector;
+mod sequence;
+#[cfg(test)]
+mod stalled;
 mod transactions;
 mod verification;
 mod witness;
@@ -26,4 +31,4 @@ pub use listener::WitnessListener;
 pub use operation::{OperationKind, OperationNumber};
 pub use verification::{Finding, KindTally, Verification, verify};
 pub use witness::{FileWitness, MemoryWitness, TcpWitness, Witness};
-pub use writer::{WriteError, Written, write};
+pub use writer::{TestedStorage, WriteError, Written, write};

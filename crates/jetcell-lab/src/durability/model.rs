@@ -1,7 +1,7 @@
 //! What may be on the device after the cut: for each block and each name the durable state, and the changes that no completed
 //! sync covered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::operation::{Operation, OperationKind, OperationNumber, directory_of};
@@ -36,7 +36,8 @@ pub(super) struct FileModel {
     pub(super) durable_blocks: usize,
     /// What made the file as long as it is.
     pub(super) length: Origin,
-    /// Whether a name of it was removed or given to another file, so that it need not have a name.
+    /// Whether a name of it was removed or given to another file while something was undecided about its names.
+    /// Then it need not have a name.
     pub(super) may_be_gone: bool,
 }
 
@@ -194,16 +195,24 @@ impl Model {
     fn sync_directory(&mut self, directory: &Path) {
         let inside = self.names.range_mut(directory.to_path_buf()..);
         let below = inside.take_while(|(path, _)| path.starts_with(directory));
+        let mut named = BTreeSet::new();
         for (_, name) in below.filter(|(path, _)| directory_of(path) == directory) {
+            named.extend(name.files().map(|(_, file)| file));
             if let Some(last) = name.pending.pop() {
                 name.durable = Some(last);
                 name.pending.clear();
             }
         }
+        // A file that has lost a name is there for certain again once nothing is undecided about its other names.
+        for id in named {
+            let Some(file) = self.files.get_mut(&id).filter(|file| file.may_be_gone) else { continue };
+            let its = |name: &&NameModel| name.files().any(|(_, file)| file == id);
+            file.may_be_gone = !self.names.values().filter(its).all(|name| name.pending.is_empty());
+        }
     }
 
     fn forget(&mut self) {
-        let named: std::collections::BTreeSet<FileId> =
+        let named: BTreeSet<FileId> =
             self.names.values().flat_map(NameModel::files).map(|(_, file)| file).collect();
         self.files.retain(|file, _| named.contains(file));
     }
@@ -220,7 +229,7 @@ impl FileModel {
 
 impl Model {
     /// The operations that changed something that is not durable yet.
-    pub(super) fn undecided(&self) -> std::collections::BTreeSet<Origin> {
+    pub(super) fn undecided(&self) -> BTreeSet<Origin> {
         let blocks = self.files.values().flat_map(|file| &file.blocks).flat_map(|block| &block.pending);
         let names = self.names.values().flat_map(|name| &name.pending).map(|binding| &binding.origin);
         blocks.chain(names).copied().collect()

@@ -72,11 +72,11 @@ impl OperationKind {
     }
 }
 
-/// One operation. Paths are relative to the directory of the test.
+/// One operation. Paths are relative to the directory of the test. Buffered writes go through the kernel's cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Create { path: PathBuf },
-    Write { path: PathBuf, block: u64, blocks: u64, kind: OperationKind },
+    Write { path: PathBuf, block: u64, blocks: u64, kind: OperationKind, buffered: bool },
     Preallocate { path: PathBuf, blocks: u64 },
     Rename { from: PathBuf, to: PathBuf },
     Link { from: PathBuf, to: PathBuf },

@@ -1,77 +1,26 @@
-//! The endless sequence of operations, which the seed alone decides: the verifier computes it again.
+//! The endless sequence of operations, which the journal's first line alone decides: the verifier computes it again.
 //!
-//! A round has all sequences of one and of two actions on two small files, with and without a sync in between, each in
-//! directories of its own, in an order that differs from round to round. Between them are writes to a preallocated log, and
-//! commits of the engine. A directory is used again after some rounds, so the test needs little space.
+//! A round has all [sequences](super::sequence) of one and of two actions, each in a directory of its own, in an order that
+//! differs from round to round. Between them are writes to a preallocated log, and commits of the engine. A directory is used again
+//! after some trials, so the test needs little space.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::operation::{Operation, OperationKind, directory_of};
+use super::journal::Begin;
+use super::operation::{Operation, OperationKind};
+use super::sequence::Sequence;
 
-/// Rounds whose files exist at a time.
-const ROUNDS: usize = 2;
+/// Trials whose files exist at a time.
+const SLOTS: usize = 256;
 /// Blocks of a log file.
 const LOG_BLOCKS: u64 = 32;
 /// Trials from one commit to the next.
 const TRIALS_PER_COMMIT: usize = 4;
-
-/// What a trial does to its first file, or beside it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Action {
-    Append,
-    Overwrite,
-    WriteLog,
-    /// Renames the first file over the second one.
-    Replace,
-    Rename,
-    /// Renames the first file into another directory.
-    Move,
-    Link,
-    /// Removes the second file.
-    Unlink,
-    Create,
-}
-
-const ACTIONS: [Action; 9] = [
-    Action::Append,
-    Action::Overwrite,
-    Action::WriteLog,
-    Action::Replace,
-    Action::Rename,
-    Action::Move,
-    Action::Link,
-    Action::Unlink,
-    Action::Create,
-];
-
-/// A sequence of one or two actions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Sequence {
-    first: Action,
-    /// Whether the first action is synced before the second one.
-    synced: bool,
-    second: Option<Action>,
-}
-
-fn sequences() -> Vec<Sequence> {
-    let alone = ACTIONS.map(|first| Sequence { first, synced: true, second: None });
-    let needs_second_file = |action| matches!(action, Action::Replace | Action::Unlink);
-    let pairs = ACTIONS.into_iter().flat_map(|first| {
-        ACTIONS
-            .into_iter()
-            // The second file is gone after the first action.
-            .filter(move |second| !(needs_second_file(first) && needs_second_file(*second)))
-            .flat_map(move |second| {
-                [false, true].map(|synced| Sequence { first, synced, second: Some(second) })
-            })
-    });
-    alone.into_iter().chain(pairs).collect()
-}
 
 fn trial_directory(slot: usize) -> PathBuf {
     PathBuf::from(format!("trials/{slot:03}"))
@@ -81,7 +30,11 @@ fn trial_directory(slot: usize) -> PathBuf {
 pub(super) struct Script {
     seed: u64,
     transactions: bool,
-    round: usize,
+    links: bool,
+    round: u64,
+    /// What is left of the round.
+    sequences: Vec<Sequence>,
+    trials: usize,
     queue: VecDeque<Operation>,
     /// Names that the last trial in each directory left.
     left: Vec<BTreeSet<PathBuf>>,
@@ -91,62 +44,59 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn new(seed: u64, transactions: bool) -> Script {
-        let left = vec![BTreeSet::new(); sequences().len() * ROUNDS];
-        Script { seed, transactions, round: 0, queue: VecDeque::new(), left, log_block: None, row: 0 }
+    pub(super) fn of(begin: &Begin) -> Script {
+        Script {
+            seed: begin.seed,
+            transactions: begin.transactions,
+            links: begin.links,
+            round: 0,
+            sequences: Vec::new(),
+            trials: 0,
+            queue: VecDeque::new(),
+            left: vec![BTreeSet::new(); SLOTS],
+            log_block: None,
+            row: 0,
+        }
     }
 
     /// The directories that must exist before the first operation.
     pub(super) fn directories() -> Vec<PathBuf> {
-        let trials = (0..sequences().len() * ROUNDS).map(|slot| trial_directory(slot).join("other"));
+        let trials = (0..SLOTS).map(|slot| trial_directory(slot).join("other"));
         std::iter::once("log".into()).chain(trials).collect()
     }
 
-    fn add_round(&mut self) {
-        let mut order = sequences();
-        order.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed.wrapping_add(self.round as u64)));
-        let base = self.round % ROUNDS * order.len();
-        for (number, sequence) in order.into_iter().enumerate() {
-            self.add_trial(base + number, sequence);
-            self.add_log_write();
-            if self.transactions && number % TRIALS_PER_COMMIT == 0 {
-                self.row = self.row.saturating_add(1);
-                self.queue.push_back(Operation::Commit { row: self.row });
-            }
+    fn next_sequence(&mut self) -> Option<Sequence> {
+        if self.sequences.is_empty() {
+            self.sequences = Sequence::all(self.links);
+            self.sequences.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed.wrapping_add(self.round)));
+            self.round += 1;
         }
-        self.round += 1;
+        self.sequences.pop()
     }
 
-    fn add_trial(&mut self, slot: usize, sequence: Sequence) {
+    fn add_trial(&mut self, sequence: Sequence) {
+        let slot = self.trials % SLOTS;
         let directory = trial_directory(slot);
-        let queue = &mut self.queue;
         let Some(left) = self.left.get_mut(slot) else { return };
-        if !left.is_empty() {
+        let queue = &mut self.queue;
+        if self.trials >= SLOTS {
             queue.extend(std::mem::take(left).into_iter().map(|path| Operation::Unlink { path }));
             queue.push_back(Operation::SyncDirectory { path: directory.clone() });
             queue.push_back(Operation::SyncDirectory { path: directory.join("other") });
         }
-        let mut trial = Trial {
-            first: directory.join("a"),
-            blocks: 0,
-            second: Some(directory.join("b")),
-            fresh: b'c',
-            directory,
-            left,
-            queue,
-        };
-        trial.prepare();
-        let covering = trial.act(sequence.first);
-        match sequence.second {
-            None => trial.queue.extend(covering),
-            Some(second) => {
-                if sequence.synced {
-                    trial.queue.extend(covering);
-                }
-                let covering = trial.act(second);
-                trial.queue.extend(covering);
-            }
+        let mut files = sequence.files();
+        queue.extend(files.prepare(&directory));
+        for (action, syncs) in sequence.steps() {
+            queue.extend(files.act(action, &directory));
+            queue.extend(action.synced(syncs, &directory));
         }
+        *left = files.names().map(|name| name.path(&directory)).collect();
+        self.add_log_write();
+        if self.transactions && self.trials.is_multiple_of(TRIALS_PER_COMMIT) {
+            self.row = self.row.saturating_add(1);
+            self.queue.push_back(Operation::Commit { row: self.row });
+        }
+        self.trials += 1;
     }
 
     fn add_log_write(&mut self) {
@@ -162,12 +112,8 @@ impl Script {
         }
         let block = self.log_block.filter(|block| *block < LOG_BLOCKS).unwrap_or(0);
         self.log_block = Some(block + 1);
-        queue.push_back(Operation::Write {
-            path: path.clone(),
-            block,
-            blocks: 1,
-            kind: OperationKind::LogWrite,
-        });
+        let (path, blocks, kind, buffered) = (path, 1, OperationKind::LogWrite, false);
+        queue.push_back(Operation::Write { path: path.clone(), block, blocks, kind, buffered });
         queue.push_back(Operation::SyncFile { path });
     }
 }
@@ -177,133 +123,36 @@ impl Iterator for Script {
 
     fn next(&mut self) -> Option<Operation> {
         if self.queue.is_empty() {
-            self.add_round();
+            let sequence = self.next_sequence()?;
+            self.add_trial(sequence);
         }
         self.queue.pop_front()
     }
 }
 
-/// Where a trial is.
-struct Trial<'s> {
-    directory: PathBuf,
-    /// Name of the first file.
-    first: PathBuf,
-    /// Blocks of the first file.
-    blocks: u64,
-    second: Option<PathBuf>,
-    /// The next name that is not in use.
-    fresh: u8,
-    left: &'s mut BTreeSet<PathBuf>,
-    queue: &'s mut VecDeque<Operation>,
-}
-
-impl Trial<'_> {
-    fn name(&mut self, directory: &Path) -> PathBuf {
-        self.fresh += 1;
-        directory.join(char::from(self.fresh - 1).to_string())
-    }
-
-    fn add_file(&mut self, path: PathBuf, blocks: u64) {
-        self.queue.push_back(Operation::Create { path: path.clone() });
-        self.left.insert(path.clone());
-        self.queue.push_back(Operation::Write { path, block: 0, blocks, kind: OperationKind::Append });
-    }
-
-    /// Makes both files durable.
-    fn prepare(&mut self) {
-        self.blocks = 2;
-        for (path, blocks) in [(Some(self.first.clone()), self.blocks), (self.second.clone(), 1)] {
-            let Some(path) = path else { continue };
-            self.add_file(path.clone(), blocks);
-            self.queue.push_back(Operation::SyncFile { path });
-        }
-        self.queue.push_back(Operation::SyncDirectory { path: self.directory.clone() });
-    }
-
-    /// Does an action, and returns the syncs that cover it.
-    fn act(&mut self, action: Action) -> Vec<Operation> {
-        let path = self.first.clone();
-        match action {
-            Action::Append => self.write(self.blocks, 2, OperationKind::Append),
-            Action::Overwrite => self.write(0, 2, OperationKind::Overwrite),
-            Action::WriteLog => {
-                let block = self.blocks;
-                self.blocks += 4;
-                self.queue.push_back(Operation::Preallocate { path, blocks: self.blocks });
-                self.write(block, 1, OperationKind::LogWrite)
-            }
-            Action::Replace => match self.second.take() {
-                Some(to) => self.rename(to),
-                None => Vec::new(),
-            },
-            Action::Rename => {
-                let to = self.name(directory_of(&path));
-                self.rename(to)
-            }
-            Action::Move => {
-                let other = self.directory.join("other");
-                let target = if directory_of(&path) == other { self.directory.clone() } else { other };
-                let to = self.name(&target);
-                self.rename(to)
-            }
-            Action::Link => {
-                let directory = self.directory.clone();
-                let to = self.name(&directory);
-                self.left.insert(to.clone());
-                self.queue.push_back(Operation::Link { from: path, to });
-                vec![Operation::SyncDirectory { path: directory }]
-            }
-            Action::Unlink => match self.second.take() {
-                Some(path) => {
-                    self.left.remove(&path);
-                    let directory = directory_of(&path).to_path_buf();
-                    self.queue.push_back(Operation::Unlink { path });
-                    vec![Operation::SyncDirectory { path: directory }]
-                }
-                None => Vec::new(),
-            },
-            Action::Create => {
-                let directory = self.directory.clone();
-                let path = self.name(&directory);
-                self.add_file(path.clone(), 1);
-                vec![Operation::SyncFile { path }, Operation::SyncDirectory { path: directory }]
-            }
-        }
-    }
-
-    fn write(&mut self, block: u64, blocks: u64, kind: OperationKind) -> Vec<Operation> {
-        let path = self.first.clone();
-        self.blocks = self.blocks.max(block + blocks);
-        self.queue.push_back(Operation::Write { path: path.clone(), block, blocks, kind });
-        vec![Operation::SyncFile { path }]
-    }
-
-    fn rename(&mut self, to: PathBuf) -> Vec<Operation> {
-        let from = std::mem::replace(&mut self.first, to.clone());
-        self.left.remove(&from);
-        self.left.insert(to.clone());
-        // First the directory that has the new name: a file must be somewhere.
-        let mut directories = vec![directory_of(&to).to_path_buf(), directory_of(&from).to_path_buf()];
-        directories.dedup();
-        self.queue.push_back(Operation::Rename { from, to });
-        directories.into_iter().map(|path| Operation::SyncDirectory { path }).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use super::super::journal::Level;
+    use super::super::operation::directory_of;
     use super::*;
 
+    fn script(seed: u64) -> Script {
+        Script::of(&Begin::new(seed, Level::Power, true, PathBuf::new()))
+    }
+
     #[test]
-    fn a_round_has_every_sequence_once_and_a_seed_decides_about_all() {
-        // 9 alone; of 81 pairs, 4 need the second file twice; each with and without a sync.
-        assert_eq!(sequences().len(), 9 + 77 * 2);
-        let some = |seed| Script::new(seed, true).take(20_000).collect::<Vec<_>>();
+    fn a_seed_decides_about_all_and_every_kind_is_there() {
+        let some = |seed| script(seed).take(20_000).collect::<Vec<_>>();
         assert_eq!(some(1), some(1));
         assert_ne!(some(1), some(2));
         for kind in OperationKind::ALL {
             assert!(some(1).iter().any(|operation| operation.kind() == Some(kind)), "{kind:?}");
         }
+        let without =
+            Script::of(&Begin { links: false, ..Begin::new(1, Level::Power, true, PathBuf::new()) });
+        assert!(without.take(20_000).all(|operation| operation.kind() != Some(OperationKind::Link)));
     }
 
     #[test]
@@ -311,14 +160,15 @@ mod tests {
         let mut names = BTreeSet::new();
         let directories: BTreeSet<PathBuf> =
             Script::directories().iter().flat_map(|path| path.ancestors()).map(Path::to_path_buf).collect();
-        for operation in Script::new(3, true).take(60_000) {
+        for operation in script(3).take(90_000) {
             match operation {
                 Operation::Create { path } => {
                     assert!(directories.contains(directory_of(&path)) && names.insert(path))
                 }
-                Operation::Write { path, .. }
-                | Operation::Preallocate { path, .. }
-                | Operation::SyncFile { path } => assert!(names.contains(&path), "{}", path.display()),
+                Operation::Write { path, blocks, .. } => assert!(blocks > 0 && names.contains(&path)),
+                Operation::Preallocate { path, .. } | Operation::SyncFile { path } => {
+                    assert!(names.contains(&path), "{}", path.display())
+                }
                 Operation::Rename { from, to } => {
                     assert!(names.remove(&from));
                     names.insert(to);
@@ -328,7 +178,7 @@ mod tests {
                 Operation::SyncDirectory { path } => assert!(directories.contains(&path)),
                 Operation::Commit { .. } => {}
             }
-            assert!(names.len() < 2000);
+            assert!(names.len() < 4 * SLOTS);
         }
     }
 }

@@ -8,11 +8,11 @@ use jetcell_vfs::Vfs;
 use jetcell_workload::measurement::LatencySummary;
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{Fault, compare, writer_of};
+use super::comparison::{Compared, Fault, compare, writer_of};
 use super::damage::Damage;
 use super::journal::{Journal, Level};
 use super::latency::{SyncDoubt, doubt};
-use super::model::{Binding, Model, NameModel, Origin};
+use super::model::{Binding, FileModel, Model, NameModel, Origin};
 use super::operation::{Operation, OperationKind, OperationNumber};
 use super::script::Script;
 use super::sector::FileId;
@@ -146,7 +146,7 @@ fn replay(journal: &Journal) -> (Model, Tallies) {
     let mut tallies: Tallies = OperationKind::ALL.map(|kind| (kind, KindTally::of(kind))).into();
     let all = journal.begin.level == Level::Process;
     let mut number = OperationNumber::default();
-    for operation in Script::new(journal.begin.seed, journal.begin.transactions) {
+    for operation in Script::of(&journal.begin) {
         number = number.next();
         if number <= journal.last {
             model.complete(number, &operation);
@@ -178,6 +178,24 @@ fn has_failed(journal: &Journal, number: OperationNumber) -> bool {
     journal.failed.as_ref().is_some_and(|(failed, _)| *failed <= number)
 }
 
+/// Whether a file, as it was compared, can be the one that a name leads to.
+type Fits<'f> = &'f dyn Fn(&FileModel, FileId, &Compared) -> bool;
+
+/// What a name leads to.
+enum Found {
+    /// This file, whole or not, or what is missing was said.
+    File(FileId),
+    /// A file without a readable sector, where that of this binding was promised.
+    Blank(Binding, Compared),
+    Nothing,
+}
+
+impl Found {
+    fn of(file: Option<FileId>) -> Found {
+        file.map_or(Found::Nothing, Found::File)
+    }
+}
+
 struct Verifier<'v> {
     vfs: &'v dyn Vfs,
     directory: &'v Path,
@@ -189,8 +207,21 @@ struct Verifier<'v> {
 impl Verifier<'_> {
     fn files(&mut self, model: &Model) {
         let mut found = BTreeSet::new();
+        let mut blank = Vec::new();
         for (path, name) in &model.names {
-            found.extend(self.name(path, name, model));
+            match self.name(path, name, model) {
+                Found::File(file) => drop(found.insert(file)),
+                Found::Blank(binding, compared) => blank.push((path, binding, compared)),
+                Found::Nothing => {}
+            }
+        }
+        for (path, binding, compared) in blank {
+            // If the file that was promised is elsewhere, this is another one.
+            match binding.file.is_some_and(|file| found.contains(&file)) {
+                true => self.fault(binding.origin, path, Fault::missing("another file has the name")),
+                false => self.faults_of(path, &compared),
+            }
+            found.extend(binding.file);
         }
         // Renames may be undecided, but a file may not vanish between its old and its new name.
         for (path, name) in &model.names {
@@ -207,8 +238,14 @@ impl Verifier<'_> {
         self.faults.entry(origin).or_insert_with(|| (path.to_path_buf(), fault));
     }
 
-    /// Verifies what a name leads to, and returns the file that was found, whole or not.
-    fn name(&mut self, path: &Path, name: &NameModel, model: &Model) -> Option<FileId> {
+    fn faults_of(&mut self, path: &Path, compared: &Compared) {
+        for (origin, fault) in &compared.faults {
+            self.fault(*origin, path, fault.clone());
+        }
+    }
+
+    /// Verifies what a name leads to.
+    fn name(&mut self, path: &Path, name: &NameModel, model: &Model) -> Found {
         let durable = name.durable;
         let bytes = match whole(self.vfs, &self.directory.join(path)) {
             Ok(bytes) => bytes,
@@ -220,35 +257,41 @@ impl Verifier<'_> {
                         false => Fault::unreadable(error.to_string()),
                     };
                     self.fault(durable.origin, path, fault);
-                    return durable.file;
+                    return Found::of(durable.file);
                 }
-                return None;
+                return Found::Nothing;
             }
         };
         let candidates: Vec<_> = name
             .files()
-            .filter_map(|(binding, file)| {
-                Some((binding, file, compare(file, model.files.get(&file)?, &bytes)))
-            })
+            .filter_map(|(binding, file)| Some((binding, file, model.files.get(&file)?)))
+            .map(|(binding, file, what)| (binding, what, file, compare(file, what, &bytes)))
             .collect();
-        let whole = candidates.iter().find(|(_, _, compared)| compared.faults.is_empty());
         let writer = writer_of(&bytes);
-        let same = || candidates.iter().find(|(_, file, _)| writer == Some(*file));
-        let only = || candidates.iter().find(|(binding, _, _)| writer.is_none() && Some(*binding) == durable);
-        match whole.or_else(same).or_else(only) {
-            Some((binding, file, compared)) => {
-                self.newest = self.newest.max(binding.origin.operation).max(compared.newest);
-                for (origin, fault) in &compared.faults {
-                    self.fault(*origin, path, fault.clone());
-                }
-                Some(*file)
-            }
+        let ways: [Fits<'_>; 4] = [
+            &|_, file, compared| writer == Some(file) && compared.faults.is_empty(),
+            // Its blocks cannot have become those of another file, whose content is undecided.
+            &|what, file, _| writer == Some(file) && !what.may_be_gone,
+            &|_, _, compared| compared.faults.is_empty(),
+            &|_, file, _| writer == Some(file),
+        ];
+        let chosen = ways
+            .iter()
+            .find_map(|fits| candidates.iter().find(|(_, what, file, compared)| fits(what, *file, compared)));
+        if let Some((binding, _, file, compared)) = chosen {
+            self.newest = self.newest.max(binding.origin.operation).max(compared.newest);
+            self.faults_of(path, compared);
+            return Found::File(*file);
+        }
+        let Some(durable) = durable else { return Found::Nothing };
+        let promised = candidates.into_iter().find(|(binding, ..)| *binding == durable);
+        match promised.filter(|_| writer.is_none()) {
+            Some((binding, .., compared)) => Found::Blank(binding, compared),
             None => {
-                let durable = durable?;
                 let what =
                     if durable.file.is_some() { "another file has the name" } else { "the name exists" };
                 self.fault(durable.origin, path, Fault::missing(what));
-                durable.file
+                Found::of(durable.file)
             }
         }
     }
@@ -292,7 +335,7 @@ impl Verifier<'_> {
 
 /// The operations of the rows that must be there.
 fn commits(journal: &Journal) -> BTreeMap<i32, OperationNumber> {
-    let script = (1..=journal.last.0).map(OperationNumber).zip(Script::new(journal.begin.seed, true));
+    let script = (1..=journal.last.0).map(OperationNumber).zip(Script::of(&journal.begin));
     let row = |(number, operation)| match operation {
         Operation::Commit { row } => Some((row, number)),
         _ => None,

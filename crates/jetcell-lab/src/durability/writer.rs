@@ -14,6 +14,21 @@ use super::sector::{FileId, fill};
 use super::transactions::Transactions;
 use super::witness::Witness;
 
+/// The storage that is tested: two ways to the same files.
+pub struct TestedStorage {
+    /// Past the kernel's cache, where that is possible.
+    pub direct: Arc<dyn Vfs>,
+    /// Through it.
+    pub buffered: Arc<dyn Vfs>,
+}
+
+impl TestedStorage {
+    /// Storage with one way, as an array in this process or a simulated disk.
+    pub fn with_one_way(vfs: Arc<dyn Vfs>) -> TestedStorage {
+        TestedStorage { direct: vfs.clone(), buffered: vfs }
+    }
+}
+
 /// What a writer did until it ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Written {
@@ -47,23 +62,27 @@ pub enum WriteError {
 /// # Errors
 /// The work cannot begin, or the witness is lost. A failure of the storage is no error: it may be the cut.
 pub fn write(
-    vfs: &Arc<dyn Vfs>,
+    storage: &TestedStorage,
     directory: &Path,
     begin: &Begin,
     witness: &mut dyn Witness,
     go_on: &mut dyn FnMut(OperationNumber) -> bool,
 ) -> Result<Written, WriteError> {
+    let vfs = &storage.direct;
     for path in Script::directories().iter().map(|path| directory.join(path)) {
         vfs.create_directory(&path).map_err(|error| WriteError::Prepare { path, error })?;
     }
+    let links = has_links(&**vfs, directory)
+        .map_err(|error| WriteError::Prepare { path: directory.into(), error })?;
+    let begin = Begin { links, ..begin.clone() };
     let transactions = begin.transactions.then(|| Transactions::create(vfs.clone(), directory));
     let transactions = transactions.transpose().map_err(WriteError::Engine)?;
     let clock = vfs.clock();
     witness.take(&Line::Begin(Box::new(begin.clone()))).map_err(WriteError::Witness)?;
-    let mut writer = Writer { vfs, directory, transactions, files: Files::default() };
+    let mut writer = Writer { storage, directory, transactions, files: Files::default() };
     let mut number = OperationNumber::default();
     let mut last = number;
-    for operation in Script::new(begin.seed, begin.transactions) {
+    for operation in Script::of(&begin) {
         if !go_on(number) {
             break;
         }
@@ -90,12 +109,25 @@ fn complete(clock: &dyn Clock, operation: OperationNumber, began: Duration) -> L
     Line::Complete { operation, us, unix_ms: clock.unix_ms() }
 }
 
+/// Whether a file can have two names there. Leaves no file behind.
+fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
+    let [one, other] = ["probe", "probe-link"].map(|name| directory.join(name));
+    drop(vfs.open(&one, OpenMode::CreateNew)?);
+    let linked = vfs.link(&one, &other);
+    vfs.remove(&one)?;
+    match linked {
+        Ok(()) => vfs.remove(&other).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Which file a name leads to, as the writer knows it.
 #[derive(Default)]
 struct Files(std::collections::BTreeMap<PathBuf, FileId>);
 
 struct Writer<'w> {
-    vfs: &'w Arc<dyn Vfs>,
+    storage: &'w TestedStorage,
     directory: &'w Path,
     transactions: Option<Transactions>,
     files: Files,
@@ -113,43 +145,46 @@ impl Writer<'_> {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        self.vfs.open(&self.directory.join(path), mode)
+        self.storage.direct.open(&self.directory.join(path), mode)
     }
 
     fn execute_on_files(&mut self, number: OperationNumber, operation: &Operation) -> io::Result<()> {
         let at = |path: &PathBuf| self.directory.join(path);
+        let vfs = &self.storage.direct;
         match operation {
             Operation::Create { path } => {
                 self.open(path, OpenMode::CreateNew)?;
                 self.files.0.insert(path.clone(), FileId(number));
             }
-            Operation::Write { path, block, blocks, .. } => {
+            Operation::Write { path, block, blocks, buffered, .. } => {
                 let file = self.files.0.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
                 let mut bytes = IoBuffer::zeroed(*blocks as usize * BLOCK);
                 fill(&mut bytes, number, file, *block);
-                self.open(path, OpenMode::Write)?.write_at(block * BLOCK as u64, &bytes, IoReason::Other)?;
+                let way = if *buffered { &self.storage.buffered } else { vfs };
+                let open = way.open(&at(path), OpenMode::Write)?;
+                open.write_at(block * BLOCK as u64, &bytes, IoReason::Other)?;
             }
             Operation::Preallocate { path, blocks } => {
                 self.open(path, OpenMode::Write)?.grow(blocks * BLOCK as u64)?
             }
             Operation::Rename { from, to } => {
-                self.vfs.rename(&at(from), &at(to))?;
+                vfs.rename(&at(from), &at(to))?;
                 if let Some(file) = self.files.0.remove(from) {
                     self.files.0.insert(to.clone(), file);
                 }
             }
             Operation::Link { from, to } => {
-                self.vfs.link(&at(from), &at(to))?;
+                vfs.link(&at(from), &at(to))?;
                 if let Some(file) = self.files.0.get(from).copied() {
                     self.files.0.insert(to.clone(), file);
                 }
             }
             Operation::Unlink { path } => {
-                self.vfs.remove(&at(path))?;
+                vfs.remove(&at(path))?;
                 self.files.0.remove(path);
             }
             Operation::SyncFile { path } => self.open(path, OpenMode::Write)?.sync(IoReason::Other)?,
-            Operation::SyncDirectory { path } => self.vfs.sync_directory(&at(path))?,
+            Operation::SyncDirectory { path } => vfs.sync_directory(&at(path))?,
             Operation::Commit { .. } => {}
         }
         Ok(())

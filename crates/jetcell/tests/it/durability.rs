@@ -57,6 +57,13 @@ fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
     assert_eq!(cell.listing(), before, "a verification changed something");
     let text = cell.program(&["test", "durability", "tested", "--verify", "journal"]).output().unwrap();
     assert!(String::from_utf8(text.stdout).unwrap().starts_with("KEPT: "));
+    let stored = ["test", "durability", "tested", "--verify", "journal", "--output", "verdict"];
+    assert!(cell.program(&stored).output().unwrap().status.success());
+    let verdict = |name: &str| fs::read_to_string(cell.path("verdict").join(name)).unwrap();
+    assert!(verdict("report.html").contains("KEPT: ") && verdict("report.md").contains("KEPT: "));
+    let again: Value = serde_json::from_str(&verdict("result.json")).unwrap();
+    assert_eq!(again["last_acknowledged"], found["last_acknowledged"]);
+    assert!(cell.program_refused(&stored).starts_with("verdict is not empty"));
 
     // A sector of the log gets other bytes.
     let log = fs::OpenOptions::new().write(true).open(cell.path("tested/log/current")).unwrap();
@@ -78,16 +85,50 @@ fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
     assert!(code == Some(1) && findings.iter().any(|finding| finding["kind"] == "transaction"), "{found}");
 }
 
-#[test]
-fn another_process_is_the_witness() {
-    let cell = Cell::new();
+/// A witness in another process, which keeps the journal, and its address.
+fn listening(cell: &Cell) -> (Child, String) {
     let listen = ["test", "durability", "--listen", "0", "--journal", "journal"];
     let mut witness = cell.program(&listen).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(witness.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
-    let address = line.strip_prefix("Witness: ").and_then(|rest| rest.split(';').next()).unwrap().to_string();
-    let write = ["test", "durability", "tested", "--witness", &format!("tcp:{address}"), "--quiet"];
+    let address = line.strip_prefix("Witness: ").and_then(|rest| rest.split(';').next()).unwrap();
+    (witness, format!("tcp:{address}"))
+}
+
+#[test]
+fn an_array_whose_process_is_killed_keeps_what_it_acknowledged() {
+    let cell = Cell::new();
+    let create = ["raid", "create", "a", "--level", "mirror", "--size", "192MiB", "--members", "m0", "m1"];
+    assert!(cell.program(&create).output().unwrap().status.success());
+    let refused = |words: &[&str]| cell.program_refused(&[&["test", "durability"], words].concat());
+    assert!(refused(&["array:none", "--witness", "tcp:127.0.0.1:1"]).contains("no array has this directory"));
+    let near = refused(&["array:a", "--witness", "journal", "--level", "reset"]);
+    assert!(near.contains("the witness is on the storage that is tested"), "{near}");
+    assert!(refused(&["array:a", "--witness", "w", "--level", "process"]).contains("give --level reset"));
+    let (mut witness, address) = listening(&cell);
+    let write = ["test", "durability", "array:a", "--level", "reset", "--witness", &address, "--quiet"];
+    kill(cell.program(&write).spawn().unwrap(), &cell.path("journal"));
+    assert!(witness.wait().unwrap().success());
+    let verify = ["test", "durability", "array:a", "--verify", "journal", "--same-boot", "--json"];
+    let (code, found) = verification(cell.program(&verify));
+    assert_eq!((code, &found["findings"]), (Some(0), &Value::Array(Vec::new())), "{found}");
+    let links = found["kinds"].as_array().unwrap().iter().find(|kind| kind["kind"] == "link").unwrap();
+    assert_eq!(links["acknowledged"], 0, "an array has no links");
+    let (mut other, address) = (cell.program(&["test", "durability"]), "tcp:127.0.0.1:1");
+    let again = other.args(["array:a", "--level", "reset", "--witness", address]).output().unwrap();
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(
+        again.status.code() == Some(2) && said.contains("has files; give an empty array or LUN"),
+        "{said}"
+    );
+}
+
+#[test]
+fn another_process_is_the_witness() {
+    let cell = Cell::new();
+    let (mut witness, address) = listening(&cell);
+    let write = ["test", "durability", "tested", "--witness", &address, "--quiet"];
     kill(cell.program(&write).spawn().unwrap(), &cell.path("journal"));
     assert!(witness.wait().unwrap().success(), "the witness ends with its writer");
 

@@ -22,7 +22,7 @@ mod status;
 
 use clap::Subcommand;
 
-pub use self::array_directory::is_array;
+pub use self::array_directory::{ArrayDirectory, is_array};
 pub use self::caretaker::{Care, Caretaker};
 pub use self::content::log_options;
 use self::create::Create;

@@ -14,7 +14,8 @@ use jetcell_workload::{Mistake, TestKind};
 use serde_json::json;
 
 use crate::commands::raid::{
-    ArrayFiles, Care, Caretaker, POINT_INTERVAL, RunningArray, Severity, Start, is_array, log_options,
+    ArrayDirectory, ArrayFiles, Care, Caretaker, POINT_INTERVAL, RunningArray, Severity, Start, is_array,
+    log_options,
 };
 use crate::console;
 use crate::outcome::Failure;
@@ -32,6 +33,16 @@ pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<M
         *directory = path;
     }
     Ok(arrays)
+}
+
+/// The files on whose disks an array is: its members, and its write log. The directory may name a LUN.
+pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let (array, _) = array_and_lun(directory);
+    let found = ArrayDirectory::open(&array)?;
+    let mut all = found.members;
+    all.extend(found.write_log.or_else(|| Some(array.clone())));
+    all.retain(|path| path.exists());
+    Ok(all)
 }
 
 /// Refuses tests that copy databases by the file system of the machine.

@@ -1,25 +1,27 @@
 //! `jetcell test durability`: does storage keep what it acknowledged?
 
+mod tested;
+
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_lab::durability::{
-    Begin, FileWitness, Journal, Level, OperationNumber, TcpWitness, Verification, Witness, WitnessListener,
-    WriteError, verify, write,
+    Begin, FileWitness, Journal, Level, OperationNumber, TcpWitness, TestedStorage, Verification, Witness,
+    WitnessListener, WriteError, Written, verify, write,
 };
-use jetcell_report::durability_text;
-use jetcell_vfs::{Cancel, RealOptions, RealVfs, Vfs, parent_directory, read_input};
+use jetcell_report::{durability_html, durability_markdown, durability_text};
+use jetcell_vfs::{Cancel, parent_directory, read_input};
 use jetcell_workload::machine::Storage;
-use jetcell_workload::units::{TimeSpan, human_bytes};
+use jetcell_workload::units::TimeSpan;
 
+use self::tested::Tested;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
+use crate::whole_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,17 +32,19 @@ Examples:
   jetcell test durability /mnt/tested/run --verify witness.jsonl
       after the cut, with the journal of the witness: what was lost, torn or reordered
   jetcell test durability /mnt/tested/run --witness /mnt/other/witness.jsonl --level reset
-      the witness is a file on another device; the machine will be reset, and the drives keep their power
+      the witness is a file on another disk; the machine will be reset, and the drives keep their power
   jetcell test durability run --witness witness.jsonl --level process --duration 10s
       the writer will be killed; every completed operation must be there
+  jetcell test durability array:arr1 --level reset --witness tcp:otherhost:9200
+      an array of jetcell raid create, or with array:arr1/LUN one of its LUNs; end it with kill -9, and verify with --same-boot
+  jetcell test durability /mnt/tested/run --verify witness.jsonl --output verdict
+      the verdict as report.html, report.md and result.json in the directory verdict, too
 
 The directory must be new or empty. The test needs 128 MiB. Verification changes nothing.
 docs/lab.md tells how to cut the power with a switch, IPMI, or a virtual machine.
 
 Exit code: 0 written, or everything acknowledged is there; 1 an operation failed, or something is missing; 2 could not run.";
 
-/// Space that the writer may need.
-const SPACE: u64 = 128 << 20;
 /// Time between two lines of progress.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Which start of the kernel this is.
@@ -48,15 +52,17 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// No real journal has more bytes.
 const LARGEST_JOURNAL: u64 = 4 << 30;
 const SAME_HOST: &str = "127.0.0.1";
+/// Begin of the address of a witness.
+const TCP: &str = "tcp:";
 
 /// Finds out whether storage keeps what it acknowledged when the power is cut
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DurabilityTest {
-    /// Directory on the storage that is tested
+    /// Directory on the storage that is tested, or array:DIR or array:DIR/LUN
     #[arg(value_name = "DIR", required_unless_present = "listen", conflicts_with = "listen")]
     directory: Option<PathBuf>,
-    /// Witness that keeps what was acknowledged: tcp:HOST:PORT, or a new file on another device
+    /// Witness that keeps what was acknowledged: tcp:HOST:PORT, or a new file on another disk
     #[arg(long, value_name = "WITNESS", required_unless_present_any = ["listen", "verify"])]
     witness: Option<String>,
     /// What the storage has to survive
@@ -83,6 +89,9 @@ pub struct DurabilityTest {
     /// File that the witness keeps the journal in
     #[arg(long, value_name = "FILE", requires = "listen")]
     journal: Option<PathBuf>,
+    /// Directory for the verdict as report.html, report.md and result.json; it must be empty or new
+    #[arg(long, value_name = "DIR", requires = "verify")]
+    output: Option<PathBuf>,
     /// Print the verification as JSON
     #[arg(long, requires = "verify")]
     json: bool,
@@ -138,40 +147,19 @@ impl DurabilityTest {
     }
 
     fn write(&self, directory: &Path) -> Result<Outcome, Failure> {
-        let vfs: Arc<dyn Vfs> = Arc::new(files()?);
-        require_empty(directory, "test")?;
-        require_space(&*vfs, directory)?;
-        let existing = existing_ancestor(directory);
+        let tested = Tested::of(directory)?;
+        if tested.is_array() && self.level == LevelName::Process {
+            return Err("an array runs in the process of the writer, so that a kill is a reset of the array; give --level reset".into());
+        }
+        if !tested.is_array() {
+            require_empty(directory, "test")?;
+        }
+        self.refuse_near_witness(&tested)?;
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
-        let mut witness = self.witness(existing)?;
-        let clock = vfs.clock();
-        let absolute =
-            std::path::absolute(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-        let seed = self.seed.unwrap_or(clock.unix_ms().unsigned_abs());
-        let begin = Begin {
-            boot: boot(),
-            unix_ms: clock.unix_ms(),
-            storage: Some(Storage::under(existing)),
-            ..Begin::new(seed, self.level.into(), !self.no_transactions, absolute.clone())
-        };
-        self.note(&format!(
-            "{}: writing; cut the power when you like, or end with Ctrl-C",
-            directory.display()
-        ));
-        let (began, mut line) = (Instant::now(), Instant::now());
-        let limit = self.duration.map_or(Duration::MAX, |span| span.0);
-        let mut go_on = |at: OperationNumber| {
-            if line.elapsed() >= LINE_INTERVAL {
-                line = Instant::now();
-                self.note(&format!("{} operations in {} s", at.0, began.elapsed().as_secs()));
-            }
-            !cancel.is_cancelled() && began.elapsed() < limit
-        };
-        let written = write(&vfs, &absolute, &begin, &mut *witness, &mut go_on);
-        let written = written.map_err(|error| match error {
-            WriteError::Witness(_) => format!("{error}; what it kept before can be verified"),
-            other => other.to_string(),
+        let written = tested.with(|storage| {
+            tested.require_room(&*storage.direct)?;
+            self.work(&tested, storage, &cancel)
         })?;
         match written.failed {
             Some((operation, error)) => {
@@ -191,9 +179,54 @@ impl DurabilityTest {
         }
     }
 
-    fn witness(&self, tested: &Path) -> Result<Box<dyn Witness>, Failure> {
+    /// Writes until it is stopped, the time is over, or the storage fails.
+    fn work(&self, tested: &Tested, storage: &TestedStorage, cancel: &Cancel) -> Result<Written, Failure> {
+        let mut witness = self.witness()?;
+        let clock = storage.direct.clock();
+        let seed = self.seed.unwrap_or(clock.unix_ms().unsigned_abs());
+        let begin = Begin {
+            boot: boot(),
+            unix_ms: clock.unix_ms(),
+            storage: Some(Storage::under(tested.place())),
+            ..Begin::new(seed, self.level.into(), !self.no_transactions, tested.directory().into())
+        };
+        self.note(&format!(
+            "{}: writing; cut the power when you like, or end with Ctrl-C",
+            tested.directory().display()
+        ));
+        let (began, mut line) = (Instant::now(), Instant::now());
+        let limit = self.duration.map_or(Duration::MAX, |span| span.0);
+        let mut go_on = |at: OperationNumber| {
+            if line.elapsed() >= LINE_INTERVAL {
+                line = Instant::now();
+                self.note(&format!("{} operations in {} s", at.0, began.elapsed().as_secs()));
+            }
+            !cancel.is_cancelled() && began.elapsed() < limit
+        };
+        write(storage, tested.directory(), &begin, &mut *witness, &mut go_on).map_err(|error| match error {
+            WriteError::Witness(_) => format!("{error}; what it kept before can be verified").into(),
+            other => other.to_string().into(),
+        })
+    }
+
+    /// Refuses a file on a disk that is cut, too.
+    fn refuse_near_witness(&self, tested: &Tested) -> Result<(), Failure> {
+        let name = self.witness.as_deref().filter(|name| !name.starts_with(TCP)).map(Path::new);
+        let Some(path) = name.filter(|_| self.level != LevelName::Process) else { return Ok(()) };
+        let shown = path.display();
+        match tested.shares_a_disk_with(parent_directory(path)) {
+            Ok(None) => Ok(()),
+            Ok(Some(where_it_is)) => Err(format!(
+                "{shown}: the witness is {where_it_is}; give a file on another disk, or tcp:HOST:PORT"
+            )
+            .into()),
+            Err(error) => Err(format!("{shown}: {error}").into()),
+        }
+    }
+
+    fn witness(&self) -> Result<Box<dyn Witness>, Failure> {
         let name = self.witness.as_deref().unwrap_or_default();
-        if let Some(address) = name.strip_prefix("tcp:") {
+        if let Some(address) = name.strip_prefix(TCP) {
             let witness = TcpWitness::connect(address);
             return match witness {
                 Ok(witness) => Ok(Box::new(witness)),
@@ -204,17 +237,7 @@ impl DurabilityTest {
             };
         }
         let path = Path::new(name);
-        let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
-        let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
-        let same = device(parent_directory(path)).map_err(cannot)? == device(tested).map_err(cannot)?;
-        if same && self.level != LevelName::Process {
-            return Err(format!(
-                "{}: the witness is on the storage that is tested; give a file on another device, or tcp:HOST:PORT",
-                path.display()
-            )
-            .into());
-        }
-        Ok(Box::new(FileWitness::create(path).map_err(cannot)?))
+        Ok(Box::new(FileWitness::create(path).map_err(|error| format!("{}: {error}", path.display()))?))
     }
 
     fn listen(&self, address: &str, journal: &Path) -> Result<Outcome, Failure> {
@@ -238,6 +261,10 @@ impl DurabilityTest {
     }
 
     fn verify(&self, directory: &Path, path: &Path) -> Result<Outcome, Failure> {
+        if let Some(output) = &self.output {
+            require_empty(output, "verdict")?;
+        }
+        let tested = Tested::of(directory)?;
         let text =
             read_input(path, LARGEST_JOURNAL).map_err(|error| format!("{}: {error}", path.display()))?;
         let journal = Journal::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -254,16 +281,17 @@ impl DurabilityTest {
                         storage; restart it, or give --same-boot if only the storage was cut off and mounted again"
                 .into());
         }
-        let found = verify(&files()?, directory, &journal)
-            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        let found = tested.with(|storage| {
+            verify(&*storage.direct, tested.directory(), &journal)
+                .map_err(|error| format!("{}: {error}", directory.display()).into())
+        })?;
+        if let Some(output) = &self.output {
+            store(&found, output)
+                .map_err(|error| format!("{} cannot be written: {error}", output.display()))?;
+        }
         print(&if self.json { json(&found) } else { durability_text(&found, console::width()) });
         Ok(if found.is_kept() { Outcome::Good } else { Outcome::Findings })
     }
-}
-
-fn files() -> Result<RealVfs, Failure> {
-    RealVfs::new(RealOptions::default())
-        .map_err(|error| format!("the threads for transfers cannot start: {error}").into())
 }
 
 fn boot() -> Option<String> {
@@ -274,21 +302,10 @@ fn json(found: &Verification) -> String {
     serde_json::to_string_pretty(found).expect("text and numbers can be written as JSON") + "\n"
 }
 
-fn existing_ancestor(path: &Path) -> &Path {
-    let mut named = path.ancestors().filter(|path| !path.as_os_str().is_empty());
-    named.find(|path| path.exists()).unwrap_or(Path::new("."))
-}
-
-fn require_space(vfs: &dyn Vfs, directory: &Path) -> Result<(), Failure> {
-    let free = vfs.free_space(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    match free < SPACE {
-        true => Err(format!(
-            "{}: {} are free, and the test may need {}",
-            directory.display(),
-            human_bytes(free),
-            human_bytes(SPACE)
-        )
-        .into()),
-        false => Ok(()),
-    }
+/// The result is written last, so a directory with a result has everything.
+fn store(found: &Verification, output: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(output)?;
+    whole_file::write(&output.join("report.html"), &durability_html(found))?;
+    whole_file::write(&output.join("report.md"), &durability_markdown(found))?;
+    whole_file::write(&output.join("result.json"), &json(found))
 }

@@ -1,0 +1,170 @@
+//! Bugs that file systems had: what each of them left after a cut is made by hand, and must be convicted.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, IoReason, OpenMode, SimVfs, Vfs};
+
+use super::operation::Operation;
+use super::script::Script;
+use super::*;
+
+const DIRECTORY: &str = "/tested";
+/// Seeds and operations in which operations are looked for.
+const SEEDS: u64 = 60;
+const OPERATIONS: usize = 2500;
+
+/// A disk that did everything, and the journal of a writer that ended behind the first operations that follow each other so.
+fn worked_until(
+    follow: impl Fn(&[Operation]) -> Option<PathBuf>,
+    length: usize,
+) -> (SimVfs, Journal, PathBuf) {
+    for seed in 0..SEEDS {
+        let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
+        let operations: Vec<Operation> = Script::of(&begin).take(OPERATIONS).collect();
+        let found = operations.windows(length).enumerate();
+        let Some((at, path)) = found.filter_map(|(at, window)| Some((at, follow(window)?))).next() else {
+            continue;
+        };
+        let disk = SimVfs::new();
+        let mut witness = MemoryWitness::default();
+        let storage = TestedStorage::with_one_way(Arc::new(disk.clone()));
+        let until = (at + length) as u64;
+        write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < until).unwrap();
+        let journal = witness.journal().unwrap();
+        assert_eq!(journal.last, OperationNumber(until));
+        assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_kept());
+        return (disk.process_kill(), journal, Path::new(DIRECTORY).join(path));
+    }
+    panic!("no seed has these operations");
+}
+
+/// The only finding: kind, damage, name of the file, and what was found.
+fn finding(disk: &SimVfs, journal: &Journal) -> (OperationKind, Damage, String, String) {
+    let found = verify(disk, Path::new(DIRECTORY), journal).unwrap();
+    let [one] = &found.findings[..] else { panic!("{:?}", found.findings) };
+    let name = one.path.file_name().unwrap().to_string_lossy().into_owned();
+    (one.kind, one.damage, name, one.found.clone())
+}
+
+fn is(path: &Path, name: &str) -> bool {
+    path.file_name().is_some_and(|found| found == name)
+        && path.parent().is_some_and(|parent| !parent.ends_with("other"))
+}
+
+#[test]
+fn a_file_that_vanishes_when_its_old_name_is_used_again_is_missed() {
+    let follow = |window: &[Operation]| match window {
+        [
+            Operation::Rename { from, to },
+            Operation::Create { path },
+            Operation::Write { .. },
+            Operation::SyncFile { path: synced },
+        ] if is(from, "a") && is(to, "c") && from == path && path == synced => Some(to.clone()),
+        _ => None,
+    };
+    let (disk, journal, new_name) = worked_until(follow, 4);
+    disk.remove(&new_name).unwrap();
+    let (kind, _, name, found) = finding(&disk, &journal);
+    assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "the file has none of its names"));
+    // The other order of events is allowed: neither the rename nor the new file came to the disk.
+    let (disk, journal, new_name) = worked_until(follow, 4);
+    disk.rename(&new_name, &new_name.with_file_name("a")).unwrap();
+    assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_kept());
+}
+
+#[test]
+fn an_append_behind_a_rename_that_is_lost_is_missed() {
+    let follow = |window: &[Operation]| match window {
+        [
+            Operation::Rename { to, .. },
+            Operation::Write { path, kind: OperationKind::Append, .. },
+            Operation::SyncFile { path: synced },
+        ] if to == path && path == synced => Some(to.clone()),
+        _ => None,
+    };
+    let (disk, journal, path) = worked_until(follow, 3);
+    let file = disk.open(&path, OpenMode::Write).unwrap();
+    file.truncate(file.len().unwrap() - 2 * 4096).unwrap();
+    let (kind, damage, ..) = finding(&disk, &journal);
+    assert_eq!((kind, damage), (OperationKind::Append, Damage::Lost));
+}
+
+#[test]
+fn a_link_that_goes_with_its_source_is_missed() {
+    let follow = |window: &[Operation]| match window {
+        [
+            Operation::Link { to, from },
+            Operation::SyncDirectory { path },
+            Operation::Unlink { path: gone },
+            Operation::SyncDirectory { path: again },
+        ] if from == gone && path == again && is(to, "c") => Some(to.clone()),
+        _ => None,
+    };
+    let (disk, journal, link) = worked_until(follow, 4);
+    disk.remove(&link).unwrap();
+    let (kind, _, name, found) = finding(&disk, &journal);
+    assert_eq!((kind, &*name, &*found), (OperationKind::Link, "c", "the name does not exist"));
+}
+
+#[test]
+fn the_content_of_a_removed_file_under_its_name_is_no_new_file() {
+    let follow = |window: &[Operation]| match window {
+        [
+            Operation::Unlink { path },
+            Operation::Create { path: created },
+            Operation::Write { .. },
+            Operation::SyncFile { .. },
+            Operation::SyncDirectory { .. },
+        ] if path == created && is(path, "a") => Some(path.clone()),
+        _ => None,
+    };
+    let (disk, journal, path) = worked_until(follow, 5);
+    let other = disk.contents(&path.with_file_name("b")).unwrap();
+    disk.put(&path, &other);
+    let (kind, _, name, found) = finding(&disk, &journal);
+    assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "another file has the name"));
+}
+
+#[test]
+fn a_file_that_was_replaced_twice_is_the_last_one() {
+    let follow = |window: &[Operation]| match window {
+        [
+            Operation::Rename { to, .. },
+            Operation::Rename { from, to: again },
+            Operation::SyncDirectory { .. },
+        ] if to == again && is(to, "b") && is(from, "d") => Some(to.clone()),
+        _ => None,
+    };
+    let (disk, journal, path) = worked_until(follow, 3);
+    let size = disk.contents(&path).unwrap().len();
+    let file = disk.open(&path, OpenMode::Write).unwrap();
+    file.write_at(0, &vec![0; size], IoReason::Other).unwrap();
+    let (kind, _, name, _) = finding(&disk, &journal);
+    assert_eq!((kind, &*name), (OperationKind::Append, "b"));
+}
+
+#[test]
+fn a_disk_that_loses_what_comes_through_the_cache_is_convicted_of_that_only() {
+    for seed in 0..5 {
+        let disk = SimVfs::new();
+        let buffered = FaultVfs::new(Arc::new(disk.clone()));
+        buffered.inject(Fault::new(FaultTarget::Write, FaultEffect::Lost).forever());
+        let storage = TestedStorage { direct: Arc::new(disk.clone()), buffered: Arc::new(buffered) };
+        let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
+        let mut witness = MemoryWitness::default();
+        write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |at| at.0 < 1500).unwrap();
+        let found = verify(&disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap();
+        let buffered: Vec<u64> = (1..)
+            .zip(Script::of(&begin).take(1500))
+            .filter(|(_, operation)| matches!(operation, Operation::Write { buffered: true, .. }))
+            .map(|(number, _)| number)
+            .collect();
+        assert!(!found.is_kept());
+        assert!(
+            found.findings.iter().all(|finding| buffered.contains(&finding.operation.0)),
+            "seed {seed}: {:?}",
+            found.findings
+        );
+    }
+}

@@ -1,0 +1,347 @@
+//! All sequences of one and of two actions on a few names, with and without syncs behind each.
+//!
+//! A name may be given to another file, and a file may have several names, because most known bugs of file systems need that: a
+//! file is renamed and its old name is used again, a name is removed and created, a link outlives its source.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::operation::{Operation, OperationKind, directory_of};
+
+/// The files that a sequence begins with, and their blocks.
+const BEGIN: [(Name, u64); 3] = [(Name::First, 2), (Name::Second, 1), (Name::Third, 1)];
+/// Blocks of a file that it creates.
+const NEW_BLOCKS: u64 = 1;
+/// Blocks of one append or overwrite.
+const WRITTEN: u64 = 2;
+/// Blocks that are allocated before one of them is written.
+const PREALLOCATED: u64 = 4;
+
+/// A name in the directory of a sequence.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Name {
+    /// Exists at the begin.
+    First,
+    /// Exists at the begin, too.
+    Second,
+    /// The same, but it is only replaced, and replaces others.
+    Third,
+    /// Does not.
+    Fresh,
+    /// Does not, and is in another directory.
+    Elsewhere,
+}
+
+impl Name {
+    const ALL: [Name; 5] = [Name::First, Name::Second, Name::Third, Name::Fresh, Name::Elsewhere];
+
+    /// Its path, in the directory of a sequence.
+    pub(super) fn path(self, directory: &Path) -> PathBuf {
+        directory.join(match self {
+            Name::First => "a",
+            Name::Second => "b",
+            Name::Third => "d",
+            Name::Fresh => "c",
+            Name::Elsewhere => "other/c",
+        })
+    }
+}
+
+/// How bytes come into a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Manner {
+    pub(super) kind: OperationKind,
+    /// Through the kernel's cache instead of past it.
+    pub(super) buffered: bool,
+}
+
+/// What a sequence does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    /// A new file with a block.
+    Create(Name),
+    Write(Name, Manner),
+    /// To a name that no file has, or that of another file.
+    Rename(Name, Name),
+    Link(Name, Name),
+    Unlink(Name),
+}
+
+/// The syncs behind an action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Syncs {
+    /// Of the file, by the name that it has then.
+    pub(super) file: bool,
+    /// Of the directories whose names changed.
+    pub(super) directory: bool,
+}
+
+impl Syncs {
+    pub(super) const NONE: Syncs = Syncs { file: false, directory: false };
+    pub(super) const FILE: Syncs = Syncs { file: true, directory: false };
+    pub(super) const DIRECTORY: Syncs = Syncs { file: false, directory: true };
+    pub(super) const BOTH: Syncs = Syncs { file: true, directory: true };
+}
+
+/// One action, or two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sequence {
+    pub(super) first: (Action, Syncs),
+    pub(super) second: Option<(Action, Syncs)>,
+}
+
+impl Sequence {
+    /// All of them; those with links only if there are `links`.
+    pub(super) fn all(links: bool) -> Vec<Sequence> {
+        let begin = Files::of(&BEGIN);
+        // The files are alike, so it is enough that the first one is the first to change, and the second one the first to be replaced.
+        let alike = |action: &Action| {
+            matches!(action.subject(), Name::Second | Name::Third)
+                || matches!(action, Action::Rename(_, Name::Third))
+        };
+        let mut all = Vec::new();
+        for first in begin.actions(links).into_iter().filter(|action| !alike(action)) {
+            let mut files = begin.clone();
+            files.apply(first);
+            let seconds = files.actions(links);
+            let behind = |action: Action| action.syncs().iter().map(move |syncs| (action, *syncs));
+            for first in behind(first) {
+                all.push(Sequence { first, second: None });
+                let seconds = seconds.iter().flat_map(|second| behind(*second));
+                all.extend(seconds.map(|second| Sequence { first, second: Some(second) }));
+            }
+        }
+        all
+    }
+
+    /// The files that it begins with.
+    pub(super) fn files(self) -> Files {
+        let third = |action| matches!(action, Action::Rename(from, to) if [from, to].contains(&Name::Third));
+        let without = &BEGIN[..BEGIN.len() - 1];
+        Files::of(if self.steps().any(|(action, _)| third(action)) { &BEGIN } else { without })
+    }
+
+    /// The actions with their syncs.
+    pub(super) fn steps(self) -> impl Iterator<Item = (Action, Syncs)> {
+        std::iter::once(self.first).chain(self.second)
+    }
+}
+
+impl Action {
+    /// The name that it is done to.
+    fn subject(self) -> Name {
+        match self {
+            Action::Create(name) | Action::Write(name, _) | Action::Unlink(name) => name,
+            Action::Rename(from, _) | Action::Link(from, _) => from,
+        }
+    }
+
+    /// The syncs that promise something about it, and none.
+    fn syncs(self) -> &'static [Syncs] {
+        match self {
+            Action::Create(_) | Action::Rename(..) | Action::Link(..) => {
+                &[Syncs::NONE, Syncs::FILE, Syncs::DIRECTORY, Syncs::BOTH]
+            }
+            Action::Write(..) => &[Syncs::NONE, Syncs::FILE],
+            Action::Unlink(_) => &[Syncs::NONE, Syncs::DIRECTORY],
+        }
+    }
+
+    /// The operations of the syncs behind it.
+    pub(super) fn synced(self, syncs: Syncs, directory: &Path) -> Vec<Operation> {
+        let path = |name: Name| name.path(directory);
+        let (file, changed) = match self {
+            Action::Create(name) => (Some(name), vec![name]),
+            Action::Write(name, _) => (Some(name), Vec::new()),
+            // First the directory that has the new name: a file must be somewhere.
+            Action::Rename(from, to) => (Some(to), vec![to, from]),
+            Action::Link(_, to) => (Some(to), vec![to]),
+            Action::Unlink(name) => (None, vec![name]),
+        };
+        let mut directories: Vec<PathBuf> =
+            changed.into_iter().map(|name| directory_of(&path(name)).to_path_buf()).collect();
+        directories.dedup();
+        let file = file.filter(|_| syncs.file).map(|name| Operation::SyncFile { path: path(name) });
+        let directories = directories.into_iter().filter(|_| syncs.directory);
+        file.into_iter().chain(directories.map(|path| Operation::SyncDirectory { path })).collect()
+    }
+}
+
+/// Which file each name leads to, and how many blocks each file has.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    names: BTreeMap<Name, usize>,
+    blocks: Vec<u64>,
+}
+
+impl Files {
+    fn of(begin: &[(Name, u64)]) -> Files {
+        let names = begin.iter().enumerate().map(|(file, (name, _))| (*name, file)).collect();
+        Files { names, blocks: begin.iter().map(|(_, blocks)| *blocks).collect() }
+    }
+
+    /// Names that lead to a file.
+    pub(super) fn names(&self) -> impl Iterator<Item = Name> + '_ {
+        self.names.keys().copied()
+    }
+
+    /// The operations that create all of them durably.
+    pub(super) fn prepare(&self, directory: &Path) -> Vec<Operation> {
+        let mut all = Vec::new();
+        for (name, file) in &self.names {
+            let blocks = self.blocks.get(*file).copied().unwrap_or_default();
+            all.extend(new_file(&name.path(directory), blocks));
+            all.push(Operation::SyncFile { path: name.path(directory) });
+        }
+        all.push(Operation::SyncDirectory { path: directory.into() });
+        all
+    }
+
+    /// What can be done now.
+    fn actions(&self, links: bool) -> Vec<Action> {
+        let free =
+            || Name::ALL.into_iter().filter(|name| *name != Name::Third && !self.names.contains_key(name));
+        let mut all: Vec<Action> = free().map(Action::Create).collect();
+        for (&name, file) in &self.names {
+            // A rename from one name of a file to another one does nothing.
+            let targets = Name::ALL.into_iter().filter(|to| self.names.get(to) != Some(file));
+            if name == Name::Third {
+                let replaced = targets.filter(|to| self.names.contains_key(to));
+                all.extend(replaced.map(|to| Action::Rename(name, to)));
+                continue;
+            }
+            let gone = |to: &Name| *to == Name::Third && !self.names.contains_key(to);
+            all.extend(targets.filter(|to| !gone(to)).map(|to| Action::Rename(name, to)));
+            for kind in [OperationKind::Append, OperationKind::Overwrite, OperationKind::LogWrite] {
+                let manners = [false, true].map(|buffered| Manner { kind, buffered });
+                all.extend(manners.map(|manner| Action::Write(name, manner)));
+            }
+            all.extend(free().filter(|_| links).map(|to| Action::Link(name, to)));
+            all.push(Action::Unlink(name));
+        }
+        all
+    }
+
+    fn file(&self, name: Name) -> usize {
+        self.names.get(&name).copied().unwrap_or_default()
+    }
+
+    /// The names and lengths after an action.
+    fn apply(&mut self, action: Action) {
+        match action {
+            Action::Create(name) => {
+                self.names.insert(name, self.blocks.len());
+                self.blocks.push(NEW_BLOCKS);
+            }
+            Action::Write(name, manner) => {
+                let (_, end) = self.written(name, manner);
+                let file = self.file(name);
+                if let Some(blocks) = self.blocks.get_mut(file) {
+                    *blocks = end.max(*blocks);
+                }
+            }
+            Action::Rename(from, to) => {
+                if let Some(file) = self.names.remove(&from) {
+                    self.names.insert(to, file);
+                }
+            }
+            Action::Link(from, to) => {
+                self.names.insert(to, self.file(from));
+            }
+            Action::Unlink(name) => {
+                self.names.remove(&name);
+            }
+        }
+    }
+
+    /// The blocks that a write covers, and the length of the file behind it.
+    fn written(&self, name: Name, manner: Manner) -> (std::ops::Range<u64>, u64) {
+        let len = self.blocks.get(self.file(name)).copied().unwrap_or_default();
+        match manner.kind {
+            OperationKind::Overwrite => (0..WRITTEN.min(len), len),
+            OperationKind::LogWrite => (len..len + 1, len + PREALLOCATED),
+            _ => (len..len + WRITTEN, len + WRITTEN),
+        }
+    }
+
+    /// Does an action: its operations.
+    pub(super) fn act(&mut self, action: Action, directory: &Path) -> Vec<Operation> {
+        let path = |name: Name| name.path(directory);
+        let operations = match action {
+            Action::Create(name) => new_file(&path(name), NEW_BLOCKS),
+            Action::Write(name, Manner { kind, buffered }) => {
+                let (range, end) = self.written(name, Manner { kind, buffered });
+                let (block, blocks) = (range.start, range.end - range.start);
+                let grown = Operation::Preallocate { path: path(name), blocks: end };
+                let grown = (kind == OperationKind::LogWrite).then_some(grown);
+                let write = Operation::Write { path: path(name), block, blocks, kind, buffered };
+                grown.into_iter().chain([write]).collect()
+            }
+            Action::Rename(from, to) => vec![Operation::Rename { from: path(from), to: path(to) }],
+            Action::Link(from, to) => vec![Operation::Link { from: path(from), to: path(to) }],
+            Action::Unlink(name) => vec![Operation::Unlink { path: path(name) }],
+        };
+        self.apply(action);
+        operations
+    }
+}
+
+fn new_file(path: &Path, blocks: u64) -> Vec<Operation> {
+    let (path, kind) = (path.to_path_buf(), OperationKind::Append);
+    vec![
+        Operation::Create { path: path.clone() },
+        Operation::Write { path, block: 0, blocks, kind, buffered: false },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Whether there is such a sequence.
+    fn has(first: (Action, Syncs), second: (Action, Syncs)) -> bool {
+        Sequence::all(true).contains(&Sequence { first, second: Some(second) })
+    }
+
+    #[test]
+    fn each_sequence_is_there_once_and_links_can_be_left_out() {
+        let all = Sequence::all(true);
+        assert_eq!(all.iter().filter(|one| one.second.is_none()).count(), 42);
+        assert_eq!(all.len(), 42 + 4012);
+        let different: HashSet<String> = all.iter().map(|one| format!("{one:?}")).collect();
+        assert_eq!(different.len(), all.len());
+        let links = |one: &Sequence| one.steps().any(|(action, _)| matches!(action, Action::Link(..)));
+        assert!(all.iter().any(links) && !Sequence::all(false).iter().any(links));
+    }
+
+    #[test]
+    fn names_are_used_again_as_in_known_bugs_with_and_without_syncs() {
+        use Action::{Create, Link, Rename, Unlink, Write};
+        use Name::{First, Fresh, Second, Third};
+        let every = [Syncs::NONE, Syncs::FILE, Syncs::DIRECTORY, Syncs::BOTH];
+        for between in every {
+            for behind in every {
+                for (first, second) in [
+                    (Rename(First, Fresh), Create(First)),
+                    (Rename(First, Fresh), Rename(Second, First)),
+                    (Rename(First, Second), Rename(Third, Second)),
+                    (Rename(First, Second), Rename(Second, Third)),
+                    (Create(Fresh), Rename(Fresh, First)),
+                    (Link(First, Fresh), Rename(Second, First)),
+                ] {
+                    assert!(has((first, between), (second, behind)), "{first:?} {second:?}");
+                }
+            }
+            for behind in [Syncs::NONE, Syncs::DIRECTORY] {
+                assert!(has((Link(First, Fresh), between), (Unlink(First), behind)));
+                assert!(has((Unlink(First), behind), (Create(First), between)));
+            }
+            for (behind, buffered) in [(Syncs::NONE, true), (Syncs::FILE, true), (Syncs::FILE, false)] {
+                let append = Write(Fresh, Manner { kind: OperationKind::Append, buffered });
+                assert!(has((Rename(First, Fresh), between), (append, behind)));
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Calls that never return: what they were to do is undecided, and what was promised before still counts.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use jetcell_vfs::{CrashOptions, File, FileLayer, IoReason, OpenMode, SimVfs, Vfs, VfsLayer};
+
+use super::*;
+
+const DIRECTORY: &str = "/tested";
+
+/// The call that never returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stalled {
+    Write,
+    Sync,
+}
+
+struct Stall {
+    call: Stalled,
+    /// Such calls that return.
+    left: AtomicU64,
+    /// Whether it reaches the disk nevertheless.
+    done: bool,
+    reached: mpsc::Sender<()>,
+    /// Something comes here when the test is over.
+    end: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Stall {
+    fn pass(&self, call: Stalled, run: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if call != self.call || self.left.fetch_sub(1, Ordering::SeqCst) != 1 {
+            return run();
+        }
+        if self.done {
+            run()?;
+        }
+        self.reached.send(()).unwrap();
+        let _ = self.end.lock().unwrap().recv();
+        Err(io::ErrorKind::TimedOut.into())
+    }
+}
+
+struct StallingDisk {
+    disk: SimVfs,
+    stall: Arc<Stall>,
+}
+
+struct StallingFile {
+    file: Arc<dyn File>,
+    stall: Arc<Stall>,
+}
+
+impl VfsLayer for StallingDisk {
+    fn inner(&self) -> &dyn Vfs {
+        &self.disk
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let file = self.disk.open(path, mode)?;
+        Ok(Arc::new(StallingFile { file, stall: self.stall.clone() }))
+    }
+}
+
+impl FileLayer for StallingFile {
+    fn inner(&self) -> &dyn File {
+        &*self.file
+    }
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        self.stall.pass(Stalled::Write, || self.file.write_at(offset, data, reason))
+    }
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        self.stall.pass(Stalled::Sync, || self.file.sync(reason))
+    }
+}
+
+struct SharedWitness(Arc<Mutex<MemoryWitness>>);
+
+impl Witness for SharedWitness {
+    fn take(&mut self, line: &Line) -> io::Result<()> {
+        self.0.lock().unwrap().take(line)
+    }
+}
+
+#[test]
+fn a_call_that_never_returns_is_undecided_and_what_was_promised_before_counts() {
+    for seed in 0..24 {
+        let call = [Stalled::Write, Stalled::Sync][seed as usize % 2];
+        let (reached, waits) = mpsc::channel();
+        let (ends, end) = mpsc::channel();
+        let (left, done) = (AtomicU64::new(30 + seed * 5), seed / 2 % 2 == 0);
+        let stall = Arc::new(Stall { call, left, done, reached, end: Mutex::new(end) });
+        let disk = SimVfs::new();
+        let storage = TestedStorage::with_one_way(Arc::new(StallingDisk { disk: disk.clone(), stall }));
+        let kept = Arc::new(Mutex::new(MemoryWitness::default()));
+        let mut witness = SharedWitness(kept.clone());
+        let writer = std::thread::spawn(move || {
+            let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
+            write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |_| true)
+        });
+        waits.recv().unwrap();
+        // The cut comes while the call waits.
+        let (after, journal) = (disk.crash(seed, CrashOptions::default()), kept.lock().unwrap().journal());
+        let nothing = SimVfs::new();
+        nothing.put(Path::new("/tested/other"), b"x");
+        drop(ends);
+        writer.join().unwrap().unwrap();
+        let journal = journal.unwrap();
+        assert!(journal.failed.is_none() && !journal.ended && journal.last.0 > 20);
+        let verdict = |disk: &SimVfs| verify(disk, Path::new(DIRECTORY), &journal).unwrap();
+        let found = verdict(&after);
+        assert!(found.is_kept(), "seed {seed}, {call:?}, done {done}: {:?}", found.findings);
+        assert!(found.kinds.iter().any(|tally| tally.undecided > 0), "seed {seed}, {call:?}");
+        assert!(verdict(&nothing).findings.len() > 5);
+    }
+}

@@ -1,0 +1,125 @@
+//! The storage that a durability test is about: a directory of this machine, or an array in this process.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
+
+use jetcell_lab::durability::TestedStorage;
+use jetcell_lab::{LocalSystem, disk_of_both};
+use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
+use jetcell_workload::units::human_bytes;
+
+use crate::commands::empty_directory::require_empty;
+use crate::commands::storage_test::array_volumes::{ArrayVolumes, files_of_array, of_directories};
+use crate::outcome::Failure;
+
+/// Space that the writer may need.
+const SPACE: u64 = 128 << 20;
+
+/// A directory, or an array or LUN by its path.
+pub struct Tested {
+    /// As it was given.
+    given: PathBuf,
+    /// Without `array:`, absolute.
+    directory: PathBuf,
+    /// Something on each disk of it that exists.
+    places: Vec<PathBuf>,
+    is_array: bool,
+}
+
+impl Tested {
+    /// Finds out what is meant. Nothing is opened.
+    pub fn of(given: &Path) -> Result<Tested, Failure> {
+        let shown = given.display();
+        if fs::metadata(given).is_ok_and(|found| found.file_type().is_block_device()) {
+            return Err(format!(
+                "{shown} is a device, and the test writes files: make a file system on it and give a directory there, or make it a \
+                 member of an array (jetcell raid create) and give array:DIR"
+            )
+            .into());
+        }
+        let mut paths = vec![given.to_path_buf()];
+        let is_array = !of_directories(&mut paths).map_err(|mistakes| mistakes[0].to_string())?.is_empty();
+        let directory = paths.swap_remove(0);
+        let directory = std::path::absolute(&directory).map_err(|error| format!("{shown}: {error}"))?;
+        let places = match is_array {
+            true => files_of_array(&directory)?,
+            false => vec![existing_ancestor(&directory).to_path_buf()],
+        };
+        Ok(Tested { given: given.into(), directory, places, is_array })
+    }
+
+    /// The directory of the test.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn is_array(&self) -> bool {
+        self.is_array
+    }
+
+    /// Something on the storage that exists.
+    pub fn place(&self) -> &Path {
+        self.places.first().map_or(Path::new("."), PathBuf::as_path)
+    }
+
+    /// Why a file in this directory would be lost with the storage.
+    pub fn shares_a_disk_with(&self, directory: &Path) -> io::Result<Option<String>> {
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+        for place in &self.places {
+            if device(directory)? == device(place)? {
+                return Ok(Some("on the storage that is tested".into()));
+            }
+            if let Some(disk) = disk_of_both(directory, place, &LocalSystem) {
+                return Ok(Some(format!("on a disk that is tested ({disk})")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens it, does something with it, and shuts it down again.
+    pub fn with<T>(&self, work: impl FnOnce(&TestedStorage) -> Result<T, Failure>) -> Result<T, Failure> {
+        let arrays = if self.is_array { vec![self.directory.clone()] } else { Vec::new() };
+        let volumes = ArrayVolumes::mount(arrays)?;
+        let storage = files(true).and_then(|direct| {
+            let buffered = files(false)?;
+            let over = |real: RealVfs| MountedVfs::new(Arc::new(real), volumes.mounts());
+            Ok(TestedStorage { direct: Arc::new(over(direct)), buffered: Arc::new(over(buffered)) })
+        });
+        let done = storage.and_then(|storage| work(&storage));
+        let closed = volumes.close();
+        done.and_then(|done| closed.map(|()| done))
+    }
+
+    /// Refuses storage with files, and without space.
+    pub fn require_room(&self, vfs: &dyn Vfs) -> Result<(), Failure> {
+        let shown = self.given.display();
+        match self.is_array {
+            false => require_empty(&self.given, "test")?,
+            true if vfs.exists(&self.directory).map_err(|error| format!("{shown}: {error}"))? => {
+                return Err(format!("{shown} has files; give an empty array or LUN for the test").into());
+            }
+            true => {}
+        }
+        let free = vfs.free_space(&self.directory).map_err(|error| format!("{shown}: {error}"))?;
+        match free < SPACE {
+            true => Err(format!(
+                "{shown}: {} are free, and the test may need {}",
+                human_bytes(free),
+                human_bytes(SPACE)
+            )
+            .into()),
+            false => Ok(()),
+        }
+    }
+}
+
+fn files(direct: bool) -> Result<RealVfs, Failure> {
+    RealVfs::new(RealOptions { direct, ..RealOptions::default() })
+        .map_err(|error| format!("the threads for transfers cannot start: {error}").into())
+}
+
+fn existing_ancestor(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"))
+}
