@@ -135,12 +135,25 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
         "Processor is the busy share of the whole machine, because file systems also work in the kernel."
             .to_string(),
     ];
+    if test.too_few_turns {
+        lines.push(format!(
+            "The time was over before {} turns were: give a longer --longest.",
+            test.limits.fewest
+        ));
+    }
     for one in &test.directories {
         lines.extend(one.made.iter().map(|how| made(&one.name, how)));
+        if one.made.is_none() && one.storage.mount.as_ref().is_some_and(|mount| mount.file_system == "btrfs")
+        {
+            lines.push(format!(
+                "{}: the space used is the blocks of the files, in which btrfs counts neither compression nor copies.",
+                one.name
+            ));
+        }
         lines.extend(one.remarks.iter().map(|remark| format!("{}: {remark}.", one.name)));
     }
     lines.extend(test.skipped.iter().map(|one| format!("{} is skipped: {}.", one.name, one.reason)));
-    lines.push("Encryption inside of a drive cannot be seen from here.".into());
+    lines.push("Encryption that a drive does by itself cannot be seen from here.".into());
     let device = |one: &TestedDirectory| match one.made {
         Some(_) => None,
         None => Some(one.storage.mount.as_ref()?.source.clone()),

@@ -37,13 +37,13 @@ pub struct SkippedFilesystem {
 /// When there are enough turns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Limits {
-    /// Fewest turns.
+    /// Fewest turns, if the time is enough for them.
     pub fewest: usize,
     /// Most turns.
     pub most: usize,
     /// Half of the width of an interval that is narrow enough, in percent of the transactional I/O of the first directory.
     pub precision_percent: f64,
-    /// No turn begins after this time.
+    /// No turn but the first begins after this time.
     #[serde(skip)]
     pub longest: Duration,
 }
@@ -59,7 +59,8 @@ pub struct TestedDirectory {
     pub storage: Storage,
     /// Bytes of the files of the test after the last turn.
     pub file_bytes: u64,
-    /// Bytes that the file system uses for them.
+    /// Bytes that they use: if the test made the file system, by how much more of it is in use than before; otherwise the blocks of
+    /// the files, among which btrfs does not count what compression saves and what copies cost.
     pub allocated_bytes: u64,
     /// How it was made, if the test made it.
     pub made: Option<Specification>,
@@ -100,6 +101,8 @@ pub struct FilesystemTest {
     pub limits: Limits,
     /// Whether the intervals were narrow enough at the end.
     pub precise: bool,
+    /// Whether the time was over before the fewest turns were.
+    pub too_few_turns: bool,
     /// The directories. The first is the one that others are compared with.
     pub directories: Vec<TestedDirectory>,
     /// File systems that were to be made, and could not.
@@ -121,11 +124,13 @@ pub fn compare<E>(
     elapsed: &dyn Fn() -> Duration,
 ) -> Result<FilesystemTest, E> {
     let mut measured: Vec<Vec<Vec<f64>>> = vec![Vec::new(); directories.len()];
-    let mut precise = false;
+    let (mut precise, mut turns) = (false, 0);
     for turn in 0..limits.most.max(1) {
-        if turn >= limits.fewest && (precise || elapsed() >= limits.longest) {
+        let enough = precise && turn >= limits.fewest;
+        if turn > 0 && (enough || elapsed() >= limits.longest) {
             break;
         }
+        turns = turn + 1;
         let forward = 0..directories.len();
         let order: Vec<usize> =
             if turn.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() };
@@ -141,7 +146,19 @@ pub fn compare<E>(
     let rows = rows.iter().enumerate().map(result).collect();
     let program = env!("CARGO_PKG_VERSION").into();
     let (signs, skipped) = (Signs::Better, Vec::new());
-    Ok(FilesystemTest { schema: SCHEMA, program, title, signs, limits, precise, directories, skipped, rows })
+    let too_few_turns = turns < limits.fewest;
+    Ok(FilesystemTest {
+        schema: SCHEMA,
+        program,
+        title,
+        signs,
+        limits,
+        precise,
+        too_few_turns,
+        directories,
+        skipped,
+        rows,
+    })
 }
 
 impl FilesystemTest {
@@ -269,7 +286,11 @@ mod tests {
             Duration::from_secs(clock.get() * 1500)
         };
         let found = compare(FILE_SYSTEMS, two(), limits(2, 100), &mut { noisy }, &elapsed).unwrap();
-        assert_eq!(found.rows[0].turns[0].len(), 4);
+        assert_eq!((found.rows[0].turns[0].len(), found.too_few_turns), (3, false));
+        // The time counts before the fewest turns, too; but there is a turn in any case.
+        let over = |seconds| move || Duration::from_secs(seconds);
+        let found = compare(FILE_SYSTEMS, two(), limits(5, 100), &mut { noisy }, &over(3600)).unwrap();
+        assert_eq!((found.rows[0].turns[1].len(), found.too_few_turns), (1, true));
         let one = compare(FILE_SYSTEMS, two(), limits(1, 1), &mut { noisy }, &|| Duration::ZERO).unwrap();
         assert_eq!((one.rows[0].intervals[0], one.rows[0].differences[1].unwrap().half_width), (None, None));
         assert_eq!(

@@ -4,9 +4,10 @@ use std::fmt;
 use std::process::Command;
 use std::str::FromStr;
 
+use jetcell_workload::machine::Storage;
 use serde::{Deserialize, Serialize};
 
-use super::remarks::has_aes;
+use super::remarks::{has_aes, inline_encryption};
 use crate::system::System;
 
 /// A kind of file system.
@@ -112,16 +113,19 @@ impl FilesystemKind {
     }
 
     /// What a reader of the results should know about it, as far as its kind tells.
-    pub fn remarks(self, system: &dyn System) -> Vec<String> {
+    pub fn remarks(self, storage: &Storage, system: &dyn System) -> Vec<String> {
         let aes = if has_aes(system) { "with" } else { "without" };
         let aes = format!("{aes} the processor's instructions for AES");
         match self {
+            // Then the storage tells who encrypts.
+            Ext4Fscrypt if inline_encryption(storage, system).is_some() => Vec::new(),
             Ext4Fscrypt => vec![
                 format!("encryption: in software, by the kernel (fscrypt), {aes}"),
                 "encrypted files are read and written through the kernel's cache, unless it is mounted with inlinecrypt".into(),
             ],
             Gocryptfs => vec![format!("encryption: in software, by a process (gocryptfs), {aes}; it checks data when it decrypts it")],
-            Luks => vec![format!("encryption: in software, by the kernel (LUKS 2), {aes}")],
+            // The storage tells that, too.
+            Luks => vec![format!("LUKS 2, {aes}")],
             _ => Vec::new(),
         }
     }

@@ -2,9 +2,10 @@
 
 use jetcell_workload::machine::Storage;
 
+use super::work_directory::call;
 use crate::system::System;
 
-/// Checksums of data and encryption of the storage under a directory. Encryption inside of a drive cannot be seen.
+/// Checksums of data and encryption of the storage under a directory. Encryption that a drive does by itself cannot be seen.
 pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     let Some(mount) = &storage.mount else { return Vec::new() };
     let has = |option: &str| mount.options.split(',').any(|found| found == option);
@@ -13,21 +14,65 @@ pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     match mount.file_system.as_str() {
         "btrfs" if has("nodatacow") || has("nodatasum") => all.push(without),
         "btrfs" => all.push("checksums: of data and metadata"),
-        "zfs" => all.push("checksums: of data and metadata, unless they are off"),
+        "zfs" => all.push(match zfs_checksum(&mount.source, system).as_deref() {
+            Some("off") => "checksums: none of data; zfs has them of metadata",
+            Some(_) => "checksums: of data and metadata",
+            None => "checksums: of data and metadata, unless they are off; zfs does not tell",
+        }),
         "ext2" | "ext3" | "ext4" | "xfs" | "f2fs" | "ntfs3" | "fuseblk" => all.push(without),
         _ => {}
     }
-    let mapped = storage.device.as_ref().is_some_and(|device| {
-        system.read(&format!("/sys/block/{}/dm/uuid", device.name)).starts_with("CRYPT-")
-    });
-    if mapped {
-        all.push("encryption: in software, by the kernel (dm-crypt)");
-    }
+    all.extend(storage.device.as_ref().and_then(|device| mapped_encryption(&device.name, system)));
+    all.extend(inline_encryption(storage, system));
     let mut all: Vec<String> = all.into_iter().map(str::to_string).collect();
     if mount.file_system.starts_with("fuse") {
         all.push("by a process (FUSE): the kernel's cache may be between it and the test".into());
     }
     all
+}
+
+/// What `zfs get checksum` says of a data set.
+fn zfs_checksum(set: &str, system: &dyn System) -> Option<String> {
+    let told = call(system, "zfs", &[&"get", &"-H", &"-o", &"value", &"checksum", &set]).ok()?;
+    Some(told.trim().to_string()).filter(|value| !value.is_empty())
+}
+
+/// The encryption of a device of dm-crypt.
+fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
+    let kind = system.read(&format!("/sys/block/{name}/dm/uuid"));
+    let software = "encryption: in software, by the kernel (dm-crypt)";
+    if !kind.starts_with("CRYPT-LUKS2-") {
+        return kind.starts_with("CRYPT-").then_some(software);
+    }
+    // Only the header tells whether the drive takes part.
+    let below = system.names(&format!("/sys/block/{name}/slaves"));
+    let header =
+        below.first().map(|below| call(system, "cryptsetup", &[&"luksDump", &format!("/dev/{below}")]));
+    Some(match header {
+        Some(Ok(text)) if text.contains("hw-opal-crypt") => {
+            "encryption: in software, by the kernel (dm-crypt), and in hardware, by the drive (OPAL)"
+        }
+        Some(Ok(text)) if text.contains("hw-opal") => {
+            "encryption: in hardware, by the drive (LUKS 2 with OPAL)"
+        }
+        Some(Err(_)) => "encryption: LUKS 2; cryptsetup cannot read whether the drive does it (OPAL)",
+        _ => software,
+    })
+}
+
+/// Who encrypts files of fscrypt where the mount options give that to the block layer.
+pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Option<&'static str> {
+    let options = &storage.mount.as_ref()?.options;
+    options.split(',').find(|option| *option == "inlinecrypt")?;
+    let name = storage.device.as_ref().map(|device| device.name.as_str()).unwrap_or_default();
+    Some(match system.names(&format!("/sys/block/{name}/queue/crypto")).is_empty() {
+        false => {
+            "encrypted files (fscrypt, inlinecrypt): in hardware, by the device, as far as it knows their ciphers"
+        }
+        true => {
+            "encrypted files (fscrypt, inlinecrypt): in software, by the block layer, because the device has no engine for it"
+        }
+    })
 }
 
 /// Whether the processor has instructions for AES, for a remark on encryption in software.
@@ -62,6 +107,38 @@ mod tests {
     }
 
     #[test]
+    fn encryption_by_the_drive_is_told_where_a_header_or_the_kernel_tells_it() {
+        let luks = || {
+            FakeSystem::default()
+                .with_file("/sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-00-name\n")
+                .with_file("/sys/block/dm-0/slaves/sdb1", "")
+        };
+        let segment = |kind: &str| format!("Data segments:\n  0: {kind}\n\toffset: 16777216 [bytes]\n");
+        let dump = |kind: &str| luks().printing("cryptsetup luksDump /dev/sdb1", &segment(kind));
+        let told = |system: &FakeSystem| found("tmpfs", "rw", system);
+        assert_eq!(told(&dump("crypt")), "encryption: in software, by the kernel (dm-crypt)");
+        assert!(told(&dump("hw-opal")).starts_with("encryption: in hardware"));
+        assert!(told(&dump("hw-opal-crypt")).ends_with("and in hardware, by the drive (OPAL)"));
+        assert!(told(&luks().failing("cryptsetup")).contains("cannot read"));
+        let engine = FakeSystem::default().with_file("/sys/block/dm-0/queue/crypto/max_dun_bits", "64\n");
+        assert!(found("ext4", "rw,inlinecrypt", &engine).contains("inlinecrypt): in hardware"));
+        assert!(
+            found("ext4", "rw,inlinecrypt", &FakeSystem::default()).contains("inlinecrypt): in software")
+        );
+        assert!(!found("ext4", "rw", &engine).contains("inlinecrypt"));
+    }
+
+    #[test]
+    fn zfs_is_asked_whether_its_checksums_are_on() {
+        let system =
+            |value: &str| FakeSystem::default().printing("zfs get -H -o value checksum /dev/dm-0", value);
+        assert_eq!(found("zfs", "rw", &system("on\n")), "checksums: of data and metadata");
+        assert_eq!(found("zfs", "rw", &system("sha256\n")), "checksums: of data and metadata");
+        assert!(found("zfs", "rw", &system("off\n")).starts_with("checksums: none of data"));
+        assert!(found("zfs", "rw", &FakeSystem::default().failing("zfs")).ends_with("zfs does not tell"));
+    }
+
+    #[test]
     fn checksums_and_encryption_are_told() {
         let plain = FakeSystem::default();
         assert_eq!(found("btrfs", "rw,relatime", &plain), "checksums: of data and metadata");
@@ -70,6 +147,8 @@ mod tests {
         let encrypted = FakeSystem::default().with_file("/sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-00-name\n");
         let both = "checksums: none of data; encryption: in software, by the kernel (dm-crypt)";
         assert_eq!(found("ext4", "rw", &encrypted), both);
+        let plain_mode = FakeSystem::default().with_file("/sys/block/dm-0/dm/uuid", "CRYPT-PLAIN-name\n");
+        assert_eq!(found("ext4", "rw", &plain_mode), both);
         assert!(
             has_aes(&FakeSystem::default().with_file("/proc/cpuinfo", "flags : fpu aes avx\n"))
                 && !has_aes(&plain)

@@ -3,6 +3,7 @@
 //! The kernel knows what is mounted and attached below the directory, so no list is kept: whatever the moment in which a test was
 //! killed, the next one finds all of it by the name of the directory.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -69,21 +70,33 @@ impl Leftover {
     /// `parent` cannot be read.
     pub fn in_directory(parent: &Path) -> io::Result<Vec<Leftover>> {
         let parent = parent.canonicalize()?;
-        let user = rustix::process::geteuid().as_raw();
         let mut found = Vec::new();
         for entry in fs::read_dir(&parent)? {
-            let entry = entry?;
-            let (name, metadata) = (entry.file_name(), entry.metadata()?);
-            let Some(id) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-            // Another user's directory is not ours to take apart, whatever its name.
-            let own = metadata.is_dir() && metadata.uid() == user;
-            let named =
-                !id.is_empty() && id.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
-            if own && named && !is_locked(&entry.path())? {
-                found.push(Leftover { path: entry.path(), id: id.into() });
-            }
+            found.extend(Leftover::at(entry?.path())?);
         }
         Ok(found)
+    }
+
+    /// The same wherever they are, if something below them is mounted, or attached as a loop device.
+    pub fn in_use(system: &dyn System) -> Vec<Leftover> {
+        let mounts = Mount::table(&system.read("/proc/self/mountinfo")).into_iter().map(|mount| mount.point);
+        let image = |name: String| system.read(&format!("/sys/block/{name}/loop/backing_file")).into();
+        let images = system.names("/sys/block").into_iter().map(image);
+        let directory = |path: PathBuf| {
+            let mut all = path.ancestors();
+            all.find(|path| id_of(path).is_some()).map(Path::to_path_buf)
+        };
+        let all: BTreeSet<PathBuf> = mounts.chain(images).filter_map(directory).collect();
+        all.into_iter().filter_map(|path| Leftover::at(path).ok()?).collect()
+    }
+
+    /// `None` if this is no directory of a test, or of one that runs.
+    fn at(path: PathBuf) -> io::Result<Option<Leftover>> {
+        let Some(id) = id_of(&path).map(str::to_string) else { return Ok(None) };
+        let metadata = fs::symlink_metadata(&path)?;
+        // Another user's directory is not ours to take apart, whatever its name.
+        let own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
+        Ok(if own && !is_locked(&path)? { Some(Leftover { path, id }) } else { None })
     }
 
     /// The directory.
@@ -163,6 +176,13 @@ impl Leftover {
     }
 }
 
+/// What follows the prefix in the name of a directory of a test.
+fn id_of(path: &Path) -> Option<&str> {
+    let id = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+    let named = !id.is_empty() && id.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
+    named.then_some(id)
+}
+
 /// Runs a program with these arguments and without input.
 pub(super) fn call(
     system: &dyn System,
@@ -208,6 +228,26 @@ mod tests {
         fs::create_dir(leftover.path().join("mount")).unwrap();
         leftover.remove(&FakeSystem::default()).unwrap();
         assert_eq!(found(), []);
+    }
+
+    #[test]
+    fn what_is_mounted_or_attached_is_found_wherever_it_is() {
+        let places = [0; 3].map(|_| tempfile::tempdir().unwrap());
+        let killed = places.each_ref().map(|place| {
+            let work = WorkDirectory::create(place.path()).unwrap();
+            work.leftover.clone()
+        });
+        let running = WorkDirectory::create(places[0].path()).unwrap();
+        let line = |path: &Path| format!("36 35 98:0 / {}/0 rw - ext4 /dev/x rw\n", path.display());
+        let mounts = [&killed[0].path, running.path(), Path::new("/space/.jetcell-filesystems-7-a")];
+        let image = format!("{}/1.img (deleted)\n", killed[1].path.display());
+        let system = FakeSystem::default()
+            .with_file(MOUNTS, &mounts.map(line).concat())
+            .with_file("/sys/block/loop3/loop/backing_file", &image)
+            .with_file("/sys/block/sda/size", "7");
+        let mut expected = killed[..2].to_vec();
+        expected.sort_by(|one, other| one.path.cmp(&other.path));
+        assert_eq!(Leftover::in_use(&system), expected);
     }
 
     #[test]

@@ -12,20 +12,41 @@ use serde_json::Value;
 use crate::cell::Cell;
 
 /// A loop device over an image, detached when it is dropped.
-struct LoopDevice(String);
+pub struct LoopDevice(pub String);
 
 impl LoopDevice {
     /// `None` where there are none.
-    fn over(image: &Path, bytes: u64) -> Option<LoopDevice> {
+    pub fn over(image: &Path, bytes: u64) -> Option<LoopDevice> {
         let made = fs::File::create(image).and_then(|file| file.set_len(bytes));
         made.unwrap();
-        let output = Command::new("losetup").args(["--show", "-f"]).arg(image).output().ok()?;
+        let output = Command::new("losetup").args(["-P", "--show", "-f"]).arg(image).output().ok()?;
         let name = String::from_utf8(output.stdout).ok()?.trim().to_string();
         if name.is_empty() {
             eprintln!("skipped: no loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         (!name.is_empty()).then_some(LoopDevice(name))
     }
+
+    /// The device of a new partition, without a table; `None` where the kernel makes none.
+    pub fn partition(&self, number: u64, from_mib: u64, mib: u64) -> Option<String> {
+        let sectors = |mib: u64| (mib << 11).to_string();
+        let words = [&self.0, &number.to_string(), &sectors(from_mib), &sectors(mib)];
+        let name = format!("{}p{number}", self.0);
+        let made = run("addpart", &words.map(String::as_str)) && appears(&name);
+        if !made {
+            eprintln!("skipped: no partition of {}", self.0);
+        }
+        made.then_some(name)
+    }
+}
+
+/// The device file of a partition comes a moment after it.
+fn appears(path: &str) -> bool {
+    let began = Instant::now();
+    while !Path::new(path).exists() && began.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    Path::new(path).exists()
 }
 
 impl Drop for LoopDevice {
@@ -34,13 +55,13 @@ impl Drop for LoopDevice {
     }
 }
 
-fn run(program: &str, words: &[&str]) -> bool {
+pub fn run(program: &str, words: &[&str]) -> bool {
     let output = Command::new(program).args(words).stdin(Stdio::null()).output();
     output.is_ok_and(|output| output.status.success())
 }
 
 /// Whether file systems can be made and mounted here.
-fn can_mount(cell: &Cell) -> bool {
+pub fn can_mount(cell: &Cell) -> bool {
     let Some(device) = LoopDevice::over(&cell.path("probe"), 16 << 20) else { return false };
     let point = cell.make_dir("probed");
     let mounted = run("mkfs.ext4", &["-q", &device.0])
@@ -54,7 +75,7 @@ fn can_mount(cell: &Cell) -> bool {
 }
 
 /// Mount points, and images of loop devices, below a directory.
-fn attached_below(directory: &Path) -> usize {
+pub fn attached_below(directory: &Path) -> usize {
     let below = |path: &str| Path::new(path).starts_with(directory);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounts = mounts.lines().filter(|line| line.split(' ').nth(4).is_some_and(below)).count();
@@ -160,6 +181,13 @@ fn what_a_killed_test_left_is_found_and_removed() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("is left of a test that was killed; remove it with --clean-up"), "{stderr}");
     assert!(mounted() && !cell.path("out2").exists());
+    // From another place it is only named, with what removes it.
+    cell.make_dir("elsewhere");
+    let output =
+        cell.program(&["test", "filesystems", "--images", "elsewhere", "--clean-up"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let command = format!("jetcell test filesystems --images {} --clean-up", images.display());
+    assert!(output.status.success() && stderr.contains(&command) && mounted(), "{stderr}");
     let output = cell.program(&["test", "filesystems", "--images", "images", "--clean-up"]).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{stderr}");

@@ -19,6 +19,7 @@ mod events;
 mod filesystems;
 mod fleet;
 mod loop_devices;
+mod made_filesystems;
 mod maintain;
 mod manners;
 mod many_databases;

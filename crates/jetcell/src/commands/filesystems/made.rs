@@ -7,7 +7,7 @@ use jetcell_lab::filesystems::{
     FilesystemKind, FilesystemMaker, Leftover, MakeError, Medium, SMALLEST_IMAGE, SkippedFilesystem,
     Specification, check,
 };
-use jetcell_lab::{ErasableDevice, LocalSystem};
+use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
 use jetcell_workload::units::{ByteSize, human_bytes};
 
 use crate::commands::load_turns::{LoadTurns, Stopped, look_at};
@@ -48,7 +48,8 @@ pub struct MadeFilesystems {
     /// With --make: how often files are written until 90 % are in use, and removed in random order, before the test
     #[arg(long, value_name = "ROUNDS", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=100))]
     aging: u16,
-    /// First remove mounts and images that killed tests left; alone, do nothing else
+    /// First remove mounts and images that killed tests left: in the directory of images, or without one whatever is still mounted
+    /// or attached; alone, do nothing else
     #[arg(long)]
     clean_up: bool,
 }
@@ -68,21 +69,23 @@ impl MadeFilesystems {
         !self.make.is_empty() || self.make_list.is_some()
     }
 
-    /// Whether leftovers are to be removed.
-    pub fn cleans_up(&self) -> bool {
-        self.clean_up
-    }
-
     /// The directory of images or mount points.
     fn place(&self) -> &Path {
         self.images.as_deref().unwrap_or(Path::new(MOUNT_POINTS))
     }
 
-    /// Removes what killed tests left, if that is asked for; otherwise says how.
+    /// Removes what killed tests left, if that is asked for; otherwise says how. Without a directory of images, what is mounted or
+    /// attached in other places is removed, too.
     pub fn look_for_leftovers(&self) -> Result<(), Failure> {
+        if !self.is_asked() && !self.clean_up {
+            return Ok(());
+        }
         let place = self.place();
-        let found = Leftover::in_directory(place)
+        let mut found = Leftover::in_directory(place)
             .map_err(|error| format!("{} cannot be used for file systems: {error}", place.display()))?;
+        if self.clean_up && self.images.is_none() {
+            found.extend(self.leftovers_elsewhere());
+        }
         for leftover in found {
             let path = leftover.path().display();
             if !self.clean_up {
@@ -94,6 +97,34 @@ impl MadeFilesystems {
             console::note(&format!("removed {path}, which a killed test had left"));
         }
         Ok(())
+    }
+
+    /// Names what killed tests left mounted or attached in other places, and what removes it.
+    pub fn note_leftovers_elsewhere(&self) {
+        for leftover in self.leftovers_elsewhere() {
+            let path = leftover.path();
+            let place = path.parent().unwrap_or(Path::new("/")).display();
+            console::note(&format!(
+                "{} is left of a test that was killed; this removes it: jetcell test filesystems --images {place} --clean-up",
+                path.display()
+            ));
+        }
+    }
+
+    fn leftovers_elsewhere(&self) -> Vec<Leftover> {
+        let looked_at = self.is_asked() || self.clean_up;
+        let here = looked_at.then(|| self.place().canonicalize().ok()).flatten();
+        let all = Leftover::in_use(&LocalSystem).into_iter();
+        all.filter(|leftover| here.as_deref().is_none_or(|here| leftover.path().parent() != Some(here)))
+            .collect()
+    }
+
+    /// Why the test could not take apart what it made, and what removes that.
+    pub fn left_in_use(&self, error: &SystemError) -> Failure {
+        let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
+        let place = place.unwrap_or_default();
+        format!("{error}; when nothing uses it, this removes it: jetcell test filesystems {place}--clean-up")
+            .into()
     }
 
     /// What is made, and what this machine cannot make.
@@ -169,6 +200,7 @@ pub fn measure_made(
     turn: usize,
     turns: &LoadTurns,
     output: &Path,
+    used_before: &mut u64,
 ) -> Result<(Vec<f64>, jetcell_lab::filesystems::TestedDirectory), Stopped> {
     let failed = |what: String| Stopped::Failed(what.into());
     let stops = || turns.is_stopped();
@@ -176,9 +208,16 @@ pub fn measure_made(
         MakeError::Stopped => Stopped::Early,
         other => failed(other.to_string()),
     })?;
-    let figures = turns.measure(&directory, output, turn > 0 && !maker.remakes())?;
+    let used =
+        || maker.used_bytes(number).map_err(|error| failed(format!("{}: {error}", specification.name)));
+    let again = turn > 0 && !maker.remakes();
+    if !again {
+        *used_before = used()?;
+    }
+    let figures = turns.measure(&directory, output, again)?;
     let mut seen = look_at(&specification.name, &directory);
-    seen.remarks.extend(specification.kind.remarks(&LocalSystem));
+    seen.allocated_bytes = used()?.saturating_sub(*used_before);
+    seen.remarks.extend(specification.kind.remarks(&seen.storage, &LocalSystem));
     seen.made = Some(specification.clone());
     maker.detach().map_err(|error| failed(error.to_string()))?;
     Ok((figures, seen))

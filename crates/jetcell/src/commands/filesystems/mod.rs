@@ -19,7 +19,7 @@ use crate::commands::load_turns::{
     LoadTurns, Stopped, json, load_options, look_again, look_at, size, span, store,
 };
 use crate::console::{self, print};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,27 +122,36 @@ impl FilesystemsTest {
 
     /// The result; `None` if leftovers were removed and nothing else was asked for.
     fn test(&self) -> Result<Option<FilesystemTest>, Stopped> {
-        if self.made.is_asked() || self.made.cleans_up() {
-            self.made.look_for_leftovers().map_err(Stopped::Failed)?;
-        }
-        let Some(output) = &self.output else { return Ok(None) };
+        self.made.look_for_leftovers().map_err(Stopped::Failed)?;
+        let Some(output) = &self.output else {
+            self.made.note_leftovers_elsewhere();
+            return Ok(None);
+        };
         let plan = self.prepare(output).map_err(Stopped::Failed)?;
+        self.made.note_leftovers_elsewhere();
         let turns = LoadTurns::new(plan.options.clone(), !plan.made.is_empty())?;
         // Behind the handler of Ctrl-C, which would leave the directory of the maker.
         let maker = (!plan.made.is_empty()).then(|| self.made.maker(plan.made.len())).transpose();
         let maker = maker.map_err(Stopped::Failed)?;
-        let mut result = self.compared(&plan, maker.as_ref(), &turns, output)?;
-        result.skipped = plan.skipped;
-        if self.signs_of_change {
-            result = result.with_signs_of_change();
+        let tested = self.compared(&plan, maker.as_ref(), &turns, output).and_then(|mut result| {
+            result.skipped = plan.skipped;
+            if self.signs_of_change {
+                result = result.with_signs_of_change();
+            }
+            store(&result, output, &json(&result))?;
+            Ok(result)
+        });
+        let closed = maker.as_ref().map_or(Ok(()), FilesystemMaker::close);
+        let closed = closed.map_err(|error| self.made.left_in_use(&error));
+        match (tested, closed) {
+            (tested, Ok(())) => tested.map(Some),
+            (Ok(_), Err(left)) => Err(Stopped::Failed(left)),
+            // Both have to be said: why the test ended, and what it could not take apart.
+            (Err(stopped), Err(left)) => {
+                print_error(left);
+                Err(stopped)
+            }
         }
-        store(&result, output, &json(&result))?;
-        if let Some(maker) = &maker {
-            maker.close().map_err(|error| {
-                Stopped::Failed(format!("{error}; when it is free, use --clean-up").into())
-            })?;
-        }
-        Ok(Some(result))
     }
 
     fn compared(
@@ -164,6 +173,7 @@ impl FilesystemsTest {
             longest: self.longest.0,
         };
         let (began, mut seen) = (Instant::now(), vec![None; plan.made.len()]);
+        let mut used_before = vec![0; plan.made.len()];
         let measure = &mut |at: usize, turn: usize| {
             if !self.quiet {
                 console::note(&format!("turn {}: {}", turn + 1, names[at]));
@@ -176,7 +186,8 @@ impl FilesystemsTest {
             let Some((maker, one)) = maker.zip(plan.made.get(number)) else {
                 return Ok(Vec::new());
             };
-            let (figures, directory) = measure_made(maker, (number, one), turn, turns, &output)?;
+            let (figures, directory) =
+                measure_made(maker, (number, one), turn, turns, &output, &mut used_before[number])?;
             seen[number] = Some(directory);
             Ok(figures)
         };
