@@ -8,17 +8,28 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::descriptor::no_file;
+use crate::retry::{bounded, retry};
 
 /// `PIPEFS_MAGIC` of Linux: pipes without a name, such as those of `<(command)`.
 const PIPEFS: u32 = 0x5049_5045;
+
+/// A file for input. Reads do not repeat without end on a file system that interrupts each of them.
+#[derive(Debug)]
+pub struct InputFile(File);
+
+impl Read for InputFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        bounded(|| rustix::io::read(&self.0, &mut *buffer))
+    }
+}
 
 /// Opens a file for reading, and never waits for another process to open it. A pipe without a name is a file here.
 ///
 /// # Errors
 /// Besides those of the system: a directory, a pipe with a name, a socket or a device.
-pub fn open_input(path: &Path) -> io::Result<File> {
+pub fn open_input(path: &Path) -> io::Result<InputFile> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+    let file = match retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
         Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
         other => other?,
     };
@@ -33,7 +44,7 @@ pub fn open_input(path: &Path) -> io::Result<File> {
         FileType::Fifo => return Err(no_file("a pipe")),
         _ => return Err(no_file("a device")),
     }
-    Ok(file.into())
+    Ok(InputFile(file.into()))
 }
 
 /// Reads a text of at most `largest` bytes with [`open_input`].

@@ -17,6 +17,7 @@ mod layer;
 mod lock;
 mod memory;
 mod mounted;
+mod output_file;
 mod overlay;
 mod pacer;
 mod panic;
@@ -37,11 +38,12 @@ pub use file::{
     parent_directory,
 };
 pub use freeze::{FreezableVfs, FrozenVfs};
-pub use input_file::{open_input, read_input};
+pub use input_file::{InputFile, open_input, read_input};
 pub use layer::{FileLayer, VfsLayer};
 pub use lock::is_locked;
 pub use memory::{MemoryLimit, memory_limit, try_reserve};
 pub use mounted::MountedVfs;
+pub use output_file::OutputFile;
 pub use overlay::OverlayVfs;
 pub use pacer::{Cancel, Pacer};
 pub use panic::abort_on_panic;

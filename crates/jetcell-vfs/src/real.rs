@@ -118,7 +118,8 @@ fn unlinked_file(directory: &Path) -> io::Result<OwnedFd> {
 fn sync_directory(directory: &Path) -> io::Result<()> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::fsync(rustix::fs::openat(CWD, directory, flags, Mode::empty())?)?)
+    let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
+    Ok(retry(|| rustix::fs::fsync(&opened))?)
 }
 
 impl Vfs for RealVfs {
@@ -282,7 +283,7 @@ impl File for RealFile {
     }
 
     fn sync(&self, _reason: IoReason) -> io::Result<()> {
-        Ok(rustix::fs::fdatasync(self.descriptor.control())?)
+        Ok(retry(|| rustix::fs::fdatasync(self.descriptor.control()))?)
     }
 
     fn smallest_transfer(&self) -> usize {

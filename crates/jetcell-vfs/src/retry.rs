@@ -1,10 +1,12 @@
 //! Repeats of system calls that a signal interrupted.
 
+use std::io;
+
 use rustix::io::Errno;
 
 /// Repeats without progress before the error is reported. Signals interrupt disk I/O rarely, and never this often: an
 /// endless series is a fault of the file system below, which must not hang the process.
-const MOST: u32 = 10_000;
+pub(crate) const MOST: u32 = 10_000;
 
 /// Counts the interruptions of one transfer.
 #[derive(Clone, Copy, Default)]
@@ -27,6 +29,16 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rusti
             result => return result,
         }
     }
+}
+
+/// The same for callers in the standard library, which would repeat a call that reports an interruption, without end.
+pub(crate) fn bounded<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    retry(call).map_err(|error| match error {
+        Errno::INTR => io::Error::other(format!(
+            "the call was interrupted {MOST} times without an effect; use another file system"
+        )),
+        error => error.into(),
+    })
 }
 
 #[cfg(test)]
@@ -56,5 +68,26 @@ mod tests {
             Err::<(), _>(Errno::IO)
         });
         assert_eq!((failed, calls), (Err(Errno::IO), 1));
+    }
+
+    #[test]
+    fn a_loop_of_the_standard_library_ends() {
+        struct Interrupted(u32);
+        impl io::Write for Interrupted {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                bounded(|| {
+                    self.0 += 1;
+                    Err(Errno::INTR)
+                })
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut file = Interrupted(0);
+        let error = io::Write::write_all(&mut file, b"text").unwrap_err();
+        assert!(error.to_string().contains("was interrupted 10000 times"), "{error}");
+        assert_eq!(file.0, MOST + 1);
+        assert_eq!(bounded(|| Err::<(), _>(Errno::NOSPC)).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -375,3 +375,6 @@ impl InFlightTable {
         Some((in_flight.job, outcome))
     }
 }
+
+#[cfg(test)]
+mod tests;

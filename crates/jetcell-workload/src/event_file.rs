@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Local, SecondsFormat, TimeZone};
 use ese_engine::{Event, EventSink, EventValue};
+use jetcell_vfs::OutputFile;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -26,7 +27,7 @@ pub const EVENT_FILE: &str = "events.jsonl";
 pub struct EventFile(Arc<Mutex<Inner>>);
 
 struct Inner {
-    file: File,
+    file: OutputFile,
     /// Why the file is not written any more.
     failed: Option<String>,
 }
@@ -52,13 +53,11 @@ impl EventFile {
     /// # Errors
     /// The file cannot be created.
     pub fn open(directory: &Path, append: bool) -> io::Result<EventFile> {
-        let mut options = File::options();
-        let options = match append {
-            true => options.append(true),
-            false => options.write(true).truncate(true),
-        };
         let path = directory.join(EVENT_FILE);
-        let mut file = options.create(true).open(&path)?;
+        let mut file = match append {
+            true => OutputFile::append(&path)?,
+            false => OutputFile::create(&path)?,
+        };
         if append && ends_in_a_line(&path)? {
             file.write_all(b"\n")?;
         }

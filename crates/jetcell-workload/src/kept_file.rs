@@ -1,10 +1,10 @@
 //! A small JSON file beside the first database, which lets a later run continue what was interrupted.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::open_input;
+use jetcell_vfs::{OutputFile, open_input};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -40,17 +40,17 @@ impl KeptFile {
     /// Writes the file atomically, and syncs it and its directory.
     pub(crate) fn write(&self, dir: &Path, content: &impl Serialize) -> io::Result<()> {
         let unfinished = dir.join(self.name).with_extension("json.tmp");
-        let mut file = File::create(&unfinished)?;
+        let mut file = OutputFile::create(&unfinished)?;
         file.write_all(serde_json::to_string_pretty(content)?.as_bytes())?;
-        file.sync_all()?;
+        file.sync()?;
         fs::rename(&unfinished, dir.join(self.name))?;
-        File::open(dir)?.sync_all()
+        OutputFile::sync_directory(dir)
     }
 
     /// Removes the file: nothing is left to continue.
     pub(crate) fn remove(&self, dir: &Path) -> io::Result<()> {
         fs::remove_file(dir.join(self.name))?;
-        File::open(dir)?.sync_all()
+        OutputFile::sync_directory(dir)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Atomic writes of output files, which are complete or absent even after a kill or a power failure.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use jetcell_vfs::parent_directory;
+use jetcell_vfs::{OutputFile, parent_directory};
 
 /// Writes the file under another name, syncs it, renames it, and syncs the directory. Removes the file after an error.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
@@ -13,15 +13,15 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let aside = path.with_file_name([name, OsStr::new(".unfinished")].join(OsStr::new("")));
     let put = || {
-        let mut file = File::create(&aside)?;
+        let mut file = OutputFile::create(&aside)?;
         file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        file.sync()?;
         fs::rename(&aside, path)
     };
     put().inspect_err(|_| {
         let _ = fs::remove_file(&aside);
     })?;
-    File::open(parent_directory(path))?.sync_all()
+    OutputFile::sync_directory(parent_directory(path))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //! it is written once a minute only. In between, what was measured since the last line is appended to a journal, which is
 //! small, and synced. After a crash the whole state and the lines that name it give the state of about a second before.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use jetcell_vfs::open_input;
+use jetcell_vfs::{OutputFile, open_input};
 use serde::{Deserialize, Serialize};
 
 use super::{Endurance, KEPT, add_io};
@@ -44,7 +44,7 @@ pub(crate) struct StateFiles {
     stored: Endurance,
     whole: Instant,
     /// `None` after an error: the next state is stored whole.
-    journal: Option<File>,
+    journal: Option<OutputFile>,
     /// Longest time that a stored state left out: from its own time until the next one was durable.
     longest_gap: f64,
     failure: Option<io::Error>,
@@ -88,12 +88,12 @@ impl StateFiles {
         let state = Endurance { number: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), ..state };
         KEPT.write(&self.dir, &state)?;
         (self.stored, self.whole) = (state, Instant::now());
-        self.journal = Some(File::create(self.dir.join(JOURNAL))?);
+        self.journal = Some(OutputFile::create(&self.dir.join(JOURNAL))?);
         // The journal must be found after a crash of the machine.
-        File::open(&self.dir)?.sync_all()
+        OutputFile::sync_directory(&self.dir)
     }
 
-    fn append(&mut self, mut journal: File, state: Endurance) -> io::Result<()> {
+    fn append(&mut self, mut journal: OutputFile, state: Endurance) -> io::Result<()> {
         let before = &self.stored;
         let io = state.io.iter().enumerate().map(|(instance, now)| match before.io.get(instance) {
             Some(earlier) => now.since(earlier),
@@ -110,7 +110,7 @@ impl StateFiles {
         let mut line = serde_json::to_string(&increment)?;
         line.push('\n');
         journal.write_all(line.as_bytes())?;
-        journal.sync_data()?;
+        journal.sync()?;
         self.stored = Endurance { number: before.number, ..state };
         self.journal = Some(journal);
         Ok(())
@@ -150,7 +150,7 @@ pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Enduran
 pub(super) fn remove(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(JOURNAL)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.and_then(|()| File::open(dir)?.sync_all()),
+        removed => removed.and_then(|()| OutputFile::sync_directory(dir)),
     }
 }
 
@@ -225,8 +225,8 @@ mod tests {
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
         let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
         let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
-        // A file that is open for reading only fails as a full disk does.
-        files.journal = Some(File::open(dir.path().join(JOURNAL)).unwrap());
+        // A device that is always full.
+        files.journal = Some(OutputFile::append(Path::new("/dev/full")).unwrap());
         files.store(state(&begun, 1));
         assert!(files.take_failure().is_some());
         files.store(state(&begun, 2));

@@ -1,11 +1,10 @@
 //! `samples.csv`: one line per interval and instance. Each interval is flushed, so that a killed run leaves all complete
 //! intervals.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-use jetcell_vfs::open_input;
+use jetcell_vfs::{OutputFile, open_input};
 
 use crate::measurement::io::IoRates;
 use crate::measurement::sample::{InstanceSample, Sample, SamplePercentiles};
@@ -31,14 +30,14 @@ fn header() -> String {
 
 /// Writes `samples.csv`.
 pub struct SampleFile {
-    file: BufWriter<File>,
+    file: BufWriter<OutputFile>,
     synced: bool,
 }
 
 impl SampleFile {
     /// Starts the file.
     pub fn create(path: &Path) -> io::Result<SampleFile> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::new(OutputFile::create(path)?);
         writeln!(file, "{}", header())?;
         file.flush()?;
         Ok(SampleFile { file, synced: false })
@@ -55,7 +54,7 @@ impl SampleFile {
         let unfinished = path.with_extension("csv.tmp");
         let mut file = SampleFile::create(&unfinished)?;
         samples.iter().try_for_each(|sample| file.add(sample))?;
-        file.file.get_ref().sync_all()?;
+        file.file.get_ref().sync()?;
         std::fs::rename(&unfinished, path)?;
         Ok(file)
     }
@@ -97,7 +96,7 @@ impl SampleFile {
             writeln!(self.file)?;
         }
         self.file.flush()?;
-        if self.synced { self.file.get_ref().sync_data() } else { Ok(()) }
+        if self.synced { self.file.get_ref().sync() } else { Ok(()) }
     }
 }
 

@@ -13,10 +13,11 @@ mod recovery;
 mod replication;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use jetcell_vfs::OutputFile;
 use serde::{Deserialize, Serialize};
 
 use crate::fragmentation::FragmentationChange;
@@ -239,7 +240,7 @@ impl RunResult {
 
     /// Writes the file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        self.write_aside(path, File::sync_all)
+        self.write_aside(path, OutputFile::sync)
     }
 
     /// Writes the file atomically without a sync, so that it may be lost in a power failure.
@@ -247,9 +248,9 @@ impl RunResult {
         self.write_aside(path, |_| Ok(()))
     }
 
-    fn write_aside(&self, path: &Path, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+    fn write_aside(&self, path: &Path, sync: impl Fn(&OutputFile) -> io::Result<()>) -> io::Result<()> {
         let unfinished = path.with_extension("json.tmp");
-        let mut file = File::create(&unfinished)?;
+        let mut file = OutputFile::create(&unfinished)?;
         file.write_all(self.to_json().as_bytes())?;
         sync(&file)?;
         fs::rename(&unfinished, path)

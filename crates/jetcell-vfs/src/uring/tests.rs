@@ -1,0 +1,88 @@
+//! Answers that the kernel gives rarely. The requests are real, and the test passes other results on.
+
+use super::*;
+use crate::retry::MOST;
+use crate::{IoBuffer, IoReason, OpenMode};
+
+const INTERRUPTED: i32 = -4;
+const AGAIN: i32 = -11;
+const LEN: usize = 8192;
+
+/// The table of a ring and what it needs; `None` where the kernel has no io_uring.
+struct Bench {
+    table: InFlightTable,
+    file: Arc<Descriptor>,
+    _wake: OwnedFd,
+    _directory: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Option<Bench> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let table =
+            InFlightTable::new(wake.as_raw_fd()).inspect_err(|error| println!("skipped: {error}")).ok()?;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, [7; LEN]).unwrap();
+        let file = Arc::new(Descriptor::open(&path, OpenMode::Read, false).unwrap());
+        Some(Bench { table, file, _wake: wake, _directory: directory })
+    }
+
+    fn push(&mut self) {
+        let done = Box::new(|_, _| {});
+        let (kind, buffer) = (TransferKind::Read, IoBuffer::zeroed(LEN));
+        let transfer = Transfer { kind, offset: 0, buffer, reason: IoReason::Other, done };
+        let job = Job { file: self.file.clone(), transfer };
+        self.table.push_transfer(InFlight { job, transferred: 0, retries: Retries::default() });
+    }
+
+    /// Slot and result of the request in flight, which the kernel has finished.
+    fn reap(&mut self) -> (u64, i32) {
+        loop {
+            self.table.wait();
+            let entry = self.table.ring.completion().next();
+            if let Some(entry) = entry {
+                return (entry.user_data(), entry.result());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_request_is_repeated_but_not_without_end() {
+    for code in [INTERRUPTED, AGAIN] {
+        let Some(mut bench) = Bench::new() else { return };
+        bench.push();
+        for _ in 0..MOST {
+            let (slot, _) = bench.reap();
+            assert!(bench.table.complete(slot, code).is_none());
+        }
+        let (slot, _) = bench.reap();
+        let (_, outcome) = bench.table.complete(slot, code).unwrap();
+        assert_eq!(outcome.unwrap_err().raw_os_error(), Some(-code));
+        assert_eq!(bench.table.free.len(), DEPTH);
+    }
+}
+
+#[test]
+fn interruptions_and_parts_end_in_the_whole_transfer() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.push();
+    for (code, rest) in
+        [(INTERRUPTED, LEN), (AGAIN, LEN), (1000, LEN), (INTERRUPTED, LEN - 1000), (96, LEN - 1000)]
+    {
+        let (slot, result) = bench.reap();
+        assert_eq!(result, rest as i32);
+        assert!(bench.table.complete(slot, code).is_none());
+    }
+    let (slot, result) = bench.reap();
+    assert_eq!(result as usize, LEN - 1096);
+    let (job, outcome) = bench.table.complete(slot, result).unwrap();
+    outcome.unwrap();
+    assert!(job.transfer.buffer.iter().all(|byte| *byte == 7));
+    // A read of nothing is the end of the file, and no reason to try again.
+    bench.push();
+    let (slot, _) = bench.reap();
+    let (_, outcome) = bench.table.complete(slot, 0).unwrap();
+    assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+}
