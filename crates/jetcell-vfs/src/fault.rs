@@ -42,6 +42,8 @@ pub enum FaultEffect {
     NoSpace,
     /// Fails without effect: EROFS, as after the kernel has made the file system read-only.
     ReadOnlyVolume,
+    /// Fails without effect: EINTR, as if a signal had interrupted it.
+    Interrupted,
     /// A write of which this many bytes arrive before EIO.
     Torn(usize),
     /// A write of which this many bytes are stored, acknowledged as a whole.
@@ -190,6 +192,7 @@ fn error_of(effect: FaultEffect) -> io::Error {
     match effect {
         FaultEffect::NoSpace => Errno::NOSPC.into(),
         FaultEffect::ReadOnlyVolume => Errno::ROFS.into(),
+        FaultEffect::Interrupted => Errno::INTR.into(),
         _ => Errno::IO.into(),
     }
 }

@@ -27,10 +27,15 @@ impl Mounted {
     ///
     /// Errors: the kernel has no FUSE, this user may not use it, or `fusermount3` is not installed.
     pub fn new(vfs: Arc<dyn Vfs>) -> io::Result<Mounted> {
+        Mounted::with_short_transfers(vfs, usize::MAX)
+    }
+
+    /// The same, but a read or a write transfers so many bytes at most, and says so.
+    pub fn with_short_transfers(vfs: Arc<dyn Vfs>, most: usize) -> io::Result<Mounted> {
         let directory = tempfile::Builder::new().prefix("jetcell-mounted-").tempdir()?;
         let mut options = Config::default();
         options.mount_options = vec![MountOption::FSName("jetcell-tests".into()), MountOption::NoAtime];
-        let session = spawn_mount(Served::new(vfs), directory.path(), &options)?;
+        let session = spawn_mount(Served::new(vfs, most), directory.path(), &options)?;
         Ok(Mounted { session: Some(session), directory })
     }
 

@@ -31,13 +31,15 @@ struct State {
 
 pub(super) struct Served {
     vfs: Arc<dyn Vfs>,
+    /// Bytes that one request transfers at most.
+    most: usize,
     state: Mutex<State>,
 }
 
 impl Served {
-    pub(super) fn new(vfs: Arc<dyn Vfs>) -> Served {
+    pub(super) fn new(vfs: Arc<dyn Vfs>, most: usize) -> Served {
         let state = State { inodes: Inodes::new(), handles: BTreeMap::new(), last_handle: 0 };
-        Served { vfs, state: Mutex::new(state) }
+        Served { vfs, most, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -110,7 +112,8 @@ impl Served {
 
     fn read_some(&self, handle: FileHandle, offset: u64, size: u32) -> io::Result<Vec<u8>> {
         let file = self.file(handle)?;
-        let mut bytes = vec![0; file.len()?.saturating_sub(offset).min(u64::from(size)) as usize];
+        let left = file.len()?.saturating_sub(offset).min(u64::from(size)) as usize;
+        let mut bytes = vec![0; left.min(self.most)];
         if !bytes.is_empty() {
             file.read_at(offset, &mut bytes, WHY)?;
         }
@@ -319,6 +322,7 @@ impl Filesystem for Served {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let data = &data[..data.len().min(self.most)];
         match self.file(handle).and_then(|file| file.write_at(offset, data, WHY)) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(&error)),
