@@ -2,13 +2,13 @@
 //!
 //! Logs come first, so that the report of a database can say whether the logs that it needs are present.
 
-use std::collections::BTreeMap;
+mod log_search;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use ese_format::header::DatabaseHeader;
-use ese_format::log::header::LogHeader;
+use ese_format::Generation;
 use ese_format::recognise::Format;
-use ese_format::{Generation, Signature};
 use jetcell_vfs::{Vfs, parent_directory};
 use serde::Serialize;
 
@@ -19,13 +19,10 @@ use crate::findings::Findings;
 use crate::flush_map::check_flush_map;
 use crate::logs::{CheckedLog, check_link, check_log};
 use crate::options::CheckOptions;
-use crate::report::{CheckOutcome, FileReport, NeedsLogs, PageSummary};
+use crate::report::{CheckOutcome, FileReport, PageSummary};
 use crate::source::Source;
 
-/// Missing generations that are listed.
-const MISSING_LISTED: usize = 100;
-/// Databases are named by logs in their attachment list.
-const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
+use log_search::report_dirty;
 
 /// The logs of one stream in one directory.
 #[derive(Clone, Debug, Serialize)]
@@ -63,7 +60,8 @@ pub fn check_files(
             }
         }
     }
-    let mut set = FileSet { vfs, options, each, streams: BTreeMap::new(), sets: Vec::new() };
+    let mut set =
+        FileSet { vfs, options, each, streams: BTreeMap::new(), sets: Vec::new(), searched: BTreeSet::new() };
     let mut of = |format| by_format.remove(&format).unwrap_or_default();
     set.logs(of(Format::Log));
     of(Format::Checkpoint).iter().for_each(|path| set.checkpoint(path));
@@ -80,6 +78,8 @@ struct FileSet<'a> {
     /// Generation, file and soundness of every log that was checked, by stream.
     streams: BTreeMap<StreamKey, Vec<(Generation, PathBuf, bool)>>,
     sets: Vec<LogSet>,
+    /// Directories whose foreign logs were reported.
+    searched: BTreeSet<PathBuf>,
 }
 
 impl FileSet<'_> {
@@ -191,7 +191,8 @@ impl FileSet<'_> {
         let why = "this is not an ESE database, log, checkpoint or flush map".to_owned();
         let mut findings = Findings::new(path);
         findings.lenient = true;
-        (self.each)(FileReport::unreadable(path, Format::Unknown, why, findings));
+        let report = FileReport::unreadable(path, Format::Unknown, why, findings);
+        (self.each)(FileReport { foreign: true, ..report });
     }
 
     fn database(&mut self, path: &Path) {
@@ -217,86 +218,13 @@ impl FileSet<'_> {
         report.structure = checked.structure;
         (report.resume_from, report.cancelled) = (checked.resume_from, checked.cancelled);
         if !checked.clean {
-            report.needs_logs = Some(self.needs_logs(path, &header));
-            report_dirty(&report, &mut findings);
+            let needs = self.needs_logs(path, &header);
+            report_dirty(path, report.state.as_deref().unwrap_or_default(), &needs, &mut findings);
+            report.needs_logs = Some(needs);
         }
+        self.report_foreign_logs(path, header.log_signature, &mut findings);
         report.take(findings);
         (self.each)(report);
-    }
-
-    /// Searches the logs that were checked, or the directory of the database if none of them is of its stream.
-    fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> NeedsLogs {
-        let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
-        let committed = header.gen_max_committed.0.max(last);
-        let wanted = header.log_signature.to_bytes();
-        let checked = self.streams.iter().filter(|((_, signature), _)| *signature == wanted);
-        let mut logs: Vec<(u32, PathBuf, bool)> = checked
-            .flat_map(|(_, logs)| logs)
-            .map(|(generation, path, sound)| (generation.0, path.clone(), *sound))
-            .collect();
-        if logs.is_empty() {
-            logs = self.logs_beside(path, header.log_signature);
-        }
-        let stream_is_here = !logs.is_empty();
-        logs.retain(|(generation, ..)| (first..=committed).contains(generation));
-        let there = |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
-        // A damaged header may name billions.
-        let missing: Vec<u32> =
-            (first..=last).filter(|&wanted| !there(wanted)).take(MISSING_LISTED).collect();
-        let complete = missing.is_empty();
-        logs.sort();
-        let found = logs.into_iter().map(|(_, path, _)| path).collect();
-        NeedsLogs { first, last, committed, found, missing, complete, stream_is_here }
-    }
-
-    /// The logs of a stream in the directory of a database, by their headers.
-    fn logs_beside(&self, path: &Path, signature: Signature) -> Vec<(u32, PathBuf, bool)> {
-        let is_log = |path: &PathBuf| {
-            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-            LOG_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension)) && !is_recycled(path)
-        };
-        let Ok(files) = self.vfs.list(parent_directory(path)) else { return Vec::new() };
-        let header = |path: PathBuf| {
-            let source = Source::open(self.vfs, &path).ok()?;
-            let header = LogHeader::decode(&source.start).ok()?;
-            if header.signature != signature {
-                return None;
-            }
-            let sound = check_log(self.vfs, &path, &mut Findings::new(&path)).is_ok_and(|log| log.sound);
-            Some((header.generation.0, path, sound))
-        };
-        files.into_iter().filter(is_log).filter_map(header).collect()
-    }
-}
-
-/// Reports what a dirty database needs for recovery.
-fn report_dirty(report: &FileReport, findings: &mut Findings) {
-    let Some(needs) = &report.needs_logs else { return };
-    let state = report.state.as_deref().unwrap_or_default();
-    let what = match (needs.first, needs.complete) {
-        (0, _) => format!(
-            "the database is in state {state} and names no logs; recovery has to begin at the \
-                           checkpoint or the oldest log"
-        ),
-        (_, true) => {
-            format!("the database is in state {state} and needs {needs}; no log is missing; run recovery")
-        }
-        (_, false) => {
-            format!("the database is in state {state} and needs {needs}; provide the logs and run recovery")
-        }
-    };
-    findings.at(Severity::Info, FindingKind::DirtyDatabase, 52, what);
-    // Without any log of the stream, the logs may simply be elsewhere.
-    if !needs.complete && needs.stream_is_here {
-        let missing: Vec<String> = needs.missing.iter().map(|generation| format!("{generation:X}")).collect();
-        let what = format!(
-            "of the logs the database needs, {} missing or damaged",
-            match missing.as_slice() {
-                [one] => format!("generation {one} is"),
-                several => format!("generations {} are", several.join(", ")),
-            }
-        );
-        findings.at(Severity::Warning, FindingKind::LogsIncomplete, 296, what);
     }
 }
 

@@ -37,7 +37,7 @@ kinds! {
     /// The file could not be read or understood at all.
     FileUnreadable = "file-unreadable": "nothing of the file could be checked",
     /// The database was not shut down cleanly.
-    DirtyDatabase = "dirty-database": "committed data may be in the logs only; run recovery with the logs before judging the contents",
+    DirtyDatabase = "dirty-database": "committed data may be in the logs only; before judging the contents, recover it with the logs: jetcell recover DATABASE LOGS --into DIR",
     /// Logs that recovery needs are missing or damaged.
     LogsIncomplete = "logs-incomplete": "recovery cannot make the database consistent with the logs that were found",
     /// The first header copy is damaged, the second good.
@@ -139,7 +139,7 @@ kinds! {
     /// Generations are missing.
     LogMissing = "log-missing": "replay must end before the gap",
     /// The log belongs to another log stream.
-    LogForeign = "log-foreign": "the log cannot be replayed with the others",
+    LogForeign = "log-foreign": "recovery cannot use the log with the others or with the database",
     /// A copy of the checkpoint is damaged.
     CheckpointDamaged = "checkpoint-damaged": "no data is lost; recovery uses the other copy or reads all logs",
     /// The checkpoint does not fit the logs.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
 use ese_format::recognise::Format;
+use jetcell_vfs::parent_directory;
 use serde::{Serialize, Serializer};
 
 use crate::finding::{Finding, FindingCounts, FindingKind, Severity};
@@ -62,6 +63,9 @@ pub struct FileReport {
     pub resume_from: Option<PageNumber>,
     /// The check ended before it was complete.
     pub cancelled: bool,
+    /// The file could be read, and is none of ESE.
+    #[serde(skip)]
+    pub foreign: bool,
     /// All findings; not part of the summary.
     #[serde(skip)]
     pub findings: Vec<Finding>,
@@ -144,6 +148,24 @@ pub struct NeedsLogs {
     pub stream_is_here: bool,
 }
 
+impl NeedsLogs {
+    /// The command that recovers the database, with its arguments; `LOGS` stands for the directory of logs that were not found.
+    pub fn recovery(&self, database: &Path) -> String {
+        // A recovery writes, so it does not read compressed files.
+        if database.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
+            return "unpack the files with zstd -d, and give them to jetcell recover DATABASE LOGS --into recovered".into();
+        }
+        let database_shown = database.display();
+        match self.found.first().map(|log| parent_directory(log)) {
+            Some(logs) if logs == parent_directory(database) => {
+                format!("jetcell recover {} --into recovered", logs.display())
+            }
+            Some(logs) => format!("jetcell recover {database_shown} {} --into recovered", logs.display()),
+            None => format!("jetcell recover {database_shown} LOGS --into recovered"),
+        }
+    }
+}
+
 impl std::fmt::Display for NeedsLogs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.first == self.last {
@@ -174,6 +196,7 @@ impl FileReport {
             outcome: CheckOutcome::Sound,
             resume_from: None,
             cancelled: false,
+            foreign: false,
             findings: Vec::new(),
         }
     }

@@ -133,11 +133,17 @@ impl Check {
             ..CheckOptions::default()
         };
         let mut resume = None;
+        let mut recognised = false;
         let sets = check_files(&vfs, &paths, &options, &mut |report| {
             resume = resume.or(report.resume_from);
             worst = worse(worst, self.outcome(&report));
+            recognised |= report.format != Format::Unknown;
             output.file(report);
         });
+        let nothing = !recognised && found.is_empty() && worst == Outcome::Good && !cancel.is_cancelled();
+        if nothing && skipped.is_empty() {
+            return Err(nothing_to_check(paths.len()));
+        }
         output.end(&sets, &skipped);
         if cancel.is_cancelled() {
             match resume {
@@ -161,14 +167,26 @@ impl Check {
             CheckOutcome::Findings => Outcome::Findings,
             CheckOutcome::Unreadable if report.format != Format::Unknown => Outcome::CouldNotRun,
             CheckOutcome::Unreadable if self.paths.contains(&report.path) => {
+                let remedy = if report.foreign { "; give such a file" } else { "" };
                 for finding in &report.findings {
-                    print_error(format!("{}: {}; give such a file", report.path.display(), finding.what));
+                    print_error(format!("{}: {}{remedy}", report.path.display(), finding.what));
                 }
                 Outcome::CouldNotRun
             }
-            CheckOutcome::Unreadable => Outcome::Good,
+            CheckOutcome::Unreadable if report.foreign => Outcome::Good,
+            CheckOutcome::Unreadable => Outcome::CouldNotRun,
         }
     }
+}
+
+/// The error for directories that contain other files only.
+fn nothing_to_check(files: usize) -> Failure {
+    let what = match files {
+        1 => "the only file is not".to_owned(),
+        count => format!("none of the {count} files is"),
+    };
+    let kinds = "an ESE database, log, checkpoint or flush map";
+    format!("{what} {kinds}; give such files, or directories with them at any depth").into()
 }
 
 fn worse(one: Outcome, other: Outcome) -> Outcome {

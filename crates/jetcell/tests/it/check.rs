@@ -1,7 +1,7 @@
 //! `jetcell check` on real files and on damaged copies of them.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -60,7 +60,7 @@ fn every_real_file_matches_the_manifest_and_is_not_changed() {
     let (lines, code) = json(&cell, &["--structure", "."]);
     let after: Vec<_> = files.iter().map(state).collect();
     assert!(before == after, "a check changed bytes or times");
-    // Three databases have something: truncated, repaired by Microsoft's tool, and without shadow catalog.
+    // A truncated database, one repaired by Microsoft's tool, one without shadow catalog, and dirty ones without their logs.
     assert_eq!(code, 1);
     for known in manifest(&corpus) {
         let name = known["name"].as_str().unwrap();
@@ -148,7 +148,7 @@ fn a_directory_gives_one_screen_with_advice() {
     unpack(&cell, &corpus, |_| true);
     let output = check(&cell, &["."]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.lines().count() <= 45, "{text}");
+    assert!(text.lines().count() <= 50, "{text}");
     assert!(text.contains("logsets/srum-win11-dirty (4 logs)"), "{text}");
     assert!(
         text.contains(
@@ -244,12 +244,12 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     // The file is cut off.
     cell.write(&current, &whole[..6 * 4096]);
     must_find(&cell, &[set], "log-length", None, None);
-    // The needed log is gone: a dirty database without its logs is still a state.
+    // The needed log is gone.
     fs::remove_file(cell.path(&current)).unwrap();
     assert_eq!(needs().0["complete"], false);
     must_find(&cell, &[set], "checkpoint-mismatch", None, None);
-    // Other logs of its stream are there, so the log is not just elsewhere.
-    must_find(&cell, &[set], "logs-incomplete", None, None);
+    let found = must_find(&cell, &[set], "logs-incomplete", None, None);
+    assert!(!found["message"].as_str().unwrap().contains("no log of its stream"), "{found}");
     // A gap in the chain, and a broken one.
     cell.write(&current, &whole);
     let middle = format!("{set}/SRU0005B.log");
@@ -265,6 +265,60 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     damaged[100] ^= 1;
     cell.write(&middle, damaged);
     must_find(&cell, &[set], "log-header", None, None);
+}
+
+#[test]
+fn a_dirty_database_without_any_log_says_what_is_missing_and_how_it_is_recovered() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let set = "logsets/srum-win11-dirty";
+    unpack(&cell, &corpus, |name| name == "logsets/srum-win11-dirty/SRUDB.dat");
+    let database = format!("{set}/SRUDB.dat");
+    for arguments in [[set], [database.as_str()]] {
+        let found = must_find(&cell, &arguments, "logs-incomplete", None, None);
+        let said = "of the logs the database needs, generation 5C is missing or damaged; no log of its stream was found";
+        assert_eq!((&found["message"], &found["severity"]), (&said.into(), &"warning".into()));
+    }
+    let (lines, _) = json(&cell, &[set]);
+    let dirty = of_type(&lines, "finding").find(|finding| finding["kind"] == "dirty-database").unwrap();
+    assert_eq!(dirty["severity"], "info");
+    let command = format!("; then: jetcell recover {database} LOGS --into recovered");
+    assert!(dirty["message"].as_str().unwrap().ends_with(&command), "{dirty}");
+    assert!(
+        dirty["meaning"].as_str().unwrap().contains("jetcell recover DATABASE LOGS --into DIR"),
+        "{dirty}"
+    );
+}
+
+#[test]
+fn a_foreign_log_beside_the_database_is_mentioned() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let (dirty, other) = ("logsets/srum-win11-dirty", "logsets/srum-server2022");
+    unpack(&cell, &corpus, |name| name.starts_with(dirty));
+    let foreign = corpus.read(&format!("{other}/a/SRU00001.log"));
+    cell.write(&format!("{dirty}/SRU00001.log"), &foreign);
+    let database = format!("{dirty}/SRUDB.dat");
+    // The directory, the database alone, and both given.
+    for arguments in [&[dirty][..], &[&database], &[&format!("{dirty}/SRU00001.log"), &database]] {
+        let found = must_find(&cell, arguments, "log-foreign", None, None);
+        let said = "the log SRU00001.log beside the database belongs to another log stream";
+        assert_eq!((&found["message"], &found["severity"]), (&said.into(), &"warning".into()));
+        assert!(found["path"].as_str().unwrap().ends_with("SRUDB.dat"), "{found}");
+    }
+    // Its own database explains the log.
+    cell.write(&format!("{dirty}/other.dat"), corpus.read(&format!("{other}/a/SRUDB.dat")));
+    assert_eq!(json(&cell, &[&database]).1, 0);
+    // A clean database, with several logs of another stream and none of its own.
+    cell.make_dir("clean");
+    cell.write("clean/SRUDB.dat", corpus.read(&format!("{other}/a/SRUDB.dat")));
+    for log in ["SRU00059.log", "SRU0005A.log", "SRU0005B.log", "SRU.log"] {
+        cell.write(&format!("clean/{log}"), corpus.read(&format!("{dirty}/{log}")));
+    }
+    let found = must_find(&cell, &["clean"], "log-foreign", None, None);
+    let said =
+        "4 logs beside the database belong to other log streams: SRU.log, SRU00059.log, SRU0005A.log, ...";
+    assert_eq!(found["message"], said);
 }
 
 #[test]
@@ -379,5 +433,57 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
         assert!(stderr.contains(text), "{arguments:?}: {stderr}");
     }
-    assert_eq!(check(&cell, &["."]).status.code(), Some(0), "files of others in a directory are no failure");
+}
+
+/// The superuser may read every file, so that the program runs as another user then.
+#[test]
+fn a_file_that_cannot_be_read_is_not_passed_over() {
+    let cell = Cell::new();
+    let rights =
+        |path: PathBuf, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    rights(cell.path(""), 0o755);
+    rights(cell.make_dir("d"), 0o755);
+    rights(cell.write("d/closed.edb", [7; 9000]), 0);
+    let program = env!("CARGO_BIN_EXE_jetcell");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(program);
+        if rustix::process::geteuid().is_root() {
+            command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", program]);
+        }
+        command.current_dir(cell.path("")).args(words).output()
+    };
+    if !run(&["--version"]).is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: another user cannot run {program}, or setpriv is missing");
+        return;
+    }
+    let output = run(&["check", "d"]).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("d/closed.edb: Permission denied") && !text.contains("not of ESE"), "{text}");
+}
+
+#[test]
+fn a_directory_without_any_file_of_ese_is_an_error() {
+    let cell = Cell::new();
+    cell.make_dir("others/deeper");
+    cell.write("others/a.txt", "text");
+    let refused = |words: &[&str]| cell.program_refused(&[&["check"], words].concat());
+    let remedy = "give such files, or directories with them at any depth";
+    assert_eq!(
+        refused(&["others"]),
+        format!("the only file is not an ESE database, log, checkpoint or flush map; {remedy}")
+    );
+    cell.write("others/deeper/b", [7; 9000]);
+    let said = refused(&["--structure", "others"]);
+    assert!(said.starts_with("none of the 2 files is an ESE database") && said.ends_with(remedy), "{said}");
+    let output = check(&cell, &["--json", "others"]);
+    assert_eq!(output.status.code(), Some(2));
+    // Beside a file that was checked, other files are only counted.
+    let Some(corpus) = Corpus::locate() else { return };
+    cell.write("others/basic.edb", corpus.read("db/4k/basic.edb"));
+    let output = check(&cell, &["others"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("2 files are not of ESE and not checked"), "{text}");
 }

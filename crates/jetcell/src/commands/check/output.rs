@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ese_check::{
-    CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, NeedsLogs, Phase, Progress, Severity,
+    CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity,
 };
 use jetcell_report::printable_lines;
 use jetcell_vfs::parent_directory;
@@ -147,11 +147,7 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
     for report in reports.iter().filter(|report| report.format == Format::Database) {
         rows.push(database_row(report, name(&report.path)));
         if let Some(needs) = &report.needs_logs {
-            let command = match report.path.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
-                // A recovery writes, so it does not read compressed files.
-                true => "unpack the files with zstd -d, and give them to jetcell recover".to_string(),
-                false => recover_command(&report.path, needs),
-            };
+            let command = needs.recovery(&report.path);
             let what = match (needs.first, needs.complete) {
                 (0, _) => format!("next: {command}"),
                 (_, true) => format!("needs log {needs}; no log is missing; next: {command}"),
@@ -180,11 +176,8 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
         }
     }
     lines.extend(notes);
-    let others: Vec<String> = reports
-        .iter()
-        .filter(|report| report.format == Format::Unknown)
-        .map(|report| name(&report.path))
-        .collect();
+    let others: Vec<String> =
+        reports.iter().filter(|report| report.foreign).map(|report| name(&report.path)).collect();
     if !others.is_empty() {
         let (count, more) = (others.len(), if others.len() > NAMED { ", ..." } else { "" });
         let names = others.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
@@ -208,20 +201,6 @@ fn coverage(report: &FileReport, name: &str) -> Option<String> {
         pages.first,
         pages.first - 1
     ))
-}
-
-/// The command that recovers a dirty database.
-fn recover_command(database: &Path, needs: &NeedsLogs) -> String {
-    let logs = needs.found.first().map(|log| parent_directory(log));
-    match logs {
-        Some(logs) if logs == parent_directory(database) => {
-            format!("jetcell recover {} --into recovered", logs.display())
-        }
-        Some(logs) => {
-            format!("jetcell recover {} {} --into recovered", database.display(), logs.display())
-        }
-        None => format!("jetcell recover {} LOGS --into recovered", database.display()),
-    }
 }
 
 fn database_row(report: &FileReport, name: String) -> [String; 6] {

@@ -1,0 +1,177 @@
+//! The logs of a database: which of those that it needs are there, and which beside it belong to another stream.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ese_format::checksum::SEGMENT_LEN;
+use ese_format::header::DatabaseHeader;
+use ese_format::log::header::LogHeader;
+use ese_format::{Generation, Signature};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, parent_directory};
+
+use super::{FileSet, is_recycled};
+use crate::finding::{FindingKind, Severity};
+use crate::findings::Findings;
+use crate::logs::check_log;
+use crate::report::NeedsLogs;
+use crate::source::Source;
+
+/// Missing generations that are listed.
+const MISSING_LISTED: usize = 100;
+/// Foreign logs that are named.
+const FOREIGN_NAMED: usize = 3;
+const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
+
+/// A log whose header can be read.
+struct FoundLog {
+    signature: [u8; Signature::LEN],
+    generation: Generation,
+    path: PathBuf,
+}
+
+impl FileSet<'_> {
+    /// Searches the logs that were checked, or the directory of the database if none of them is of its stream.
+    pub(super) fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> NeedsLogs {
+        let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
+        let committed = header.gen_max_committed.0.max(last);
+        let wanted = header.log_signature.to_bytes();
+        let checked = self.streams.iter().filter(|((_, signature), _)| *signature == wanted);
+        let mut logs: Vec<(u32, PathBuf, bool)> = checked
+            .flat_map(|(_, logs)| logs)
+            .map(|(generation, path, sound)| (generation.0, path.clone(), *sound))
+            .collect();
+        if logs.is_empty() {
+            let beside = self.logs_in(parent_directory(path));
+            logs = beside
+                .into_iter()
+                .filter(|log| log.signature == wanted)
+                .map(|log| self.judged(log))
+                .collect();
+        }
+        let stream_is_here = !logs.is_empty();
+        logs.retain(|(generation, ..)| (first..=committed).contains(generation));
+        let there = |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
+        // A damaged header may name billions. Generation 0 is none: the database names no logs.
+        let missing: Vec<u32> =
+            (first.max(1)..=last).filter(|&wanted| !there(wanted)).take(MISSING_LISTED).collect();
+        let complete = first > 0 && missing.is_empty();
+        logs.sort();
+        let found = logs.into_iter().map(|(_, path, _)| path).collect();
+        NeedsLogs { first, last, committed, found, missing, complete, stream_is_here }
+    }
+
+    fn judged(&self, log: FoundLog) -> (u32, PathBuf, bool) {
+        let sound = check_log(self.vfs, &log.path, &mut Findings::new(&log.path)).is_ok_and(|log| log.sound);
+        (log.generation.0, log.path, sound)
+    }
+
+    /// Reports logs beside a database that belong to no database of its directory, once for each directory.
+    pub(super) fn report_foreign_logs(&mut self, path: &Path, own: Signature, findings: &mut Findings) {
+        let directory = parent_directory(path);
+        // A database that was always used without a log names no stream.
+        if own == Signature::default() || self.searched.contains(directory) {
+            return;
+        }
+        let logs = self.logs_in(directory);
+        if logs.iter().all(|log| log.signature == own.to_bytes()) {
+            return;
+        }
+        self.searched.insert(directory.to_owned());
+        let streams = self.streams_of_databases(directory);
+        let mut foreign: Vec<PathBuf> = logs
+            .into_iter()
+            .filter(|log| log.signature != own.to_bytes() && !streams.contains(&log.signature))
+            .map(|log| log.path)
+            .collect();
+        foreign.sort();
+        let names: Vec<String> = foreign
+            .iter()
+            .take(FOREIGN_NAMED)
+            .map(|log| log.file_name().unwrap_or_default().to_string_lossy().into_owned())
+            .collect();
+        let names = names.join(", ");
+        let what = match foreign.len() {
+            0 => return,
+            1 => format!("the log {names} beside the database belongs to another log stream"),
+            count if count <= FOREIGN_NAMED => {
+                format!("{count} logs beside the database belong to other log streams: {names}")
+            }
+            count => format!("{count} logs beside the database belong to other log streams: {names}, ..."),
+        };
+        findings.at(Severity::Warning, FindingKind::LogForeign, None, what);
+    }
+
+    /// The readable logs in a directory: those that were checked, and others beside them.
+    fn logs_in(&self, directory: &Path) -> Vec<FoundLog> {
+        let mut logs = Vec::new();
+        let mut known: BTreeSet<OsString> = BTreeSet::new();
+        for ((_, signature), files) in self.streams.iter().filter(|((place, _), _)| place == directory) {
+            for (generation, path, _) in files {
+                known.extend(path.file_name().map(OsString::from));
+                logs.push(FoundLog { signature: *signature, generation: *generation, path: path.clone() });
+            }
+        }
+        let is_new = |path: &PathBuf| {
+            is_named_as_log(path)
+                && !is_recycled(path)
+                && path.file_name().is_some_and(|name| !known.contains(name))
+        };
+        let read = |path: PathBuf| {
+            // A directory may have very many logs, so nothing but the header is read.
+            let mut start = IoBuffer::zeroed(SEGMENT_LEN);
+            let file = self.vfs.open(&path, OpenMode::Read).ok()?;
+            file.read_at(0, &mut start, IoReason::LogRead).ok()?;
+            let header = LogHeader::decode(&start).ok()?;
+            Some(FoundLog { signature: header.signature.to_bytes(), generation: header.generation, path })
+        };
+        let files = self.vfs.list(directory).unwrap_or_default();
+        logs.extend(files.into_iter().filter(is_new).filter_map(read));
+        logs
+    }
+
+    /// The streams that the databases in a directory name.
+    fn streams_of_databases(&self, directory: &Path) -> BTreeSet<[u8; Signature::LEN]> {
+        let signature = |path: PathBuf| {
+            let source = Source::open(self.vfs, &path).ok()?;
+            let (header, _) = DatabaseHeader::read_from_start(&source.start).ok()?;
+            Some(header.log_signature.to_bytes())
+        };
+        let files = self.vfs.list(directory).unwrap_or_default();
+        files.into_iter().filter(|path| !is_named_as_log(path)).filter_map(signature).collect()
+    }
+}
+
+/// Reports what a dirty database needs for recovery.
+pub(super) fn report_dirty(path: &Path, state: &str, needs: &NeedsLogs, findings: &mut Findings) {
+    let recovery = needs.recovery(path);
+    let what = match (needs.first, needs.complete) {
+        (0, _) => format!(
+            "the database is in state {state} and names no logs; recovery has to begin at the checkpoint or the \
+             oldest log; next: {recovery}"
+        ),
+        (_, true) => {
+            format!("the database is in state {state} and needs {needs}; no log is missing; next: {recovery}")
+        }
+        (_, false) => {
+            format!("the database is in state {state} and needs {needs}; provide the logs; then: {recovery}")
+        }
+    };
+    findings.at(Severity::Info, FindingKind::DirtyDatabase, 52, what);
+    if needs.complete || needs.missing.is_empty() {
+        return;
+    }
+    let missing: Vec<String> = needs.missing.iter().map(|generation| format!("{generation:X}")).collect();
+    let which = match missing.as_slice() {
+        [one] => format!("generation {one} is"),
+        several => format!("generations {} are", several.join(", ")),
+    };
+    let why = if needs.stream_is_here { "" } else { "; no log of its stream was found" };
+    let what = format!("of the logs the database needs, {which} missing or damaged{why}");
+    findings.at(Severity::Warning, FindingKind::LogsIncomplete, 296, what);
+}
+
+fn is_named_as_log(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    LOG_EXTENSIONS.iter().any(|known| known.eq_ignore_ascii_case(extension))
+}
