@@ -7,6 +7,7 @@ mod forbidden;
 mod licences;
 mod links;
 mod manifests;
+mod remedies;
 mod sizes;
 mod words;
 
@@ -26,7 +27,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub const RULES: [Rule; 10] = [
+pub const RULES: [Rule; 11] = [
     Rule {
         name: "arrows",
         claim: "dependencies between crates that ARCHITECTURE.md does not draw",
@@ -51,6 +52,11 @@ pub const RULES: [Rule; 10] = [
     },
     Rule { name: "manifests", claim: "packages that a registry would not take", check: manifests::check },
     Rule { name: "links", claim: "links in documents that lead nowhere", check: links::check },
+    Rule {
+        name: "remedies",
+        claim: "advice to recover a database that does not name the command",
+        check: remedies::check,
+    },
     Rule { name: "sizes", claim: "files, functions and headers out of bounds", check: sizes::check },
     Rule { name: "words", claim: "phrases that are not plain technical English", check: words::check },
 ];

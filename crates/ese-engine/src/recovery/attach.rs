@@ -234,7 +234,9 @@ impl Attacher {
         if !in_this_log {
             if !clean {
                 let what = format!(
-                    "{}: the database was last in use with another log and was not shut down; recover it with that log first",
+                    "{}: the database was last in use with another log and was not shut down; first recover it with that log: \
+                     jetcell recover {} LOGS --into DIR",
+                    path.display(),
                     path.display()
                 );
                 self.missing.insert(log_id, Error::Usage(what));

@@ -1,0 +1,59 @@
+//! Texts that tell users to recover a database without the command that does it.
+
+use anyhow::Result;
+use regex::Regex;
+
+use crate::Findings;
+use crate::workspace::Workspace;
+
+/// Advice to recover something.
+const ADVICE: &str = concat!(
+    r"\b[Rr]un (the )?recovery\b|\b([Rr]ecover|[Rr]epair) (it|them|the (database|databases|files)) (first|with)\b|",
+    r"\b[Ff]irst recover\b|\b[Pp]erform (a )?recovery\b"
+);
+/// What has to be said with it, on the same line or on the next one.
+const COMMAND: &str = "jetcell recover";
+
+/// Lines of code and documents with such advice and without the command. Comments are not for users.
+pub fn check(workspace: &Workspace) -> Result<Findings> {
+    let advice = Regex::new(ADVICE)?;
+    let mut findings = Findings::new();
+    let code = workspace.sources.iter().map(|(path, source)| (path, &source.text));
+    let documents = workspace.documents.iter();
+    for (path, text) in code.chain(documents).filter(|(path, _)| !path.ends_with("rules/remedies.rs")) {
+        for line in without_command(text, &advice) {
+            findings.push(format!(
+                "{}:{line}: advice without `{COMMAND}` and its arguments",
+                workspace.shown(path)
+            ));
+        }
+    }
+    Ok(findings)
+}
+
+/// Numbers of the lines.
+fn without_command(text: &str, advice: &Regex) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().collect();
+    let says = |number: usize| lines.get(number).is_some_and(|line| line.contains(COMMAND));
+    let is_comment = |line: &str| line.trim_start().starts_with("//");
+    let bare = |(number, line): (usize, &&str)| {
+        let wrong = advice.is_match(line) && !is_comment(line) && !says(number) && !says(number + 1);
+        wrong.then_some(number + 1)
+    };
+    lines.iter().enumerate().filter_map(bare).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_needs_its_command() {
+        let found = |text: &str| without_command(text, &Regex::new(ADVICE).unwrap());
+        let bare = "// run recovery\n\"no log is missing; run recovery\"\n\"not shut down; recover it with that log first\"";
+        assert_eq!(found(bare), [2, 3]);
+        let whole = "\"recover it with the logs: jetcell recover DATABASE LOGS --into DIR\"\n\"first recover it: \\\n jetcell recover x\"";
+        assert_eq!(found(whole), [0; 0]);
+        assert_eq!(found("recovery first reads the checkpoint"), [0; 0]);
+    }
+}
