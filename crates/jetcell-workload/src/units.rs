@@ -72,7 +72,7 @@ fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseE
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let wrong = || ParseError::new(format!("'{text}' is not understood; write for example {example}"));
-    let large = || ParseError::new(format!("'{text}' is too large"));
+    let large = || ParseError::new(format!("'{text}' is too large; write for example {example}"));
     let factor = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim())).ok_or_else(wrong)?.1;
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor).ok_or_else(large);

@@ -1,10 +1,12 @@
 //! What to do about errors whose authors cannot say it: those of the operating system, and those of parsers.
 
-/// The message, with what to do if it ends in an error of the operating system, `… (os error 28)`, or names a line of a file. A
-/// message that goes on after that says it already.
+/// The message, with what to do if it ends in an error of the operating system, `… (os error 28)`, or names a line of a file, or
+/// the limits of a value. A message that goes on after that says it already.
 pub fn with_remedy(message: &str) -> String {
     let of_line = || (names_a_line(message) && !message.contains("; ")).then_some("correct this line");
-    match error_number(message).and_then(remedy).or_else(of_line) {
+    let of_limit =
+        || (message.contains(" must be ") && !message.contains("; ")).then_some("correct this value");
+    match error_number(message).and_then(remedy).or_else(of_line).or_else(of_limit) {
         Some(remedy) => format!("{message}; {remedy}"),
         None => message.to_string(),
     }
@@ -78,6 +80,14 @@ mod tests {
         for text in ["a.toml, line 3: no key 'a'; the nearest is 'b'", "a line of text"] {
             assert_eq!(with_remedy(text), text);
         }
+    }
+
+    #[test]
+    fn a_value_out_of_its_limits_is_corrected() {
+        let text = "--config a.toml: servers.count = 0 must be from 1 to 10000";
+        assert_eq!(with_remedy(text), format!("{text}; correct this value"));
+        let complete = "the block must be a power of two; give 4KiB";
+        assert_eq!(with_remedy(complete), complete);
     }
 
     #[test]

@@ -141,7 +141,7 @@ fn a_share_of_the_volume_is_split_among_its_databases() {
     near(size(80, 4, 25).unwrap(), volume / 100 * 16);
     near(size(50, 1, 0).unwrap(), volume / 2);
     let refusal = size(1, 999, 1000).unwrap_err().to_string();
-    assert!(refusal.contains("is too small: a database needs at least 32MiB"), "{refusal}");
+    assert!(refusal.contains("is too small; a database needs at least 32MiB"), "{refusal}");
 }
 
 #[test]

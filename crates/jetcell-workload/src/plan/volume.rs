@@ -53,9 +53,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
         Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => refuse(format!(
             "{shown}: its file system has no direct I/O (O_DIRECT); give a directory on another one"
         )),
-        _ => refuse(format!(
-            "{shown} is not writable ({error}): change its permissions or give another directory"
-        )),
+        _ => refuse(format!("{shown} is not writable: {error}")),
     })
 }
 

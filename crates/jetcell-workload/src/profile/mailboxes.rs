@@ -42,10 +42,13 @@ impl Mailboxes {
             return Err(Mistake::new(format!("--mailboxes sets {option}; leave out {option}")));
         }
         if found.count == 0 || found.quota.0 == 0 {
-            return Err(Mistake::new("--mailboxes and --quota must be more than 0"));
+            return Err(Mistake::new("--mailboxes or --quota is zero; give more than 0"));
         }
         if !found.iops_each.is_finite() || found.iops_each <= 0.0 {
-            return Err(Mistake::new(format!("--iops-per-mailbox {} must be more than 0", found.iops_each)));
+            return Err(Mistake::new(format!(
+                "--iops-per-mailbox {} is out of range; give more than 0",
+                found.iops_each
+            )));
         }
         Ok(Some(found))
     }
@@ -109,9 +112,7 @@ mod tests {
         let all = "mailboxes=10\niops_per_mailbox=0.5\nquota='100MiB'\n";
         assert!(mistake(&format!("{all}size='1GiB'")).contains("leave out --size"));
         assert!(mistake(&format!("{all}target_iops=5.0")).contains("leave out --target-iops"));
-        assert!(
-            mistake("mailboxes=10\niops_per_mailbox=0.0\nquota='100MiB'").contains("must be more than 0")
-        );
-        assert!(mistake("mailboxes=0\niops_per_mailbox=0.1\nquota='100MiB'").contains("must be more than 0"));
+        assert!(mistake("mailboxes=10\niops_per_mailbox=0.0\nquota='100MiB'").contains("; give more than 0"));
+        assert!(mistake("mailboxes=0\niops_per_mailbox=0.1\nquota='100MiB'").contains("; give more than 0"));
     }
 }

@@ -50,7 +50,7 @@ impl Profile {
     fn check_databases(&self, checks: &mut Checks) {
         checks.check(!self.dirs.is_empty(), || "no directory is given; add --dir DIR".into());
         checks.check((1..=999).contains(&self.databases.unwrap_or(1)), || {
-            "--databases must be from 1 to 999".into()
+            "--databases is out of range; give 1 to 999".into()
         });
         checks.check(self.databases.is_none_or(|count| count >= self.dirs.len()), || {
             let (dirs, count) = (self.dirs.len(), self.databases.unwrap_or(0));
@@ -61,12 +61,16 @@ impl Profile {
         {
             checks.0.push(mistake);
         }
-        checks.check(self.growth_percent <= 1000, || "--growth-percent must be from 0 to 1000".into());
-        let (latency, most) = (self.waypoint_latency, InstanceOptions::MAX_WAYPOINT_LATENCY);
         checks
-            .check(latency <= most, || format!("--waypoint-latency {latency} must be from 0 to {most} logs"));
+            .check(self.growth_percent <= 1000, || "--growth-percent is out of range; give 0 to 1000".into());
+        let (latency, most) = (self.waypoint_latency, InstanceOptions::MAX_WAYPOINT_LATENCY);
+        checks.check(latency <= most, || {
+            format!("--waypoint-latency {latency} is out of range; give 0 to {most} logs")
+        });
         let threads = self.threads;
-        checks.check((1..=4096).contains(&threads), || format!("--threads {threads} must be from 1 to 4096"));
+        checks.check((1..=4096).contains(&threads), || {
+            format!("--threads {threads} is out of range; give 1 to 4096")
+        });
         if let Some(cache) = self.cache {
             checks.check(cache.0 >= 8 << 20, || format!("--cache {cache} is too small; use at least 8MiB"));
         }
@@ -82,29 +86,35 @@ impl Profile {
         let sum = [insert, delete, replace, read].map(u32::from).iter().sum::<u32>();
         checks.check(sum == 100, || {
             format!(
-                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent; it must be 100"
+                "mix: insert {insert} + delete {delete} + replace {replace} + read {read} is {sum} percent; change them so that the sum is 100"
             )
         });
         checks.check(delete <= insert, || {
-            format!("mix: delete {delete} is more than insert {insert}: the databases would become empty")
+            format!(
+                "mix: delete {delete} is more than insert {insert}, so that the databases would become empty; lower delete or raise insert"
+            )
         });
         let lazy = self.lazy_percent;
-        checks.check(lazy <= 100, || format!("lazy_percent {lazy} is more than 100"));
+        checks.check(lazy <= 100, || format!("lazy_percent {lazy} is out of range; give 0 to 100"));
         checks.check((1..=10_000).contains(&self.batch_updates), || {
-            "batch_updates must be from 1 to 10000".into()
+            "batch_updates is out of range; give 1 to 10000".into()
         });
     }
 
     fn check_records(&self, checks: &mut Checks) {
         let records = &self.records;
         checks.check((32..=255).contains(&records.short_bytes), || {
-            format!("records.short_bytes {} must be from 32 to 255", records.short_bytes)
+            format!("records.short_bytes {} is out of range; give 32 to 255", records.short_bytes)
         });
         checks.check((32..=1 << 20).contains(&records.long_bytes), || {
-            format!("records.long_bytes {} must be from 32 to 1048576", records.long_bytes)
+            format!("records.long_bytes {} is out of range; give 32 to 1048576", records.long_bytes)
         });
-        checks.check(records.long_percent <= 100, || "records.long_percent is more than 100".into());
-        checks.check((1..=64).contains(&records.tables), || "records.tables must be from 1 to 64".into());
+        checks.check(records.long_percent <= 100, || {
+            "records.long_percent is out of range; give 0 to 100".into()
+        });
+        checks.check((1..=64).contains(&records.tables), || {
+            "records.tables is out of range; give 1 to 64".into()
+        });
     }
 
     fn check_thresholds(&self, checks: &mut Checks) {
@@ -115,7 +125,7 @@ impl Profile {
         ] {
             for (which, limit) in [("average", average), ("maximum", maximum)] {
                 checks.check(limit.is_finite() && limit > 0.0, || {
-                    format!("thresholds.{which}_{kind}_ms {limit} must be more than 0")
+                    format!("thresholds.{which}_{kind}_ms {limit} is no limit; give more than 0")
                 });
             }
             checks.check(average <= maximum || average.is_nan() || maximum.is_nan(), || {
@@ -137,7 +147,7 @@ impl Profile {
             ("p99_operation_ms", limits.p99_operation_ms),
         ] {
             checks.check(limit.is_none_or(|limit| limit.is_finite() && limit > 0.0), || {
-                format!("thresholds.{name} {} must be more than 0", limit.unwrap_or_default())
+                format!("thresholds.{name} {} is no limit; give more than 0", limit.unwrap_or_default())
             });
         }
     }
@@ -145,11 +155,13 @@ impl Profile {
     fn check_rates(&self, checks: &mut Checks) {
         if let Some(target) = self.target_iops {
             checks.check(target.is_finite() && target > 0.0, || {
-                format!("--target-iops {target} must be more than 0")
+                format!("--target-iops {target} is out of range; give more than 0")
             });
         }
         let repeat = self.repeat;
-        checks.check((1..=1000).contains(&repeat), || format!("--repeat {repeat} must be from 1 to 1000"));
+        checks.check((1..=1000).contains(&repeat), || {
+            format!("--repeat {repeat} is out of range; give 1 to 1000")
+        });
         for (given, option) in [
             (self.rate.is_some(), "--rate"),
             (self.repeat > 1, "--repeat"),
@@ -166,11 +178,13 @@ impl Profile {
         }
         if let Some(rate) = self.rate {
             checks.check((0.001..=1e8).contains(&rate), || {
-                format!("--rate {rate} must be from 0.001 to 100000000")
+                format!("--rate {rate} is out of range; give 0.001 to 100000000")
             });
         }
         let margin = self.margin;
-        checks.check((0.0..1.0).contains(&margin), || format!("margin {margin} must be from 0 to below 1"));
+        checks.check((0.0..1.0).contains(&margin), || {
+            format!("margin {margin} is out of range; give 0 to below 1")
+        });
     }
 
     fn check_maintenance(&self, checks: &mut Checks) {
@@ -187,7 +201,7 @@ impl Profile {
             return;
         }
         checks.check(self.test == TestKind::Performance, || {
-            "--maintenance-impact is for test performance: the turns of the other tests are not alike".into()
+            "--maintenance-impact is for test performance, because the turns of the other tests are not alike; leave it out".into()
         });
         checks.check(self.repeat > 1, || {
             "--maintenance-impact compares rounds of turns; write --repeat 2 or more".into()
@@ -204,22 +218,23 @@ impl Profile {
 
     fn check_times(&self, checks: &mut Checks) {
         let (logs, copies) = (self.logs, self.copies);
-        checks.check((1..=16).contains(&copies), || format!("--copies {copies} must be from 1 to 16"));
-        checks.check((1..=1_000_000).contains(&logs), || format!("--logs {logs} must be from 1 to 1000000"));
-        let duration = self.duration.0;
-        checks.check(!duration.is_zero(), || {
-            "--duration must be more than 0; write for example 60s or 2h".into()
+        checks
+            .check((1..=16).contains(&copies), || format!("--copies {copies} is out of range; give 1 to 16"));
+        checks.check((1..=1_000_000).contains(&logs), || {
+            format!("--logs {logs} is out of range; give 1 to 1000000")
         });
+        let duration = self.duration.0;
+        checks.check(!duration.is_zero(), || "--duration is zero; write for example 60s or 2h".into());
         checks.check(self.scan_pause.0 <= LONGEST_SCAN_PAUSE, || {
-            format!("--scan-pause {} must be from 0 to 60s", self.scan_pause)
+            format!("--scan-pause {} is out of range; give 0 to 60s", self.scan_pause)
         });
         let interval = self.sample_interval;
         checks
             .check(duration.is_zero() || (Duration::from_millis(1)..=duration).contains(&interval.0), || {
-                format!("sample_interval {interval} must be from 1ms to the duration")
+                format!("sample_interval {interval} is out of range; give 1ms to the duration")
             });
         checks.check(i64::try_from(self.seed).is_ok(), || {
-            format!("--seed {} must be at most {}", self.seed, i64::MAX)
+            format!("--seed {} is too large; give at most {}", self.seed, i64::MAX)
         });
     }
 
@@ -227,7 +242,7 @@ impl Profile {
     pub(crate) fn fits_a_database(&self, size: ByteSize) -> Result<(), Mistake> {
         let page = self.page_size.map_or(32768, |size| size.0).max(1);
         if size.0 < SMALLEST_DATABASE {
-            return Err(Mistake::new(format!("--size {size} is too small: a database needs at least 32MiB")));
+            return Err(Mistake::new(format!("--size {size} is too small; a database needs at least 32MiB")));
         }
         if size.0 / page >= u64::from(i32::MAX as u32) {
             return Err(Mistake::new(format!(
@@ -259,17 +274,17 @@ mod tests {
         assert_eq!(
             text,
             "no directory is given; add --dir DIR\n\
-             --size 0 is too small: a database needs at least 32MiB\n\
-             --threads 0 must be from 1 to 4096\n\
-             mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; it must be 100"
+             --size 0 is too small; a database needs at least 32MiB\n\
+             --threads 0 is out of range; give 1 to 4096\n\
+             mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; change them so that the sum is 100"
         );
         assert!(
             mistakes("dirs=['d']\nmix={insert=20,delete=30,replace=20,read=30}").contains("become empty")
         );
         assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=101").contains("raise the maximum"));
-        assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("must be more than 0"));
-        assert!(mistakes("dirs=['d']\nthresholds.p99_log_write_ms=0.0").contains("must be more than 0"));
-        assert!(mistakes("dirs=['d']\nwaypoint_latency=11").contains("from 0 to 10 logs"));
+        assert!(mistakes("dirs=['d']\nthresholds.average_log_write_ms=nan").contains("; give more than 0"));
+        assert!(mistakes("dirs=['d']\nthresholds.p99_log_write_ms=0.0").contains("; give more than 0"));
+        assert!(mistakes("dirs=['d']\nwaypoint_latency=11").contains("; give 0 to 10 logs"));
         assert!(mistakes("dirs=['d']\npage_size='5KiB'").contains("use 4KiB, 8KiB"));
         assert!(mistakes("dirs=['d']\nopen=true\nforce=true").contains("give only one"));
         assert!(mistakes("dirs=['d']\nresume=true\nforce=true").contains("give only one"));

@@ -64,18 +64,18 @@ fn impossible_figures_are_explained() {
     let cell = Cell::new();
     cell.make_dir("d");
     let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
-    assert_eq!(refused(&["--size", "0"]), "--size 0 is too small: a database needs at least 32MiB");
+    assert_eq!(refused(&["--size", "0"]), "--size 0 is too small; a database needs at least 32MiB");
     for (option, value) in [("--size", "-5GiB"), ("--cache", "-1"), ("--duration", "-60s")] {
         let text = refused(&[option, value]);
         assert!(text.contains(&format!("'{value}' is negative; write for example")), "{text}");
     }
-    assert_eq!(refused(&["--threads", "0"]), "--threads 0 must be from 1 to 4096");
+    assert_eq!(refused(&["--threads", "0"]), "--threads 0 is out of range; give 1 to 4096");
     assert_eq!(
         refused(&["--page-size", "5KiB"]),
         "--page-size 5KiB is not possible; use 4KiB, 8KiB, 16KiB or 32KiB"
     );
-    assert_eq!(refused(&["--target-iops", "-1"]), "--target-iops -1 must be more than 0");
-    assert_eq!(refused(&["--duration", "0s"]), "--duration must be more than 0; write for example 60s or 2h");
+    assert_eq!(refused(&["--target-iops", "-1"]), "--target-iops -1 is out of range; give more than 0");
+    assert_eq!(refused(&["--duration", "0s"]), "--duration is zero; write for example 60s or 2h");
     assert_eq!(
         refused(&["--open", "--force"]),
         "--open uses existing databases, --resume continues their creation, --force replaces them; give only one"
@@ -89,7 +89,7 @@ fn a_wrong_configuration_names_the_place() {
     cell.write("mix.toml", "dirs = ['d']\nmix = { insert = 80, delete = 20, replace = 5, read = 35 }\n");
     assert_eq!(
         cell.refused(&["--config", "mix.toml"]),
-        "mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; it must be 100"
+        "mix: insert 80 + delete 20 + replace 5 + read 35 is 140 percent; change them so that the sum is 100"
     );
     cell.write("typo.toml", "dirs = ['d']\n\nthraeds = 4\n");
     let text = cell.refused(&["--config", "typo.toml"]);
@@ -104,14 +104,17 @@ fn contradictions_are_explained() {
     let refused = |arguments: &[&str]| cell.refused(&[&["--dir", "d"], arguments].concat());
     assert_eq!(
         refused(&["--mix", "20/30/15/35"]),
-        "mix: delete 30 is more than insert 20: the databases would become empty"
+        "mix: delete 30 is more than insert 20, so that the databases would become empty; lower delete or raise insert"
     );
     assert!(refused(&["--maximum-log-write-ms", "5"]).contains("average_log_write_ms 10 is above"));
     assert!(refused(&["--size", "1%", "--databases", "999"]).contains("of the volume of d/Jetstress"));
     assert!(refused(&["--size", "100%"]).contains("the run needs "));
-    assert!(refused(&["--sample-interval", "2h"]).contains("must be from 1ms to the duration"));
-    assert!(refused(&["--margin", "1.5"]).starts_with("margin 1.5 must be"));
-    assert!(refused(&["--seed", "18446744073709551615"]).starts_with("--seed 18446744073709551615 must be"));
+    assert!(refused(&["--sample-interval", "2h"]).contains("; give 1ms to the duration"));
+    assert!(refused(&["--margin", "1.5"]).starts_with("margin 1.5 is out of range; give"));
+    assert!(
+        refused(&["--seed", "18446744073709551615"])
+            .starts_with("--seed 18446744073709551615 is too large; give")
+    );
 }
 
 #[test]

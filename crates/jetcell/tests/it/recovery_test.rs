@@ -104,7 +104,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
             &[&["test", "recovery", "--config", "small.toml", "--dir", "d"], arguments].concat(),
         )
     };
-    assert_eq!(refused(&["--logs", "0"]), "--logs 0 must be from 1 to 1000000");
+    assert_eq!(refused(&["--logs", "0"]), "--logs 0 is out of range; give 1 to 1000000");
     assert!(refused(&["--mode", "both"]).contains("it is neither compatible nor true"));
     assert!(refused(&["--duration", "1h"]).contains("unexpected argument '--duration'"));
     assert!(refused(&["--open"]).contains("does not exist; to create databases, leave out --open"));
