@@ -6,7 +6,7 @@ use jetcell_workload::units::human_bytes;
 
 use crate::number::{figure_text, plain, span};
 use crate::table::{Cell, Column, Table};
-use crate::tables::verdict_word;
+use crate::tables::verdict_with_doubts;
 use crate::text_table::table_text;
 
 /// A table of runs, given with their names, in lines of at most `width` characters.
@@ -33,7 +33,7 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
             name.as_str().into(),
             run.started.get(..19).unwrap_or(&run.started).into(),
             run.test.name().into(),
-            Cell::from(verdict_word(run.verdict)),
+            Cell::from(verdict_with_doubts(run.verdict, run.doubts.len())),
             headline(run).into(),
             worst(|row| row.database_reads_average_latency_ms).into(),
             worst(|row| row.log_writes_average_latency_ms).into(),
@@ -87,6 +87,11 @@ mod tests {
             lines[0].contains("Result") && lines[1].contains("a/one  2026-01-02T03:04:05  performance  FAIL"),
             "{text}"
         );
+        let mut doubtful = result();
+        doubtful.doubts = vec!["the measured time was 2 s".into()];
+        doubtful.verdict = jetcell_workload::Verdict::Pass;
+        let doubtful = run_lines(&[("c".into(), doubtful)], usize::MAX);
+        assert!(doubtful.contains("  PASS, 1 doubt  "), "{doubtful}");
         assert!(lines[1].contains("286.0 IOPS") && lines[2].ends_with("two\\nlines"), "{text}");
     }
 }

@@ -80,6 +80,8 @@ pub struct Column {
     pub verdict: Verdict,
     /// Reason for the verdict.
     pub reason: String,
+    /// Why the figures may not be what the storage can do.
+    pub doubts: Vec<String>,
     /// Length of the measured time, the backup or the replay in seconds.
     pub measured_seconds: f64,
     /// Number of repetitions, at least 1.
@@ -122,6 +124,7 @@ impl Comparison {
             name: name.clone(),
             verdict: run.result.verdict,
             reason: run.result.reason.clone(),
+            doubts: run.result.doubts.clone(),
             measured_seconds: run.result.tested_seconds(),
             repetitions: run.result.analysis.repetitions.as_ref().map_or(1, |all| all.each.len()),
         };

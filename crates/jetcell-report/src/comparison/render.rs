@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::{Better, Comparison, Finding, Metric, SIGNS, Setting, label};
 use crate::number::{decimal, of_unit};
 use crate::table::{Cell, Column, Table};
-use crate::tables::verdict_word;
+use crate::tables::verdict_with_doubts;
 use crate::text_table::{table_text, wrapped};
 use crate::{markdown as md, page};
 
@@ -148,6 +148,7 @@ pub fn json(comparison: &Comparison) -> String {
             "name": column.name,
             "verdict": column.verdict,
             "reason": column.reason,
+            "doubts": column.doubts,
             "measured_seconds": column.measured_seconds,
             "repetitions": column.repetitions,
         })
@@ -195,7 +196,8 @@ fn notes(comparison: &Comparison) -> Vec<String> {
 fn runs(comparison: &Comparison) -> Table {
     let row = |(number, column): (usize, &super::Column)| {
         let base = if number == comparison.base { "base" } else { "" };
-        let verdict = Cell::judged(verdict_word(column.verdict), column.verdict == Verdict::Pass);
+        let words = verdict_with_doubts(column.verdict, column.doubts.len());
+        let verdict = Cell::judged(words, column.verdict == Verdict::Pass);
         let measured = crate::number::span(column.measured_seconds);
         vec![label(number).into(), column.name.as_str().into(), base.into(), verdict, measured.into()]
     };

@@ -98,12 +98,15 @@ pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]
     let mut lines = Vec::new();
     for (number, column) in columns.iter().enumerate() {
         let what = match column.verdict {
-            Verdict::Pass => continue,
-            Verdict::Fail => "failed",
-            Verdict::Incomplete if column.measured_seconds == 0.0 => "is incomplete and has no measurement",
-            Verdict::Incomplete => "is incomplete",
+            Verdict::Pass => None,
+            Verdict::Fail => Some("failed"),
+            Verdict::Incomplete if column.measured_seconds == 0.0 => {
+                Some("is incomplete and has no measurement")
+            }
+            Verdict::Incomplete => Some("is incomplete"),
         };
-        lines.push(format!("{} {what}: {}", label(number), column.reason));
+        lines.extend(what.map(|what| format!("{} {what}: {}", label(number), column.reason)));
+        lines.extend(column.doubts.iter().map(|doubt| format!("{} is in doubt: {doubt}", label(number))));
     }
     for (number, run) in runs.iter().enumerate() {
         if let Some(same) = runs.iter().take(number).position(|earlier| earlier == run) {

@@ -238,6 +238,23 @@ fn a_killed_run_is_compared_by_its_samples() {
 }
 
 #[test]
+fn the_doubts_of_a_run_are_said_in_every_format() {
+    let (sure, mut doubtful) = (run("a", 1.0, Some(3.0)), run("b", 1.0, Some(3.0)));
+    doubtful.1.result.doubts = vec!["the measured time was 2 s".into(), "the load was not steady".into()];
+    let comparison = Comparison::of(&[sure, doubtful], 0);
+    let warning = "run 2 is in doubt: the measured time was 2 s";
+    assert!(comparison.warnings.iter().any(|line| line == warning), "{:?}", comparison.warnings);
+    for shown in [text(&comparison, 200), html(&comparison), markdown(&comparison)] {
+        assert!(shown.contains("PASS, 2 doubts") && shown.contains(warning), "{shown}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
+    assert_eq!(
+        (json["runs"][0]["doubts"].as_array().unwrap().len(), &json["runs"][1]["doubts"][1]),
+        (0, &"the load was not steady".into())
+    );
+}
+
+#[test]
 fn names_are_escaped() {
     let comparison = Comparison::of(&[run("<script>alert(1)</script>|", 1.0, None), run("b", 1.0, None)], 0);
     assert!(!html(&comparison).contains("<script>alert"));

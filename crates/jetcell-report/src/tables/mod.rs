@@ -37,6 +37,15 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
+/// The word for a verdict, and how many doubts there are about it.
+pub(crate) fn verdict_with_doubts(verdict: Verdict, doubts: usize) -> String {
+    match (verdict_word(verdict), doubts) {
+        (word, 0) => word.to_string(),
+        (word, 1) => format!("{word}, 1 doubt"),
+        (word, count) => format!("{word}, {count} doubts"),
+    }
+}
+
 /// The rules of the verdict.
 pub(crate) fn rules(result: &RunResult) -> Table {
     let column = |name: &str, number| Column { name: name.into(), number };

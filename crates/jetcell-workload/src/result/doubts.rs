@@ -52,20 +52,18 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
         doubt(true, &|| drift(trend));
     }
     if let Some(replication) = grounds.replication {
+        doubts.extend(short(measured));
         doubts.extend(of_replication(replication));
         doubts.extend(in_cache(grounds));
+        doubts.extend(other_programs(grounds));
         return Some(doubts);
     }
     if !profile.test.judges_speed() {
         doubts.extend(of_replay(grounds));
         return Some(doubts);
     }
-    doubt(measured.seconds < SHORTEST_SECONDS, &|| {
-        format!(
-            "the measured time was {:.0} s: in less than {SHORTEST_SECONDS:.0} s, caches of the device may hide its speed",
-            measured.seconds
-        )
-    });
+    doubts.extend(short(measured));
+    let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     match &analysis.steady_state {
         None => doubt(true, &|| "too few samples to tell whether the load was steady: measure longer".into()),
         Some(state) => doubt(!state.steady, &|| {
@@ -111,6 +109,15 @@ fn drift(trend: &Trend) -> String {
          {high_per_hour:+.4} with 95 % confidence)",
         change * 100.0
     )
+}
+
+fn short(measured: &Measurement) -> Option<String> {
+    (measured.seconds < SHORTEST_SECONDS).then(|| {
+        format!(
+            "the measured time was {:.0} s: in less than {SHORTEST_SECONDS:.0} s, caches of the device may hide its speed",
+            measured.seconds
+        )
+    })
 }
 
 /// The doubts about the copies of a replication test.
@@ -165,6 +172,7 @@ mod tests {
     use super::*;
     use crate::measurement::{InstanceIo, Limit, Repetitions, SteadyState};
     use crate::profile::Options;
+    use crate::result::ReplicationPart;
 
     fn good() -> (Measurement, Analysis) {
         let mut io = InstanceIo::default();
@@ -208,6 +216,41 @@ mod tests {
             cache_bytes: 2,
         };
         assert_eq!(doubts(&grounds), None);
+    }
+
+    #[test]
+    fn a_replication_test_has_the_doubts_of_its_time_and_of_its_machine() {
+        let (measured, analysis) = good();
+        let profile = Options { dirs: vec!["d".into()], ..Options::default() }.resolve().unwrap();
+        let steady = ReplicationPart { generations: 200, ..ReplicationPart::default() };
+        let replication = Replication {
+            steady: Some(steady),
+            checkpoint_depth: 100 << 20,
+            log_bytes: 1 << 20,
+            ..Replication::default()
+        };
+        let of = |measured: &Measurement, replication: &Replication| {
+            let grounds = Grounds {
+                profile: &profile,
+                measured,
+                analysis: &analysis,
+                copies: &[],
+                trends: &[],
+                backup: None,
+                replication: Some(replication),
+                database_bytes: 1 << 30,
+                cache_bytes: 64 << 20,
+            };
+            doubts(&grounds).unwrap()
+        };
+        assert_eq!(of(&measured, &replication), Vec::<String>::new());
+        let mut weak = Measurement { seconds: 29.0, ..measured };
+        (weak.host.cpu_percent, weak.host.process_cpu_percent) = (60.0, 25.0);
+        let found = of(&weak, &Replication { steady: None, ..replication });
+        let words =
+            ["measured time was 29 s", "of log was written in steady state", "other programs used 35 %"];
+        assert_eq!(found.len(), words.len(), "{found:?}");
+        assert!(found.iter().zip(words).all(|(doubt, words)| doubt.contains(words)), "{found:?}");
     }
 
     #[test]
