@@ -75,7 +75,7 @@ impl Phase {
     /// The unit of [`Observer::advance`].
     pub const fn unit(self) -> Unit {
         match self {
-            Phase::Alone | Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
+            Phase::Alone | Phase::Search | Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
             Phase::Generate | Phase::Replay => Unit::Logs,
             _ => Unit::Bytes,
         }

@@ -18,6 +18,10 @@ use crate::verdict::Verdict;
 struct Watcher {
     phases: Vec<Phase>,
     counters: Vec<Snapshot>,
+    /// Expected length of the current phase.
+    total: u64,
+    /// What was left of it, at each step.
+    left: Vec<(Phase, u64)>,
     stop_in: Option<(Phase, StopSignal)>,
     /// Directory of `result.json`, which is read during the run, and its content in each phase.
     results_in: Option<PathBuf>,
@@ -25,8 +29,9 @@ struct Watcher {
 }
 
 impl Observer for Watcher {
-    fn begin(&mut self, phase: Phase, _: u64) {
+    fn begin(&mut self, phase: Phase, total: u64) {
         self.phases.push(phase);
+        self.total = total;
         if let Some((wanted, signal)) = &self.stop_in
             && *wanted == phase
         {
@@ -51,7 +56,9 @@ impl Observer for Watcher {
             self.seen.push((phase, seen));
         }
     }
-    fn advance(&mut self, _: u64, _: &str) {}
+    fn advance(&mut self, done: u64, _: &str) {
+        self.left.extend(self.phases.last().map(|phase| (*phase, self.total.saturating_sub(done))));
+    }
     fn log(&mut self, _: &str) {}
     fn counters(&mut self, now: &Snapshot) {
         self.counters.push(now.clone());
@@ -95,6 +102,9 @@ fn a_run_goes_through_all_phases_and_passes() {
     assert_eq!(phases, [Create, Attach, Warm, Measure, Shutdown, Verify]);
     let result = &finished.result;
     assert_eq!(result.verdict, Verdict::Pass, "{}", result.reason);
+    let named: Vec<&str> = result.instances.iter().map(|row| row.instance.as_str()).collect();
+    assert_eq!(named, ["Jetstress001001", "Jetstress002001"]);
+    assert!(result.instances.iter().all(|row| row.database.ends_with(format!("{}.edb", row.instance))));
     assert!((4..=5).contains(&finished.samples.len()), "{}", finished.samples.len());
     assert!(result.operations.batches.iter().all(|batches| *batches > 0));
     assert!(result.latency["database_read"].count > 0);
@@ -423,12 +433,35 @@ fn repetitions_add_up_to_the_measured_time() {
     assert!(repetitions.each.iter().all(|one| one.operations_per_second > 0.0 && one.seconds > 0.4));
 }
 
+/// A rate makes the I/O per second even; without one, other programs would decide when the load is steady.
+#[test]
+fn a_run_ends_as_soon_as_its_load_is_steady_if_that_is_wanted() {
+    let dir = scratch();
+    let profile = Profile {
+        stop_when_steady: true,
+        rate: Some(3000.0),
+        duration: TimeSpan(Duration::from_secs(120)),
+        ..profile(dir.path(), 1)
+    };
+    let (finished, phases) = complete(&profile, &ModelEngine::default());
+    let result = &finished.result;
+    assert!(result.measured_seconds < 119.0, "{}", result.measured_seconds);
+    assert_ne!(result.verdict, Verdict::Incomplete, "{}", result.reason);
+    assert!(result.analysis.steady_state.as_ref().unwrap().is_precise());
+    assert_eq!(phases.last(), Some(&Phase::Verify));
+}
+
 #[test]
 fn a_search_measures_the_rate_that_it_found() {
     let dir = scratch();
     let profile = Profile { find_max: true, ..profile(dir.path(), 2) };
-    let (finished, phases) = complete(&profile, &ModelEngine::default());
-    assert_eq!(phases[3..5], [Phase::Search, Phase::Measure]);
+    let mut watcher = Watcher::default();
+    let finished = run(&profile, &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
+    assert_eq!(watcher.phases[3..5], [Phase::Search, Phase::Measure]);
+    // The time that is left is said from the begin on, and becomes short.
+    let left: Vec<u64> =
+        watcher.left.iter().filter(|(phase, _)| *phase == Phase::Search).map(|(_, left)| *left).collect();
+    assert!(left[0] > 3_000 && left.iter().min() < Some(&300), "{left:?}");
     let result = &finished.result;
     let saturation = result.analysis.saturation.as_ref().unwrap();
     let sustained = saturation.sustained_rate.unwrap();

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::drive::Drive;
+use crate::drive::forecast::Forecast;
 use crate::drive::search::{Ask, find_max};
 use crate::load::Load;
 use crate::measurement::{
@@ -29,26 +30,29 @@ impl Drive<'_> {
         let settle = self.profile.duration.0 / WARMUP_FRACTION;
         let mut saturation = Saturation { settle_seconds: settle.as_secs_f64(), ..Saturation::default() };
         let mut measured = Measurement::default();
-        observer.begin(Phase::Search, 0);
+        let mut forecast = Forecast::begin(settle, self.profile.duration.0);
+        observer.begin(Phase::Search, forecast.total());
         // The rate without a limit is the highest possible one. The search begins at half of it.
         load.take_tally();
         let began = Instant::now();
-        self.wait(load, clock, settle, "without a rate", observer);
+        self.wait(load, clock, settle, "without a rate", &forecast, observer);
         saturation.closed_loop_rate = load.operations() as f64 / began.elapsed().as_secs_f64();
         let found = find_max(saturation.closed_loop_rate / 2.0, |ask| {
             let number = saturation.steps.len() + 1;
             let note = format!("step {number}: {} operations/s", ask.rate);
+            forecast.asks(ask, &saturation.steps);
             load.start_pace(ask.rate);
-            self.wait(load, clock, settle, &note, observer);
+            self.wait(load, clock, settle, &note, &forecast, observer);
             let step = match ask.confirm {
-                false => self.step(load, clock, ask, &note, observer),
+                false => self.step(load, clock, ask, &note, &forecast, observer),
                 true => {
                     measured = self.confirm(load, clock, ask.rate, &saturation, file, observer);
                     let step = self.confirmed(ask, &measured);
                     if step.broken.is_some() {
                         measured = Measurement::default();
                         restart(file, observer);
-                        observer.begin(Phase::Search, 0);
+                        forecast.resume();
+                        observer.begin(Phase::Search, forecast.total());
                     }
                     step
                 }
@@ -68,11 +72,19 @@ impl Drive<'_> {
         Measurement { complete: found.ended, saturation: Some(saturation), ..measured }
     }
 
-    fn wait(&self, load: &Load<'_>, clock: Instant, time: Duration, note: &str, observer: &mut dyn Observer) {
+    fn wait(
+        &self,
+        load: &Load<'_>,
+        clock: Instant,
+        time: Duration,
+        note: &str,
+        forecast: &Forecast,
+        observer: &mut dyn Observer,
+    ) {
         let began = Instant::now();
         let mut heartbeat = Heartbeat::new();
         while began.elapsed() < time && !self.over(load) {
-            observer.advance(0, note);
+            observer.advance(forecast.done(), note);
             heartbeat.beat(observer, || self.snapshot(load, clock));
             std::thread::sleep(TICK.min(time.saturating_sub(began.elapsed())));
         }
@@ -85,6 +97,7 @@ impl Drive<'_> {
         clock: Instant,
         ask: Ask,
         note: &str,
+        forecast: &Forecast,
         observer: &mut dyn Observer,
     ) -> Step {
         load.start_pace(ask.rate);
@@ -95,7 +108,7 @@ impl Drive<'_> {
         let (duration, interval) = (self.profile.duration.0, self.profile.sample_interval.0);
         while began.elapsed() < duration && !self.over(load) {
             let left = duration.saturating_sub(began.elapsed());
-            self.wait(load, clock, interval.min(left), note, observer);
+            self.wait(load, clock, interval.min(left), note, forecast, observer);
             let now = self.snapshot(load, clock);
             // A remainder that is much shorter than an interval would be mostly noise.
             if left >= interval || samples.is_empty() {

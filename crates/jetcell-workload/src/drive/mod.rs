@@ -2,6 +2,7 @@
 //! snapshots of the counters, so nothing starts or stops inside it.
 
 mod alone;
+mod forecast;
 mod max_rate;
 mod search;
 mod turns;
@@ -28,6 +29,10 @@ const WARM_PERCENT: u64 = 90;
 
 /// Warm-up ends when the cache has not grown for this long, because then it holds all pages that the load uses.
 const WARM_STANDSTILL: Duration = Duration::from_secs(10);
+
+/// A shorter measurement, in seconds, is never settled: cache and log repeat their rhythm only after some time. The tests of this crate
+/// have no such rhythm, and not so much time.
+const SHORTEST_SETTLED: f64 = if cfg!(test) { 1.0 } else { 30.0 };
 
 /// Time after a measurement in which the load may catch up with its rate. One slow operation delays those behind it, which
 /// does not mean that the rate is too high.
@@ -251,7 +256,8 @@ impl Drive<'_> {
                     }
                     observer.sampled(&sample);
                     view.add(sample, HostCounters::read(&devices));
-                    settled |= self.profile.stop_when_steady && SteadyState::is_settled(&view.samples);
+                    settled |= self.profile.stop_when_steady
+                        && SteadyState::is_settled(&view.samples, SHORTEST_SETTLED);
                 }
                 view.last = now;
                 next += self.profile.sample_interval.0;

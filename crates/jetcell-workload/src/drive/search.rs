@@ -77,6 +77,16 @@ pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -
     Found { sustained: None, first_failed: broke, ended: true }
 }
 
+/// Probes until the confirmation, as far as the answers so far tell it: if one end of the gap is unknown, the next probe gives it.
+pub(super) fn expected_probes(held: Option<f64>, broke: Option<f64>) -> u32 {
+    let bisections = |gap: f64| ((gap - 1.0) / (TOLERANCE - 1.0)).log2().ceil().max(0.0) as u32;
+    match (held, broke) {
+        (Some(low), Some(high)) => bisections(high / low),
+        (Some(_), None) | (None, Some(_)) => 1 + bisections(2.0),
+        (None, None) => 2 + bisections(2.0),
+    }
+}
+
 /// Rounds to three significant digits, which is finer than the tolerance.
 fn rounded(rate: f64) -> f64 {
     let unit = 10f64.powf(rate.log10().floor() - 2.0);
@@ -126,6 +136,24 @@ mod tests {
             }
             // From near by, as the search is used, it takes few probes.
             assert!(search(capacity / 1.7, |ask| ask.rate <= capacity).1.len() <= 8);
+        }
+    }
+
+    #[test]
+    fn the_number_of_probes_is_foreseen() {
+        for capacity in [7.0, 99.5, 1234.0, 20_000.0, 3e6] {
+            for start in [capacity / 1.9, capacity / 1.3, capacity * 1.5] {
+                let (_, asked) = search(start, |ask| ask.rate <= capacity);
+                let (mut held, mut broke) = (None, None);
+                for (done, (ask, holds)) in asked.iter().enumerate() {
+                    let (left, expected) = (asked.len() - 1 - done, expected_probes(held, broke) as usize);
+                    assert!(
+                        left.abs_diff(expected) <= 2,
+                        "{capacity} {start}: {left} probes, not {expected}"
+                    );
+                    *if *holds { &mut held } else { &mut broke } = Some(ask.rate);
+                }
+            }
         }
     }
 

@@ -12,8 +12,6 @@ use crate::measurement::sample::Sample;
 const WINDOWS: usize = 5;
 const LARGEST_SPREAD: f64 = 0.20;
 const LARGEST_SLOPE: f64 = 0.10;
-/// A shorter measurement is never settled: cache and log repeat their rhythm only after some seconds.
-const SHORTEST: f64 = 30.0;
 /// Samples of each window of a settled measurement.
 const SAMPLES_OF_WINDOW: usize = 4;
 /// Half width of the confidence interval of a settled measurement, as a fraction of the mean. A wider one is a doubt about a run.
@@ -64,10 +62,10 @@ impl SteadyState {
     }
 
     /// Whether more measurement would say nothing new: the load is steady, and the five windows, taken as repetitions, give the
-    /// I/O per second within 5 % with a confidence of 95 %. Not before 30 s and 20 samples.
-    pub(crate) fn is_settled(samples: &[Sample]) -> bool {
+    /// I/O per second within 5 % with a confidence of 95 %. Not before so many seconds and 20 samples.
+    pub(crate) fn is_settled(samples: &[Sample], shortest: f64) -> bool {
         let seconds: f64 = samples.iter().map(|sample| sample.seconds).sum();
-        let enough = seconds >= SHORTEST && samples.len() >= WINDOWS * SAMPLES_OF_WINDOW;
+        let enough = seconds >= shortest && samples.len() >= WINDOWS * SAMPLES_OF_WINDOW;
         enough && SteadyState::of(samples).is_some_and(|state| state.is_precise())
     }
 
@@ -108,7 +106,7 @@ mod tests {
         let settled = |iops: &[f64], seconds: f64| {
             let mut samples = samples(iops);
             samples.iter_mut().for_each(|sample| sample.seconds = seconds);
-            SteadyState::is_settled(&samples)
+            SteadyState::is_settled(&samples, 30.0)
         };
         assert!(settled(&[100.0; 20], 1.5));
         assert!(!settled(&[100.0; 20], 1.4), "28 s");

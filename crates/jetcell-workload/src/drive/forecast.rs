@@ -1,0 +1,84 @@
+//! When a search for the highest rate will end, as far as its answers so far tell it.
+
+use std::time::{Duration, Instant};
+
+use crate::drive::search::{Ask, expected_probes};
+use crate::measurement::Step;
+
+/// The expected end of the phase. It moves with each answer.
+pub(super) struct Forecast {
+    settle: Duration,
+    /// Length of a probe: it settles, and is measured.
+    probe: Duration,
+    /// Expected length of the whole phase.
+    total: Duration,
+    end: Instant,
+}
+
+impl Forecast {
+    /// Of a search that begins now, and first lets the load run without a rate.
+    pub(super) fn begin(settle: Duration, measured: Duration) -> Forecast {
+        let probe = settle + measured;
+        // The confirmation settles in this phase, too.
+        let total = settle + probe * expected_probes(None, None) + settle;
+        Forecast { settle, probe, total, end: Instant::now() + total }
+    }
+
+    /// Of the rest after a confirmation that broke: only confirmations follow.
+    pub(super) fn resume(&mut self) {
+        self.total = self.settle;
+        self.end = Instant::now() + self.settle;
+    }
+
+    /// The search asks, after these steps.
+    pub(super) fn asks(&mut self, ask: Ask, steps: &[Step]) {
+        let rates = |broken: bool| {
+            steps.iter().filter(move |step| step.broken.is_some() == broken).map(|step| step.rate)
+        };
+        let (held, broke) = (rates(false).reduce(f64::max), rates(true).reduce(f64::min));
+        let probes = if ask.confirm { 0 } else { expected_probes(held, broke).max(1) };
+        self.end = Instant::now() + self.probe * probes + self.settle;
+    }
+
+    /// Expected length of the phase in milliseconds.
+    pub(super) fn total(&self) -> u64 {
+        self.total.as_millis() as u64
+    }
+
+    /// Milliseconds of it that are over. Fewer than before if an answer made the search longer.
+    pub(super) fn done(&self) -> u64 {
+        let left = self.end.saturating_duration_since(Instant::now());
+        self.total.saturating_sub(left).as_millis() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Rule;
+
+    fn step(rate: f64, held: bool) -> Step {
+        let rule = || Rule::at_most("latency", 1.0, 2.0, String::new());
+        Step { rate, broken: (!held).then(rule), ..Step::default() }
+    }
+
+    #[test]
+    fn the_end_comes_nearer_with_each_answer() {
+        let second = Duration::from_secs(1000);
+        let mut forecast = Forecast::begin(second, 3 * second);
+        // Settling, two probes for the ends of the gap, five bisections, and the settling of the confirmation.
+        assert_eq!(forecast.total(), 30_000_000);
+        let mut left = |ask: Ask, steps: &[Step]| {
+            forecast.asks(ask, steps);
+            (forecast.total() - forecast.done()).div_ceil(1_000_000)
+        };
+        let ask = Ask { rate: 200.0, confirm: false };
+        assert_eq!(left(ask, &[]), 29);
+        assert_eq!(left(ask, &[step(100.0, true)]), 25);
+        assert_eq!(left(ask, &[step(100.0, true), step(200.0, false)]), 21);
+        assert_eq!(left(ask, &[step(100.0, true), step(200.0, false), step(150.0, false)]), 17);
+        assert_eq!(left(Ask { confirm: true, ..ask }, &[step(100.0, true), step(104.0, false)]), 1);
+        forecast.resume();
+        assert_eq!((forecast.total(), forecast.done()), (1_000_000, 0));
+    }
+}
