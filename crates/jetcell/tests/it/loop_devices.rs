@@ -194,6 +194,97 @@ fn what_a_killed_test_left_is_found_and_removed() {
     assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
 }
 
+/// A mounted file system, unmounted when it is dropped.
+struct MountPoint(PathBuf);
+
+impl MountPoint {
+    fn of(device: &LoopDevice, point: PathBuf, options: &str) -> MountPoint {
+        assert!(run("mount", &["-t", "ext4", "-o", options, &device.0, point.to_str().unwrap()]));
+        MountPoint(point)
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        assert!(run("umount", &[self.0.to_str().unwrap()]) || thread::panicking());
+    }
+}
+
+/// Lets the kernel find an error in the file system of a device, so that it makes it read-only as mounted. False if it cannot.
+fn trigger_error(device: &LoopDevice) -> bool {
+    let name = device.0.trim_start_matches("/dev/");
+    fs::write(format!("/sys/fs/ext4/{name}/trigger_fs_error"), "a test").is_ok()
+}
+
+#[test]
+fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
+    let cell = Cell::new();
+    if !can_mount(&cell) {
+        return;
+    }
+    let Some(device) = LoopDevice::over(&cell.path("image"), 256 << 20) else { return };
+    assert!(run("mkfs.ext4", &["-q", &device.0]));
+    let point = cell.make_dir("point");
+    let mounted = MountPoint::of(&device, point.clone(), "errors=remount-ro");
+    let lines = |name: &str| fs::read_to_string(cell.path(name)).map_or(0, |text| text.lines().count());
+    let promise = ["test", "durability", "point/promised", "--witness", "journal", "--quiet", "--seed", "5"];
+    let perform =
+        ["test", "performance", "--dir", "point/run", "--size", "32MiB", "--output", "out", "--quiet"];
+    let start =
+        |words: &[&str]| cell.program(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut programs = [start(&promise), start(&perform)];
+    let began = Instant::now();
+    while lines("journal") < 300 || lines("out/samples.csv") < 2 {
+        let running = programs.iter_mut().all(|program| program.try_wait().unwrap().is_none());
+        assert!(running && began.elapsed() < Duration::from_secs(120));
+        thread::sleep(Duration::from_millis(10));
+    }
+    let triggered = trigger_error(&device);
+    if !triggered {
+        programs.iter_mut().for_each(|program| program.kill().unwrap());
+    }
+    let [promised, performed] = programs.map(|program| program.wait_with_output().unwrap());
+    if !triggered {
+        eprintln!("skipped: the kernel has no trigger_fs_error for ext4");
+        return;
+    }
+    let one_line = |text: &[u8], status: Option<i32>, expected: i32| {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        assert_eq!((status, text.lines().count()), (Some(expected), 1), "{text}");
+        assert!(text.contains("Read-only file system"), "{text}");
+        text
+    };
+    one_line(&promised.stderr, promised.status.code(), 1);
+    assert!(one_line(&performed.stdout, performed.status.code(), 1).starts_with("FAIL: I/O errors"));
+    let refused = cell.program(&[&perform[..3], &["point/more"]].concat()).output().unwrap();
+    assert!(
+        one_line(&refused.stderr, refused.status.code(), 2)
+            .ends_with("; make the volume writable, or use another one\n")
+    );
+    drop(mounted);
+    // The file system has an error on record. Nothing of the page cache is left now.
+    let _ = run("e2fsck", &["-f", "-y", &device.0]);
+    let _mounted = MountPoint::of(&device, point, "errors=remount-ro");
+    let verify = ["test", "durability", "point/promised", "--verify", "journal", "--same-boot", "--json"];
+    let output = cell.program(&verify).output().unwrap();
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["findings"], Value::Array(Vec::new()), "{found}");
+    assert!(found["last_acknowledged"].as_u64().unwrap() >= 299, "{found}");
+    for (from, into) in [(&["point/promised/engine"][..], "one"), (&["point/run", "point/run/log001"], "two")]
+    {
+        let words = [&["recover"], from, &["--into", into]].concat();
+        for words in [&words[..], &["check", "--structure", into]] {
+            let output = cell.program(words).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned()
+                + &String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{words:?}: {text}");
+        }
+    }
+}
+
 #[test]
 fn devices_are_erased_only_if_nothing_needs_them() {
     let cell = Cell::new();
