@@ -58,7 +58,7 @@ mod tests {
             value
         };
         let transactional = "Transactional I/O Performance";
-        let instance = "Instance3148.1";
+        let instance = "Jetstress001001";
         assert_eq!(find(["one", transactional, instance, "I/O Database Reads/sec"]), "100.500");
         assert_eq!(find(["two", "Test Summary", "Machine Name", "Value"]), "a,\"b\"\nc");
         let sizing = "Database Sizing and Throughput";

@@ -11,7 +11,7 @@ pub(crate) fn result() -> RunResult {
         "p99_9": 30000, "p99_99": 40000, "max": 50000 });
     let none = json!({ "count": 0, "mean": 0.0, "min": 0, "p50": 0, "p90": 0, "p95": 0, "p99": 0, "p99_9": 0, "p99_99": 0,
         "max": 0 });
-    let mut instance = json!({ "MSExchange Database ==> Instances": "Instance3148.1", "database": "/data/Jetstress001001.edb",
+    let mut instance = json!({ "MSExchange Database ==> Instances": "Jetstress001001", "database": "/data/Jetstress001001.edb",
         "log_path": "/data/log001", "maximum_database_read_ms": 40.0, "maximum_log_write_ms": 3.0 });
     for row in ["Database Reads", "Database Writes", "Log Reads", "Log Writes"] {
         instance[format!("I/O {row} Average Latency (msec)")] = json!(1.25);

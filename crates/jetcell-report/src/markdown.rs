@@ -105,7 +105,7 @@ mod tests {
         for one in tables::all(&result, &samples) {
             assert!(text.contains(&format!("## {}\n", one.title)), "{}", one.title);
         }
-        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| Instance3148")).collect();
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| Jetstress001001")).collect();
         assert_eq!(rows.iter().map(|row| row.matches('|').count()).collect::<Vec<_>>(), [3, 14, 14]);
         assert!(text.contains("    threads = 4\n"), "{text}");
     }

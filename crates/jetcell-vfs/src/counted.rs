@@ -337,7 +337,26 @@ mod tests {
     use jetcell_sync::Arc;
 
     use super::{CountedVfs, IoOperation, IoSnapshot};
-    use crate::{IoBuffer, IoReason, OpenMode, SimVfs, Transfer, TransferKind, Vfs};
+    use crate::{
+        Fault, FaultEffect, FaultTarget, FaultVfs, IoBuffer, IoReason, OpenMode, SimVfs, Transfer,
+        TransferKind, Vfs,
+    };
+
+    #[test]
+    fn a_full_volume_is_no_error_of_the_device() {
+        let faults = Arc::new(FaultVfs::new(Arc::new(SimVfs::new())));
+        let vfs = CountedVfs::new(faults.clone());
+        let file = vfs.open(Path::new("/a"), OpenMode::CreateNew).unwrap();
+        let fails = |effect| {
+            for target in [FaultTarget::Grow, FaultTarget::Write] {
+                faults.inject(Fault::new(target, effect));
+            }
+            assert!(file.grow(1 << 20).is_err() && file.write_at(0, &[1; 4096], IoReason::LogWrite).is_err());
+            vfs.snapshot().errors()
+        };
+        assert_eq!(fails(FaultEffect::NoSpace), 0);
+        assert_eq!(fails(FaultEffect::IoError), 2);
+    }
 
     #[test]
     fn operations_bytes_errors_and_latencies_are_counted_by_reason() {

@@ -297,3 +297,23 @@ fn operations(measured: &Measurement) -> Operations {
         wrong: tally.wrong.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_full_volume_is_no_failure_of_the_device() {
+        let of = |number| is_device_failure(&Error::io("/d/a.edb", &io::Error::from_raw_os_error(number)));
+        let (no_space, quota) = (28, 122);
+        assert!(!of(no_space) && !of(quota));
+        let (device, read_only) = (5, 30);
+        assert!(of(device) && of(read_only));
+        assert!(is_device_failure(&Error::ReadOnly("a write failed".into())));
+        assert!(
+            !is_device_failure(&Error::Usage("a mistake".into())) && !is_device_failure(&Error::Cancelled)
+        );
+    }
+}
