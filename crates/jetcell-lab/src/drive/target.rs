@@ -184,6 +184,10 @@ impl Target {
             if device && error.kind() == io::ErrorKind::PermissionDenied {
                 return TargetError::NotRoot { path: path.into(), error };
             }
+            // So the open for direct I/O fails where the file system has none.
+            if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) {
+                return TargetError::NoDirectIo(path.into());
+            }
             unusable(error)
         })?;
         let bytes = file.len().map_err(unusable)?;
