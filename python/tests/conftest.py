@@ -32,6 +32,15 @@ class Corpus:
 
 
 @pytest.fixture(scope="session")
+def jetcell_program():
+    """The command, for databases that tests need; `cargo test` has built it."""
+    program = Path(os.environ.get("JETCELL") or Path(__file__).parents[2] / "target/debug/jetcell")
+    if not program.exists():
+        pytest.skip(f"no program at {program}; build it with cargo build -p jetcell, or set JETCELL")
+    return program
+
+
+@pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     if not (CORPUS / "manifest.json").exists():
         if os.environ.get("JETCELL_REQUIRE_CORPUS"):

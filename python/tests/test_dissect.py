@@ -1,10 +1,12 @@
 """Rows of every table equal those that dissect.esedb reads, value by value."""
 
+import json
 import struct
 from datetime import datetime, timedelta, timezone
 from uuid import UUID
 
 import pytest
+from conftest import CORPUS
 from dissect.esedb import EseDB
 
 import jetcell
@@ -12,14 +14,20 @@ import jetcell
 FILES = [
     "db/4k/basic.edb",
     "db/4k/binary.edb",
+    "db/4k/default.edb",
     "db/4k/ese_parser-test.edb",
+    "db/4k/filehistory-Catalog1.edb",
+    "db/4k/index.edb",
     "db/4k/multi.edb",
     "db/4k/secedit.sdb",
     "db/4k/text.edb",
+    "db/4k/ual-hyperv-Current.mdb",
     "db/4k/ual-hyperv-yearly.mdb",
-    "db/8k/decompress_test.edb",
+    "db/4k/ual-server2022-truncated-Current.mdb",
     "db/8k/adamntds.dit",
+    "db/8k/decompress_test.edb",
     "db/8k/ntds-initial.dit",
+    "db/16k/qmgr-win10.db",
     "db/16k/qmgr-win11-24h2.db",
     "db/32k/Windows-search.edb",
     "logsets/srum-server2022/a/SRUDB.dat",
@@ -68,6 +76,11 @@ def same(ours, theirs):
     if isinstance(ours, bytes) and isinstance(theirs, bytes) and len(ours) % 16 == 14:
         return theirs in (ours, ours + b"\0\0")
     return ours == theirs
+
+
+def test_every_database_of_the_corpus_is_compared(corpus):
+    files = json.loads((CORPUS / "manifest.json").read_text())["files"]
+    assert sorted(FILES) == sorted(file["name"] for file in files if "signDb" in file)
 
 
 @pytest.mark.parametrize("name", FILES)

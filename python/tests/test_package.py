@@ -18,9 +18,6 @@ ADAM = "db/8k/adamntds.dit"
 DIRTY = "logsets/srum-win11-dirty/SRUDB.dat"
 
 
-
-
-
 def test_a_database_is_a_context_manager_and_a_mapping_of_tables(corpus):
     with jetcell.open(corpus.path(UAL)) as database:
         assert database.clean and database.state == "CleanShutdown" and database.page_size == 4096
@@ -271,3 +268,42 @@ def test_memory_stays_flat(corpus):
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert int(grown.stdout) < 20_000, "KiB more after 20 readings than after one"
+
+
+LARGE = """
+import resource, sys, jetcell, pyarrow
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+way, path = sys.argv[1:]
+with jetcell.open(path) as database:
+    table = next(table for table in database if table.name.startswith("Messages"))
+    before = peak()
+    if way == "rows": count = sum(1 for _ in table)
+    if way == "batches": count = sum(batch.num_rows for batch in pyarrow.RecordBatchReader.from_stream(table.arrow(batch_rows=500)))
+    if way == "list": count = len(list(table))
+    print(count, peak() - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_size_of_a_table(jetcell_program, tmp_path):
+    """A table of 50 MiB, as `jetcell test` makes it."""
+    subprocess.run(
+        [
+            jetcell_program, "test", "performance", "--dir", tmp_path / "made", "--output", tmp_path / "out", "--size", "48MiB",
+            "--page-size", "4KiB", "--tables", "1", "--cache", "8MiB", "--threads", "1", "--duration", "1s", "--quiet",
+        ],
+        capture_output=True, timeout=300,
+    )  # fmt: skip
+    (path,) = (tmp_path / "made").glob("*.edb")
+    size = path.stat().st_size >> 10
+    assert size > 48 << 10
+
+    def grown(way):
+        """Rows, and KiB that reading them takes."""
+        command = [sys.executable, "-c", LARGE, way, path]
+        found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+        return [int(number) for number in found.stdout.split()]
+
+    (rows, of_rows), (batched, of_batches), (listed, of_list) = map(grown, ("rows", "batches", "list"))
+    assert rows == batched == listed > 10_000
+    assert of_list > size / 2, "the measurement does not see memory"
+    assert of_rows < 16 << 10 and of_batches < 16 << 10, (of_rows, of_batches)
