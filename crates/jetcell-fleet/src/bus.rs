@@ -10,6 +10,11 @@ use thiserror::Error;
 pub use memory::{Hub, MemoryBus};
 pub use nats::{Access, NatsBus};
 
+/// Largest file with a token, a seed or credentials.
+pub(crate) const LARGEST_SECRET: u64 = 64 << 10;
+/// Largest file with certificates or a key.
+pub(crate) const LARGEST_PEM: u64 = 1 << 20;
+
 /// Why the broker cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BusError {

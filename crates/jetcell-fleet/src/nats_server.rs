@@ -9,10 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use jetcell_vfs::{check_input, read_input};
 use thiserror::Error;
+
+use crate::bus::{LARGEST_PEM, LARGEST_SECRET};
 
 /// Time in which a server must listen.
 const START: Duration = Duration::from_secs(10);
+
+/// Largest log of a server that does not start.
+const LARGEST_LOG: u64 = 1 << 20;
 
 /// Directories of programs that an ordinary user's path may lack.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
@@ -46,6 +52,12 @@ pub enum NatsServerError {
     Failed(String),
 }
 
+impl NatsServerError {
+    fn file(path: &Path, error: io::Error) -> NatsServerError {
+        NatsServerError::File { path: path.into(), error }
+    }
+}
+
 /// How a server is secured.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
@@ -74,16 +86,19 @@ impl NatsServer {
         if !address.ip().is_loopback() && (security.token_file.is_none() || security.tls.is_none()) {
             return Err(NatsServerError::Unsecured(address));
         }
+        // The server would wait for the other end of a pipe.
+        for path in security.tls.iter().flat_map(|(certificate, key)| [certificate, key]) {
+            check_input(path, LARGEST_PEM).map_err(|error| NatsServerError::file(path, error))?;
+        }
+        let text = text(address, security)?;
         let program = program().ok_or(NatsServerError::Missing)?;
         if TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok() {
             return Err(NatsServerError::InUse(address));
         }
         let configuration = directory.join("nats-server.conf");
-        write_private(&configuration, &text(address, security)?)
-            .map_err(|error| NatsServerError::File { path: configuration.clone(), error })?;
+        write_private(&configuration, &text).map_err(|error| NatsServerError::file(&configuration, error))?;
         let log = directory.join("nats-server.log");
-        let output =
-            fs::File::create(&log).map_err(|error| NatsServerError::File { path: log.clone(), error })?;
+        let output = fs::File::create(&log).map_err(|error| NatsServerError::file(&log, error))?;
         let failed = |error: io::Error| NatsServerError::Failed(error.to_string());
         let mut command = ending_with_this_process(&program);
         command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
@@ -104,7 +119,7 @@ impl NatsServer {
             }
             let ended = self.child.try_wait().is_ok_and(|status| status.is_some());
             if ended || began.elapsed() > START {
-                let text = fs::read_to_string(log).unwrap_or_default();
+                let text = read_input(log, LARGEST_LOG).unwrap_or_default();
                 let last = text.lines().last().unwrap_or("it does not listen").to_string();
                 return Err(NatsServerError::Failed(last));
             }
@@ -152,8 +167,7 @@ fn ending_with_this_process(program: &Path) -> Command {
 fn text(address: SocketAddr, security: &Security) -> Result<String, NatsServerError> {
     let mut text = format!("listen: \"{address}\"\nmax_payload: 1MB\n");
     if let Some(path) = &security.token_file {
-        let token =
-            fs::read_to_string(path).map_err(|error| NatsServerError::File { path: path.clone(), error })?;
+        let token = read_input(path, LARGEST_SECRET).map_err(|error| NatsServerError::file(path, error))?;
         text += &format!("authorization {{ token: {} }}\n", quoted(token.trim()));
     }
     if let Some((certificate, key)) = &security.tls {

@@ -7,7 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use jetcell_vfs::read_input_bytes;
 use thiserror::Error;
+
+/// Most bytes of a file of the kernel that are read.
+const LARGEST: u64 = 16 << 20;
 
 /// A program of the system failed.
 #[derive(Debug, Error)]
@@ -95,7 +99,9 @@ impl System for LocalSystem {
     }
 
     fn read(&self, path: &str) -> String {
-        fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        read_input_bytes(Path::new(path), LARGEST)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     fn names(&self, directory: &str) -> Vec<String> {

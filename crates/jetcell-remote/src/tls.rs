@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jetcell_vfs::read_input_bytes;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -39,18 +40,25 @@ fn provider() -> Arc<CryptoProvider> {
 
 const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
+/// Largest file of certificates or a key. All authorities of a Linux distribution have a quarter of it.
+const LARGEST: u64 = 1 << 20;
+
 type Wrong = (PathBuf, String);
+
+fn contents(path: &Path) -> Result<Vec<u8>, Wrong> {
+    read_input_bytes(path, LARGEST).map_err(|error| (path.to_path_buf(), error.to_string()))
+}
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
     let wrong = |what: String| (path.to_path_buf(), what);
-    let found = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let found = CertificateDer::pem_slice_iter(&contents(path)?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| wrong(format!("the file cannot be read as certificates in PEM form: {error}")))?;
     if found.is_empty() { Err(wrong("there is no certificate in the file".into())) } else { Ok(found) }
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Wrong> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| {
+    PrivateKeyDer::from_pem_slice(&contents(path)?).map_err(|error| {
         (path.to_path_buf(), format!("the file cannot be read as a key in PEM form: {error}"))
     })
 }

@@ -47,18 +47,38 @@ pub fn open_input(path: &Path) -> io::Result<InputFile> {
     Ok(InputFile(file.into()))
 }
 
+/// Looks at a file that other code opens by its name: whether [`open_input`] opens it, and whether it has at most `largest` bytes.
+///
+/// # Errors
+/// Those of [`open_input`]; the file is larger.
+pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
+    match open_input(path)?.metadata()?.len() > largest {
+        true => Err(too_large(largest)),
+        false => Ok(()),
+    }
+}
+
+/// Reads at most `largest` bytes with [`open_input`].
+///
+/// # Errors
+/// Those of [`open_input`] and of reading; the file is larger.
+pub fn read_input_bytes(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_input(path)?.take(largest.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > largest { Err(too_large(largest)) } else { Ok(bytes) }
+}
+
+fn too_large(largest: u64) -> io::Error {
+    let what = format!("the file has more than {} KiB; give the right file", largest >> 10);
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
 /// Reads a text of at most `largest` bytes with [`open_input`].
 ///
 /// # Errors
-/// Those of [`open_input`] and of reading; the text is longer, or not UTF-8.
+/// Those of [`read_input_bytes`]; the text is not UTF-8.
 pub fn read_input(path: &Path, largest: u64) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    open_input(path)?.take(largest.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > largest {
-        let what = format!("the file has more than {} KiB; give the right file", largest >> 10);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    }
-    String::from_utf8(bytes).map_err(|_| {
+    String::from_utf8(read_input_bytes(path, largest)?).map_err(|_| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             "the file is not UTF-8 text; save it as UTF-8, or give another file",
@@ -79,7 +99,13 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "text").unwrap();
         assert_eq!(read_input(&file, 4).unwrap(), "text");
-        assert!(read_input(&file, 3).unwrap_err().to_string().contains("more than"));
+        assert_eq!(
+            (read_input_bytes(&file, 4).unwrap(), check_input(&file, 4).unwrap()),
+            (b"text".to_vec(), ())
+        );
+        for error in [read_input(&file, 3).unwrap_err(), check_input(&file, 3).unwrap_err()] {
+            assert!(error.to_string().contains("more than"), "{error}");
+        }
         std::fs::write(&file, [0xff]).unwrap();
         assert!(read_input(&file, 4).unwrap_err().to_string().contains("UTF-8"));
 
@@ -101,8 +127,9 @@ mod tests {
             (dir.path(), "Is a directory"),
             (dir.path().join("none").as_path(), "No such file"),
         ] {
-            let error = open_input(path).unwrap_err().to_string();
-            assert!(error.starts_with(what), "{error}");
+            for error in [open_input(path).unwrap_err(), check_input(path, 100).unwrap_err()] {
+                assert!(error.to_string().starts_with(what), "{error}");
+            }
         }
     }
 }

@@ -38,7 +38,7 @@ pub use file::{
     parent_directory,
 };
 pub use freeze::{FreezableVfs, FrozenVfs};
-pub use input_file::{InputFile, open_input, read_input};
+pub use input_file::{InputFile, check_input, open_input, read_input, read_input_bytes};
 pub use layer::{FileLayer, VfsLayer};
 pub use lock::is_locked;
 pub use memory::{MemoryLimit, memory_limit, try_reserve};

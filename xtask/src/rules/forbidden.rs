@@ -7,6 +7,8 @@ use crate::modules::ModuleTree;
 use crate::workspace::Workspace;
 
 const FILES: [&str; 2] = ["std::fs", "rustix::fs"];
+/// These wait for the other end of a pipe, and read a device without an end. Paths that users give are read with `jetcell_vfs::read_input`.
+const READS: [&str; 4] = ["std::fs::read", "std::fs::read_to_string", "fs::read", "fs::read_to_string"];
 const CLOCKS: [&str; 2] = ["std::time::Instant", "std::time::SystemTime"];
 const LOCKS: [&str; 8] = [
     "parking_lot",
@@ -20,12 +22,17 @@ const LOCKS: [&str; 8] = [
 ];
 
 /// Crates, and the paths that their code must not name.
-const FORBIDDEN: [(&str, &[&[&str]]); 5] = [
+const FORBIDDEN: [(&str, &[&[&str]]); 10] = [
     ("ese-format", &[&FILES, &CLOCKS, &LOCKS]),
     ("ese-engine", &[&FILES, &CLOCKS, &LOCKS]),
     ("ese-check", &[&FILES]),
     ("jetcell-dump", &[&FILES, &CLOCKS]),
     ("jetcell-vfs", &[&LOCKS]),
+    ("jetcell-fleet", &[&READS]),
+    ("jetcell-lab", &[&READS]),
+    ("jetcell-remote", &[&READS]),
+    ("jetcell-report", &[&READS]),
+    ("jetcell-sizing", &[&READS]),
 ];
 
 /// The one crate with unsafe code.
@@ -85,5 +92,6 @@ mod tests {
     fn a_path_below_the_forbidden_one_is_found_and_a_longer_name_is_not() {
         assert!(names("std::fs::read", "std::fs") && names("std::fs", "std::fs"));
         assert!(!names("std::fsx", "std::fs"));
+        assert!(!names("std::fs::read_dir", "std::fs::read"));
     }
 }

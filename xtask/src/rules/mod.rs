@@ -36,7 +36,7 @@ pub const RULES: [Rule; 11] = [
     Rule { name: "circles", claim: "circles of imports between modules", check: circles::check },
     Rule {
         name: "forbidden",
-        claim: "uses of the file system, clocks and locks beside their seams",
+        claim: "uses of the file system, clocks, locks and files of users beside their seams",
         check: forbidden::check,
     },
     Rule { name: "unsafe", claim: "crates that do not forbid unsafe code", check: forbidden::check_unsafe },

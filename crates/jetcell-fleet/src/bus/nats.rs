@@ -11,11 +11,12 @@ use async_nats::connection::State;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use futures_util::StreamExt;
 use futures_util::stream::select_all;
+use jetcell_vfs::{check_input, read_input};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
-use super::{Bus, BusError};
+use super::{Bus, BusError, LARGEST_PEM, LARGEST_SECRET};
 
 /// Messages that wait to be handled; more are dropped.
 const WAITING_IN: usize = 8192;
@@ -69,13 +70,15 @@ impl Access {
         }
     }
 
-    async fn options(&self) -> Result<ConnectOptions, BusError> {
+    fn options(&self) -> Result<ConnectOptions, BusError> {
         let unreadable =
             |path: &PathBuf, error: std::io::Error| BusError::Refused(format!("{}: {error}", path.display()));
-        let secret = |path: &PathBuf| {
-            std::fs::read_to_string(path)
-                .map(|text| text.trim().to_string())
-                .map_err(|error| unreadable(path, error))
+        let text = |path: &PathBuf| read_input(path, LARGEST_SECRET).map_err(|error| unreadable(path, error));
+        let secret = |path: &PathBuf| text(path).map(|text| text.trim().to_string());
+        // The client reads these by their names.
+        let pem = |path: &PathBuf| match check_input(path, LARGEST_PEM) {
+            Ok(()) => Ok(path.clone()),
+            Err(error) => Err(unreadable(path, error)),
         };
         let mut options = ConnectOptions::new()
             .connection_timeout(CONNECT)
@@ -89,13 +92,13 @@ impl Access {
             options = options.nkey(secret(path)?);
         }
         if let Some(path) = &self.credentials {
-            options = options.credentials_file(path).await.map_err(|error| unreadable(path, error))?;
+            options = options.credentials(&text(path)?).map_err(|error| unreadable(path, error))?;
         }
         if let Some(path) = &self.tls_ca {
-            options = options.add_root_certificates(path.clone()).require_tls(true);
+            options = options.add_root_certificates(pem(path)?).require_tls(true);
         }
         if let Some((certificate, key)) = &self.tls_client {
-            options = options.add_client_certificate(certificate.clone(), key.clone()).require_tls(true);
+            options = options.add_client_certificate(pem(certificate)?, pem(key)?).require_tls(true);
         }
         Ok(options)
     }
@@ -169,7 +172,7 @@ impl Drop for NatsBus {
 }
 
 async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, BusError> {
-    let options = access.options().await?;
+    let options = access.options()?;
     let shown = access.url.clone();
     let connecting = tokio::time::timeout(CONNECT * 2, options.connect(addresses));
     match connecting.await {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use jetcell_vfs::read_input;
 use serde::{Deserialize, Serialize};
 
 use super::kind::FilesystemKind;
@@ -11,6 +12,8 @@ const MOST: usize = 64;
 /// The database needs the rest.
 const MOST_FILL: u8 = 80;
 const MOST_ROUNDS: u16 = 100;
+/// Largest file with a list.
+const LARGEST: u64 = 1 << 20;
 
 /// A file system that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,8 +64,7 @@ impl Specification {
     /// One line that says what is wrong with the file.
     pub fn read_list(path: &Path) -> Result<Vec<Specification>, String> {
         let failed = |what: String| format!("{}: {what}", path.display());
-        let text =
-            std::fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+        let text = read_input(path, LARGEST).map_err(|error| failed(format!("cannot be read: {error}")))?;
         Specification::parse_list(&text).map_err(failed)
     }
 
