@@ -1,6 +1,8 @@
 //! A result for tests. It is JSON, so that the tests also read stored results.
 
-use jetcell_workload::measurement::{InstanceSample, IoRates, Sample, Saturation, Step};
+use jetcell_workload::measurement::{
+    InstanceSample, Interval, IoRates, LatencyIntervals, Repetition, Repetitions, Sample, Saturation, Step,
+};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{Bound, Options, Rule};
 use serde_json::json;
@@ -47,6 +49,27 @@ pub(crate) fn result() -> RunResult {
             "memory_bytes": 8u64 << 30, "storage": [{ "directory": "/data", "mount": null, "device": null }] },
     }))
     .expect("the example follows the schema")
+}
+
+/// Three repetitions whose intervals all differ.
+pub(crate) fn repetitions() -> Repetitions {
+    let within = |half_width: f64| Interval { mean: half_width * 50.0, half_width };
+    let latencies = |more: f64| LatencyIntervals {
+        mean: within(more + 20.0),
+        p50: within(more + 50.0),
+        p90: within(more + 90.0),
+        p95: within(more + 95.0),
+        p99: within(more + 99.0),
+    };
+    Repetitions {
+        each: vec![Repetition::default(); 3],
+        transactional_iops: within(4.5),
+        operations_per_second: within(0.5),
+        database_read_ms: within(0.25),
+        log_write_ms: within(0.125),
+        database_reads: Some(latencies(0.0)),
+        log_writes: Some(latencies(100.0)),
+    }
 }
 
 /// A search: the rate 1200 broke a rule; the rate 600 held and was confirmed with a higher latency.

@@ -163,6 +163,25 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_and_the_achieved_rate_have_intervals() {
+        let mut run = result();
+        run.analysis.repetitions = Some(crate::example::repetitions());
+        run.rules[0].name = "95th percentile of database reads (msec)".into();
+        run.rules[1].name = "99th percentile of log writes (msec)".into();
+        let text = text(&run, &samples(3), usize::MAX);
+        assert!(text.contains("25.000 ± 0.095") && text.contains("285.979 ± 0.199"), "{text}");
+        assert!(text.contains("4.000 ± 0.050") && text.contains("20.000 ± 0.099"), "{text}");
+        let tables = tables::all(&run, &samples(3));
+        let cell = |title: &str, row: &str| {
+            let table = tables.iter().find(|table| table.title == title).unwrap();
+            table.rows.iter().find(|cells| cells[0].text == row).unwrap()[1].line()
+        };
+        let achieved = cell("Database Sizing and Throughput", "Achieved Transactional I/O per Second");
+        assert_eq!(achieved, "286.0 (± 4.5)");
+        assert_eq!(cell("Operations", "operations per second"), "12.5 (± 0.5)");
+    }
+
+    #[test]
     fn a_mailbox_profile_is_answered_in_mailboxes() {
         let mut run = result();
         let quota = jetcell_workload::units::ByteSize::mib(1000);

@@ -431,6 +431,9 @@ fn repetitions_add_up_to_the_measured_time() {
     let iops = sum(|one| one.transactional_iops * one.seconds) / result.measured_seconds;
     assert!((iops / result.achieved_transactional_iops - 1.0).abs() < 1e-6, "{iops}");
     assert!(repetitions.each.iter().all(|one| one.operations_per_second > 0.0 && one.seconds > 0.4));
+    let reads: u64 = repetitions.each.iter().map(|one| one.database_reads.count).sum();
+    assert_eq!(reads, result.latency["database_read"].count);
+    assert!(repetitions.latencies("database_read").is_some());
 }
 
 /// A rate makes the I/O per second even; without one, other programs would decide when the load is steady.

@@ -14,6 +14,7 @@ use super::{Better, Metric, Value, label};
 use crate::Stored;
 use crate::chart::{Chart, Series};
 use crate::series::{backup_over_time, replay_over_time, side_over_time};
+use crate::tables::OfLatencies;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -24,12 +25,13 @@ const LATENCIES: [(&str, &str, &[Percentile]); 3] = [
     ("log_write", "Log write", &[P99, MAX]),
 ];
 
-type Percentile = (&'static str, fn(&LatencySummary) -> u64);
-const P50: Percentile = ("p50", |summary| summary.p50);
-const P95: Percentile = ("p95", |summary| summary.p95);
-const P99: Percentile = ("p99", |summary| summary.p99);
-const P99_99: Percentile = ("p99.99", |summary| summary.p99_99);
-const MAX: Percentile = ("max", |summary| summary.max);
+/// Name, value, and the interval over repetitions of those that have one.
+type Percentile = (&'static str, fn(&LatencySummary) -> u64, Option<OfLatencies>);
+const P50: Percentile = ("p50", |summary| summary.p50, Some(|all| all.p50));
+const P95: Percentile = ("p95", |summary| summary.p95, Some(|all| all.p95));
+const P99: Percentile = ("p99", |summary| summary.p99, Some(|all| all.p99));
+const P99_99: Percentile = ("p99.99", |summary| summary.p99_99, None);
+const MAX: Percentile = ("max", |summary| summary.max, None);
 
 /// All figures that at least one run has.
 pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
@@ -79,11 +81,13 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
     ];
     for (kind, name, percentiles) in LATENCIES {
         all.push(metric(&format!("{name} mean"), "ms", Lower, &|run| mean_latency(run, kind)));
-        for (percentile, value) in percentiles {
+        for (percentile, value, interval) in percentiles {
             all.push(metric(&format!("{name} {percentile}"), "ms", Lower, &|run| {
                 // The samples of a killed run have no percentiles.
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
-                once(value(summary) as f64 / 1000.0)
+                let repeated = run.analysis.repetitions.as_ref().and_then(|all| all.latencies(kind));
+                let interval = repeated.zip(*interval).map(|(all, of)| in_ms(of(&all)));
+                Some(Value { figure: value(summary) as f64 / 1000.0, interval })
             }));
         }
     }
@@ -108,6 +112,11 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
     }
     all.retain(|metric| metric.values.iter().any(Option::is_some));
     all
+}
+
+/// Microseconds in milliseconds.
+fn in_ms(us: Interval) -> Interval {
+    Interval { mean: us.mean / 1000.0, half_width: us.half_width / 1000.0 }
 }
 
 fn once(figure: f64) -> Option<Value> {

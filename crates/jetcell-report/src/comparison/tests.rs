@@ -170,6 +170,19 @@ fn a_terminal_of_100_columns_is_wide_enough() {
 }
 
 #[test]
+fn percentiles_have_the_intervals_of_their_repetitions() {
+    let mut one = run("a", 1.0, None);
+    one.1.result.analysis.repetitions = Some(crate::example::repetitions());
+    let found = Comparison::of(&[one, run("b", 1.0, None)], 0);
+    let half = |name: &str| {
+        let metric = found.metrics.iter().find(|metric| metric.name == name).unwrap();
+        metric.value(0).unwrap().interval.map(|interval| interval.half_width)
+    };
+    assert_eq!((half("Database read p50"), half("Database read p99.99")), (Some(0.05), None));
+    assert_eq!((half("Log write p99"), half("Database write p99")), (Some(0.199), None));
+}
+
+#[test]
 fn overlapping_intervals_are_marked_in_every_format() {
     let runs = [run("a", 1.0, Some(3.0)), run("b", 1.01, Some(3.0))];
     let comparison = Comparison::of(&runs, 0);

@@ -1,11 +1,11 @@
 //! What a reader of the first screen wants to know: what was tested, and the few figures that describe the result.
 
-use jetcell_workload::measurement::Interval;
+use jetcell_workload::measurement::{Interval, LatencySummary};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::units::human_bytes;
 
 use crate::number::{decimal, figure, figure_text, significant, span};
-use crate::table::Table;
+use crate::table::{Cell, Table};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -97,9 +97,10 @@ pub(crate) fn headline(result: &RunResult) -> Table {
     });
     let interval = |of: Option<Interval>| of.map(|interval| super::within("/sec", &interval));
     let iops = [interval(repetitions.map(|all| all.transactional_iops)), target];
-    let latency = |kind: &str, value: fn(&jetcell_workload::measurement::LatencySummary) -> u64| {
+    let latency = |kind: &str, value: fn(&LatencySummary) -> u64, interval: super::OfLatencies| {
         let summary = result.latency.get(kind).filter(|summary| summary.count > 0)?;
-        Some(format!("{} ms", figure_text("(msec)", value(summary) as f64 / 1_000.0)))
+        let figure = Cell::from(format!("{} ms", figure_text("(msec)", value(summary) as f64 / 1_000.0)));
+        Some(figure.remarked(super::within_ms(result, kind, interval)))
     };
     table
         .fact(
@@ -112,17 +113,17 @@ pub(crate) fn headline(result: &RunResult) -> Table {
             figure("/sec", result.operations.per_second)
                 .remarked(interval(repetitions.map(|all| all.operations_per_second)).unwrap_or_default()),
         )
-        .fact_if("Database read, p50", latency("database_read", |summary| summary.p50))
-        .fact_if("Database read, p95", latency("database_read", |summary| summary.p95))
-        .fact_if("Database read, p99", latency("database_read", |summary| summary.p99))
-        .fact_if("Log write, p99", latency("log_write", |summary| summary.p99))
+        .fact_if("Database read, p50", latency("database_read", |reads| reads.p50, |reads| reads.p50))
+        .fact_if("Database read, p95", latency("database_read", |reads| reads.p95, |reads| reads.p95))
+        .fact_if("Database read, p99", latency("database_read", |reads| reads.p99, |reads| reads.p99))
+        .fact_if("Log write, p99", latency("log_write", |writes| writes.p99, |writes| writes.p99))
         .fact("Measured for", span(result.measured_seconds))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::result;
+    use crate::example::{repetitions, result};
 
     fn lines(result: &RunResult) -> Vec<String> {
         headline(result).rows.iter().map(|row| format!("{}: {}", row[0].line(), row[1].line())).collect()
@@ -140,6 +141,19 @@ mod tests {
                 "Database read, p95: 10.000 ms",
                 "Database read, p99: 20.000 ms",
                 "Log write, p99: 20.000 ms",
+                "Measured for: 0:01:00",
+            ]
+        );
+        result.analysis.repetitions = Some(repetitions());
+        assert_eq!(
+            lines(&result),
+            [
+                "Transactional IOPS: 286.0 (± 4.5; target 270.0, +5.9 %)",
+                "Operations per second: 12.5 (± 0.5)",
+                "Database read, p50: 4.000 ms (± 0.050)",
+                "Database read, p95: 10.000 ms (± 0.095)",
+                "Database read, p99: 20.000 ms (± 0.099)",
+                "Log write, p99: 20.000 ms (± 0.199)",
                 "Measured for: 0:01:00",
             ]
         );

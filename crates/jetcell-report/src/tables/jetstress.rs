@@ -4,6 +4,7 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
 use jetcell_workload::{Profile, Verdict};
 
+use super::within;
 use crate::number::{bytes, count, figure, plain, span};
 use crate::table::{Cell, Table};
 
@@ -44,12 +45,14 @@ pub(super) fn summary(result: &RunResult) -> Table {
 pub(super) fn sizing(result: &RunResult) -> Table {
     let mailboxes = result.configuration.mailboxes;
     let carried = mailboxes.map(|all| count(all.carried_by(result.achieved_transactional_iops)));
+    let interval = result.analysis.repetitions.as_ref().map(|all| within("/sec", &all.transactional_iops));
+    let achieved = figure("/sec", result.achieved_transactional_iops).remarked(interval.unwrap_or_default());
     Table::facts("Database Sizing and Throughput")
         .fact_if("Mailboxes", mailboxes.map(|all| count(all.count)))
         .fact_if("Mailboxes that the Achieved I/O Carries", carried)
         .fact_if("I/O per Second of Each Mailbox", mailboxes.map(|all| plain(all.iops_each)))
         .fact_if("Quota of Each Mailbox", mailboxes.map(|all| all.quota.to_string()))
-        .fact("Achieved Transactional I/O per Second", figure("/sec", result.achieved_transactional_iops))
+        .fact("Achieved Transactional I/O per Second", achieved)
         .fact_if(
             "Target Transactional I/O per Second",
             result.configuration.target_iops.map(|target| figure("/sec", target)),

@@ -3,16 +3,18 @@
 use jetcell_workload::measurement::{Interval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
 
+use super::{OfLatencies, within, within_ms};
 use crate::number::{count, figure, figure_text, latency_ms, span};
 use crate::table::{Cell, Column, Table};
 
 /// Percentiles by kind of I/O.
 pub(crate) fn io_latency(result: &RunResult) -> Table {
-    latencies("I/O Latency (msec)", "I/O latency (msec)", &result.latency)
+    latencies("I/O Latency (msec)", "I/O latency (msec)", &result.latency, Some(result))
 }
 
 pub(super) fn operation_latency(result: &RunResult) -> Table {
-    let table = latencies("Operation Latency (msec)", "Operation latency (msec)", &result.operation_latency);
+    let table =
+        latencies("Operation Latency (msec)", "Operation latency (msec)", &result.operation_latency, None);
     match result.analysis.open_loop {
         Some(_) => {
             table.note("From the time at which each operation was due, so that a stall counts for all operations that it delayed.")
@@ -22,13 +24,24 @@ pub(super) fn operation_latency(result: &RunResult) -> Table {
     .or_say("No operation was timed.")
 }
 
-fn latencies(title: &str, what: &str, table: &LatencyTable) -> Table {
+/// `repeated` is the result whose repetitions have intervals of these figures.
+fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&RunResult>) -> Table {
     let columns = ["Count", "Mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "Maximum"];
     let row = |(name, summary): (&String, &LatencySummary)| {
         let mut row: Vec<Cell> = vec![name.replace('_', " ").into(), count(summary.count)];
         let LatencySummary { mean, p50, p90, p95, p99, p99_9, p99_99, max, .. } = *summary;
-        row.push(latency_ms(mean));
-        row.extend([p50, p90, p95, p99, p99_9, p99_99, max].map(|us| latency_ms(us as f64)));
+        let with_interval: [(f64, OfLatencies); 5] = [
+            (mean, |all| all.mean),
+            (p50 as f64, |all| all.p50),
+            (p90 as f64, |all| all.p90),
+            (p95 as f64, |all| all.p95),
+            (p99 as f64, |all| all.p99),
+        ];
+        row.extend(with_interval.map(|(us, interval)| {
+            let remark = repeated.map(|result| within_ms(result, name, interval)).unwrap_or_default();
+            latency_ms(us).remarked(remark)
+        }));
+        row.extend([p99_9, p99_99, max].map(|us| latency_ms(us as f64)));
         row
     };
     let some = table.iter().filter(|(_, summary)| summary.count > 0).map(row);
@@ -43,9 +56,11 @@ pub(super) fn operations(result: &RunResult) -> Table {
     for (kind, number) in &operations.counts {
         table = table.fact(kind, count(*number));
     }
+    let repetitions = result.analysis.repetitions.as_ref();
+    let interval = repetitions.map(|all| within("/sec", &all.operations_per_second)).unwrap_or_default();
     let wrong = operations.wrong_records;
     let mut table = table
-        .fact("operations per second", figure("per second", operations.per_second))
+        .fact("operations per second", figure("per second", operations.per_second).remarked(interval))
         .fact("failed because another thread held the record", count(operations.conflicts))
         .fact("found no record", count(operations.misses))
         .fact("records with wrong content", count(wrong).bad_if(wrong > 0));

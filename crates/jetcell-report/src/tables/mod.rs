@@ -13,7 +13,7 @@ mod replication;
 mod saturation;
 mod stress;
 
-use jetcell_workload::measurement::{Interval, Sample};
+use jetcell_workload::measurement::{Interval, LatencyIntervals, Sample};
 use jetcell_workload::result::RunResult;
 use jetcell_workload::{Bound, Rule, RuleState, Verdict};
 
@@ -27,6 +27,9 @@ pub(crate) use jetstress::INSTANCES;
 pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
 pub(crate) use stress::interruptions;
+
+/// One of the intervals of a kind of I/O.
+pub(crate) type OfLatencies = fn(&LatencyIntervals) -> Interval;
 
 /// The word for a verdict.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
@@ -91,13 +94,38 @@ fn measured(rule: &Rule, result: &RunResult) -> Cell {
         "Achieved transactional I/O per second" => Some(repetitions.transactional_iops),
         _ => None,
     });
-    figure(&rule.name, rule.measured)
-        .remarked(interval.map(|found| within(&rule.name, &found)).unwrap_or_default())
+    let remark = match (interval, percentile(&rule.name)) {
+        (Some(found), _) => within(&rule.name, &found),
+        (None, Some((kind, interval))) => within_ms(result, kind, interval),
+        (None, None) => String::new(),
+    };
+    figure(&rule.name, rule.measured).remarked(remark)
+}
+
+/// The kind of I/O and the interval of a rule about a percentile.
+fn percentile(rule: &str) -> Option<(&'static str, OfLatencies)> {
+    let kind = match rule.split_once(" of ")?.1 {
+        "database reads (msec)" => "database_read",
+        "log writes (msec)" => "log_write",
+        _ => return None,
+    };
+    match rule.split_once(' ')?.0 {
+        "95th" => Some((kind, |latencies| latencies.p95)),
+        "99th" => Some((kind, |latencies| latencies.p99)),
+        _ => None,
+    }
 }
 
 /// The half width of a confidence interval.
 pub(crate) fn within(name: &str, interval: &Interval) -> String {
     format!("± {}", figure_text(name, interval.half_width))
+}
+
+/// The half width in milliseconds of an interval of a kind of I/O; empty without repetitions.
+pub(crate) fn within_ms(result: &RunResult, kind: &str, interval: OfLatencies) -> String {
+    let repetitions = result.analysis.repetitions.as_ref();
+    let found = repetitions.and_then(|all| all.latencies(kind)).map(|all| interval(&all).half_width);
+    found.map(|us| format!("± {}", figure_text("(msec)", us / 1_000.0))).unwrap_or_default()
 }
 
 /// `≤ 20` or `≥ 256.5`.

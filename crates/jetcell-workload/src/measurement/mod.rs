@@ -42,7 +42,7 @@ pub use log_copies::LogCopies;
 pub use maintenance_impact::TaskImpact;
 pub use open_loop::OpenLoop;
 pub(crate) use percentiles::Percentiles;
-pub use repetition::{Interval, Repetition, Repetitions};
+pub use repetition::{Interval, LatencyIntervals, Repetition, Repetitions};
 pub use replay_counters::ReplayCounters;
 pub use sample::{InstanceSample, Sample, SamplePercentiles};
 pub use sample_file::{SampleFile, read_samples};

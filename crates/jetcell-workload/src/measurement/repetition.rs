@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::Snapshot;
 use crate::measurement::io::IoTotals;
+use crate::measurement::latency::{Latencies, LatencySummary};
 use crate::measurement::sample::{InstanceSample, Sample};
 use crate::profile::Maintenance;
 
@@ -36,6 +37,12 @@ pub struct Repetition {
     pub maximum_log_write_ms: f64,
     /// Waits for a free cache page.
     pub page_fault_stalls: u64,
+    /// Latencies of database reads of all instances together, in microseconds.
+    #[serde(default)]
+    pub database_reads: LatencySummary,
+    /// Latencies of log writes of all instances together, in microseconds.
+    #[serde(default)]
+    pub log_writes: LatencySummary,
     /// The maintenance beside this repetition, if the cost of each task is measured.
     #[serde(default, skip_serializing_if = "Maintenance::is_none")]
     pub maintenance: Maintenance,
@@ -56,13 +63,17 @@ impl Repetition {
             ..Repetition::default()
         };
         let rates = |totals: &IoTotals| totals.rates(seconds);
+        let (mut database_reads, mut log_writes) = (Latencies::default(), Latencies::default());
         for (earlier, later) in first.io.iter().zip(&last.io) {
             let io = later.since(earlier);
             let reads = rates(&io.database_read);
             one.transactional_iops += reads.per_second + rates(&io.database_write).per_second;
             one.database_read_ms = one.database_read_ms.max(reads.average_ms);
             one.log_write_ms = one.log_write_ms.max(rates(&io.log_write).average_ms);
+            database_reads.add(&io.database_read.latencies);
+            log_writes.add(&io.log_write.latencies);
         }
+        (one.database_reads, one.log_writes) = (database_reads.summary(), log_writes.summary());
         let highest = |value: fn(&InstanceSample) -> f64| {
             samples.iter().flat_map(|sample| &sample.instances).map(value).fold(0.0, f64::max)
         };
@@ -94,6 +105,41 @@ impl Interval {
     }
 }
 
+/// Latencies of all instances together, in microseconds.
+///
+/// Higher percentiles have no interval: those of a repetition come from few operations, and are not the one of the whole time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyIntervals {
+    /// Arithmetic mean.
+    pub mean: Interval,
+    /// Median.
+    pub p50: Interval,
+    /// 90th percentile.
+    pub p90: Interval,
+    /// 95th percentile.
+    pub p95: Interval,
+    /// 99th percentile.
+    pub p99: Interval,
+}
+
+impl LatencyIntervals {
+    /// The intervals of repetitions. `None`: one of them had no such I/O, or was stored without its percentiles.
+    fn of(each: &[LatencySummary]) -> Option<LatencyIntervals> {
+        if each.iter().any(|one| one.count == 0) {
+            return None;
+        }
+        let interval =
+            |value: fn(&LatencySummary) -> f64| Interval::of(&each.iter().map(value).collect::<Vec<_>>());
+        Some(LatencyIntervals {
+            mean: interval(|one| one.mean)?,
+            p50: interval(|one| one.p50 as f64)?,
+            p90: interval(|one| one.p90 as f64)?,
+            p95: interval(|one| one.p95 as f64)?,
+            p99: interval(|one| one.p99 as f64)?,
+        })
+    }
+}
+
 /// All repetitions with their means.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetitions {
@@ -107,6 +153,12 @@ pub struct Repetitions {
     pub database_read_ms: Interval,
     /// Average log write.
     pub log_write_ms: Interval,
+    /// Database reads of all instances together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database_reads: Option<LatencyIntervals>,
+    /// Log writes of all instances together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_writes: Option<LatencyIntervals>,
 }
 
 impl Repetitions {
@@ -117,19 +169,34 @@ impl Repetitions {
         }
         let interval =
             |value: fn(&Repetition) -> f64| Interval::of(&each.iter().map(value).collect::<Vec<_>>());
+        let latencies = |value: fn(&Repetition) -> LatencySummary| {
+            LatencyIntervals::of(&each.iter().map(value).collect::<Vec<_>>())
+        };
         Some(Repetitions {
             each: each.to_vec(),
             transactional_iops: interval(|one| one.transactional_iops)?,
             operations_per_second: interval(|one| one.operations_per_second)?,
             database_read_ms: interval(|one| one.database_read_ms)?,
             log_write_ms: interval(|one| one.log_write_ms)?,
+            database_reads: latencies(|one| one.database_reads),
+            log_writes: latencies(|one| one.log_writes),
         })
+    }
+
+    /// The intervals of a kind of I/O by the name that it has in results.
+    pub fn latencies(&self, kind: &str) -> Option<LatencyIntervals> {
+        match kind {
+            "database_read" => self.database_reads,
+            "log_write" => self.log_writes,
+            _ => None,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurement::InstanceIo;
 
     #[test]
     fn the_interval_uses_students_t() {
@@ -146,5 +213,29 @@ mod tests {
     fn one_repetition_is_none() {
         assert_eq!(Repetitions::of(&[Repetition::default()]), None);
         assert_eq!(Repetitions::of(&[Repetition::default(); 3]).unwrap().each.len(), 3);
+    }
+
+    #[test]
+    fn percentiles_of_all_instances_have_intervals_unless_a_repetition_lacks_them() {
+        let at = |seconds: f64, us: &[u64]| {
+            let mut io = InstanceIo::default();
+            us.iter().for_each(|us| io.database_read.record(4096, *us));
+            Snapshot { at: seconds, io: vec![io.clone(), io], ..Snapshot::default() }
+        };
+        let all = [at(0.0, &[]), at(1.0, &[100]), at(2.0, &[100, 120]), at(3.0, &[100, 120, 140])];
+        let each: Vec<Repetition> =
+            all.windows(2).map(|pair| Repetition::between(&pair[0], &pair[1], &[])).collect();
+        assert_eq!(each[1].database_reads.count, 2, "two instances");
+        let found = Repetitions::of(&each).unwrap();
+        let reads = found.latencies("database_read").unwrap();
+        assert_eq!((reads.p50.mean, reads.p99.mean, reads.mean.mean), (120.0, 120.0, 120.0));
+        assert!((reads.p95.half_width - 49.686_76).abs() < 1e-4, "{reads:?}");
+        assert_eq!((found.log_writes, found.latencies("log_read")), (None, None));
+        // Results of earlier versions have no percentiles of repetitions.
+        let stored = serde_json::to_value(each[0]).unwrap();
+        let mut older = stored.as_object().unwrap().clone();
+        older.retain(|name, _| !matches!(name.as_str(), "database_reads" | "log_writes"));
+        let older: Repetition = serde_json::from_value(older.into()).unwrap();
+        assert_eq!(Repetitions::of(&[older, each[1], each[2]]).unwrap().database_reads, None);
     }
 }
