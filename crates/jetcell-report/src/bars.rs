@@ -195,7 +195,7 @@ mod tests {
         let file = bars(Scale::Linear, &[1.0, 2.0]).standalone();
         assert!(file.starts_with("<svg xmlns=") && file.trim_end().ends_with("</svg>"), "{file}");
         for part in [
-            "--series-0: #0072b2",
+            "--series-0: #014c92",
             "prefers-color-scheme: dark",
             ">Loss<",
             "percent; in another colour: your choice",

@@ -69,7 +69,7 @@ const LATENCIES: [&str; 8] = [
 ];
 
 /// A result with everything that a report can show.
-fn everything() -> RunResult {
+pub(crate) fn everything() -> RunResult {
     let mut result = result();
     let phases = [
         Phase::Examine,

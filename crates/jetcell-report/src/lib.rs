@@ -28,9 +28,13 @@ mod html;
 mod markdown;
 mod number;
 mod page;
+#[cfg(test)]
+mod palette;
 mod printable;
 #[cfg(test)]
 mod published;
+#[cfg(test)]
+mod rendered;
 mod run_lines;
 mod series;
 mod standalone;
@@ -59,4 +63,4 @@ pub use run_lines::run_lines;
 pub use stored::{Stored, Unreadable};
 pub use table::{Cell, Column, Table};
 pub use text::text;
-pub use text_table::{table_text, wrapped};
+pub use text_table::{folded, table_text, wrapped};

@@ -13,14 +13,22 @@ pub(crate) const STYLE: &str = concat!(include_str!("colours.css"), include_str!
 /// Shows values of charts. A page without scripts is complete, because the tables have the figures.
 pub(crate) const SCRIPT: &str = include_str!("report.js");
 
-/// Tables with more columns than this have a smaller font.
+/// Tables of numbers with more columns than this have a smaller font.
 const MANY_COLUMNS: usize = 8;
 
-/// In print, tables with more columns than this have the smallest font.
-const MOST_COLUMNS: usize = 11;
+/// Characters side by side, gaps included, that a printed page of A4 or US Letter has room for: in its font, and in the smaller one.
+/// Wider tables fold in print.
+const PRINTED: usize = 80;
+const PRINTED_SMALL: usize = 105;
+
+/// Characters between two columns.
+const GAP: usize = 2;
 
 /// Words with more characters may continue on the next line.
 const LONG_WORD: usize = 16;
+
+/// A word without a place to break continues on the next line after so many characters, for which the narrowest cell of a page has room.
+const LONGEST_PART: usize = 24;
 
 /// In print, tables with more rows than this may continue on the next page.
 pub(crate) const MANY_ROWS: usize = 20;
@@ -146,21 +154,44 @@ fn folds(table: &Table) -> bool {
     !table.facts && table.columns.iter().skip(1).any(|column| !column.number)
 }
 
-fn form(table: &Table) -> Option<&'static str> {
-    match table.columns.len() {
-        _ if folds(table) => Some("fold"),
-        columns if columns > MOST_COLUMNS => Some("wide widest"),
-        columns => (columns > MANY_COLUMNS).then_some("wide"),
-    }
+/// Tables of many numbers have a smaller font.
+fn is_wide(table: &Table) -> bool {
+    table.columns.len() > MANY_COLUMNS && !folds(table)
+}
+
+/// Tables that are wider than a printed page fold there: the cells of a row stand below its name, each with the name of its column.
+fn folds_in_print(table: &Table) -> bool {
+    let room = if is_wide(table) { PRINTED_SMALL } else { PRINTED };
+    !table.facts && narrowest(table) > room
+}
+
+/// Characters of the widest line of a table whose lines break wherever they may.
+fn narrowest(table: &Table) -> usize {
+    let longest = |text: &str| words(text).flatten().map(|part| part.chars().count()).max().unwrap_or(0);
+    let column = |(at, column): (usize, &Column)| {
+        let cells = table.rows.iter().filter_map(|row| row.get(at));
+        let cells = cells.map(|cell| match column.number {
+            true => cell.line().chars().count(),
+            false => longest(&cell.text).max(longest(&cell.remark)),
+        });
+        GAP + cells.chain([longest(&column.name)]).max().unwrap_or(0)
+    };
+    table.columns.iter().enumerate().map(column).sum()
+}
+
+fn form(table: &Table) -> Option<String> {
+    let classes = [(folds(table), "fold"), (is_wide(table), "wide"), (folds_in_print(table), "fold-printed")];
+    let classes: Vec<&str> = classes.into_iter().filter_map(|(has, class)| has.then_some(class)).collect();
+    (!classes.is_empty()).then(|| classes.join(" "))
 }
 
 fn row(row: &[Cell], table: &Table) -> Markup {
-    let folds = folds(table);
+    let folds = folds(table) || folds_in_print(table);
     html! {
         tr { @for (at, (cell, column)) in row.iter().zip(&table.columns).enumerate() {
             @if at == 0 {
                 @let class = if column.number { "grid_row_header number" } else { "grid_row_header" };
-                th class=(class) scope="row" { (cell.text) }
+                th class=(class) scope="row" { (breakable(&cell.text)) }
             } @else {
                 td class=[class(cell, column)] data-column=[folds.then_some(&column.name)] {
                     (breakable(&cell.text))
@@ -176,15 +207,30 @@ fn row(row: &[Cell], table: &Table) -> Markup {
 pub(crate) fn breakable(text: &str) -> Markup {
     let text = text.replace(" %", "\u{a0}%");
     html! {
-        @for (at, word) in text.split(' ').enumerate() {
+        @for (at, word) in words(&text).enumerate() {
             @if at > 0 { " " }
-            @if word.starts_with("--") { span class="option" { (word) } }
-            @else if word.chars().count() > LONG_WORD {
-                @for part in word.split_inclusive([',', '/', ';', '=', '_']) { (part) wbr; }
+            @match &word[..] {
+                [option] if option.starts_with("--") => span class="option" { (option) },
+                [whole] => (whole),
+                parts => @for part in parts { (part) wbr; },
             }
-            @else { (word) }
         }
     }
+}
+
+/// The words of a text, each in the parts between which a line may end.
+fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.split(' ').map(|word| match word.chars().count() > LONG_WORD && !word.starts_with("--") {
+        true => word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect(),
+        false => vec![word],
+    })
+}
+
+/// A part of a word in pieces of at most [`LONGEST_PART`] characters.
+fn pieces(part: &str) -> Vec<&str> {
+    let mut ends: Vec<usize> = part.char_indices().step_by(LONGEST_PART).map(|(at, _)| at).collect();
+    ends.push(part.len());
+    ends.windows(2).filter_map(|ends| part.get(ends[0]..ends[1])).collect()
 }
 
 fn number(column: &Column) -> Option<&'static str> {
@@ -215,6 +261,10 @@ mod tests {
             "resv_<wbr>strict,<wbr>resuid=<wbr>65534<wbr>"
         );
         assert_eq!(breakable("<b> a/b").into_string(), "&lt;b&gt; a/b");
+        let hash = "0123456789abcdef".repeat(2);
+        let (first, rest) = hash.split_at(LONGEST_PART);
+        assert_eq!(breakable(&hash).into_string(), format!("{first}<wbr>{rest}<wbr>"));
+        assert_eq!(breakable("Jetstress001001.edb").into_string(), "Jetstress001001.edb");
     }
 
     #[test]
@@ -227,11 +277,17 @@ mod tests {
     }
 
     #[test]
-    fn only_the_widest_tables_have_the_smallest_font_in_print() {
-        let form = |columns: usize| form(&Table::numbers("t", "Name", vec!["a"; columns - 1]));
-        assert_eq!(
-            [form(8), form(9), form(11), form(12)],
-            [None, Some("wide"), Some("wide"), Some("wide widest")]
-        );
+    fn tables_that_are_wider_than_a_printed_page_fold_there() {
+        let of = |columns: usize, cell: &str| {
+            let table = Table::numbers("t", "Name", vec!["a"; columns - 1]);
+            table.row(vec![cell.into(); columns])
+        };
+        let form = |columns, cell: &str| form(&of(columns, cell)).unwrap_or_default();
+        assert_eq!([form(8, "12,345.6"), form(9, "12,345.6")], ["", "wide"]);
+        assert_eq!([form(8, "1,234,567.890"), form(12, "12,345.6")], ["fold-printed", "wide fold-printed"]);
+        let page = table(&of(12, "12,345.6")).into_string();
+        assert!(page.contains("<td class=\"number\" data-column=\"a\">12,345.6"), "{page}");
+        let facts = Table::facts("t").fact("n", "a".repeat(200));
+        assert!(!folds_in_print(&facts));
     }
 }

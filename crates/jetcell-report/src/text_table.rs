@@ -7,6 +7,8 @@ use crate::table::{Cell, Table, Tone};
 const GAP: usize = 2;
 /// Columns are not made narrower than this.
 const NARROWEST: usize = 12;
+/// A line that goes on is that much further to the right.
+const HANGING: usize = 4;
 
 /// A table in aligned columns, in lines of at most `width` characters. Columns that do not fit beside the others follow below them, under
 /// the names of the rows again. Notes are shown if there are no rows.
@@ -109,6 +111,30 @@ pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
     out
 }
 
+/// A text whose longer lines go on between words on the next one, further to the right. A line that fits stays as it is, so that its
+/// columns keep their places.
+pub fn folded(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for whole in text.split_inclusive('\n') {
+        let line = whole.trim_end_matches('\n');
+        if line.chars().count() <= width {
+            out += whole;
+            continue;
+        }
+        let content = line.trim_start_matches(' ');
+        let indent = (line.len() - content.len()).min(width / 2);
+        let room = width.saturating_sub(indent + HANGING).max(NARROWEST);
+        for (number, part) in lines(content, room).iter().enumerate() {
+            let before = if number == 0 { indent } else { indent + HANGING };
+            out += &format!("{:before$}{}\n", "", part.trim_end());
+        }
+        if !whole.ends_with('\n') {
+            out.pop();
+        }
+    }
+    out
+}
+
 /// Splits a text between words. A word that is longer than a line is split, too.
 fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -160,5 +186,16 @@ mod tests {
         assert!(text.contains("some words and"), "{text}");
         assert_eq!(wrapped("! ", "one two three four", 12), "! one two\n  three four\n");
         assert_eq!(wrapped("", "", 10), "\n");
+    }
+
+    #[test]
+    fn only_lines_that_do_not_fit_are_folded() {
+        let text = "a  b   c\n\n  error: one two three four five\nend";
+        assert_eq!(folded(text, usize::MAX), text);
+        assert_eq!(folded(text, 20), "a  b   c\n\n  error: one two\n      three four\n      five\nend");
+        assert_eq!(folded("/a/very/long/path/in/a/directory", 20), "/a/very/long/pat\n    h/in/a/directory");
+        let deep = format!("{}word word word", " ".repeat(60));
+        assert!(folded(&deep, 40).lines().all(|line| line.chars().count() <= 40));
+        assert_eq!((folded("", 5), folded("\n", 5)), (String::new(), "\n".into()));
     }
 }
