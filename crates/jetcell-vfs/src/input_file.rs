@@ -52,7 +52,7 @@ pub fn open_input(path: &Path) -> io::Result<InputFile> {
 /// # Errors
 /// Those of [`open_input`]; the file is larger.
 pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
-    match open_input(path)?.metadata()?.len() > largest {
+    match open_input(path)?.0.metadata()?.len() > largest {
         true => Err(too_large(largest)),
         false => Ok(()),
     }

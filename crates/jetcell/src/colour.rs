@@ -25,9 +25,9 @@ pub fn choose(colour: Colour) {
     let _ = CHOICE.set(colour);
 }
 
-/// The text with coloured verdicts, if standard output has colours.
-pub fn painted(text: &str) -> String {
-    let wanted = match CHOICE.get().copied().unwrap_or(Colour::Auto) {
+/// Whether standard output has colours.
+pub fn is_wanted() -> bool {
+    match CHOICE.get().copied().unwrap_or(Colour::Auto) {
         Colour::Always => true,
         Colour::Never => false,
         // An empty NO_COLOR does not count (no-color.org).
@@ -35,31 +35,106 @@ pub fn painted(text: &str) -> String {
             std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                 && std::io::stdout().is_terminal()
         }
-    };
-    if wanted { paint(text) } else { text.to_string() }
+    }
 }
 
-/// Colours the verdict at the begin of a line and the outcome of a rule at its end.
+/// The text with coloured verdicts, if standard output has colours.
+pub fn painted(text: &str) -> String {
+    if is_wanted() { paint(text) } else { text.to_string() }
+}
+
+/// Words at the begin of a line, before a colon; those that are no words of a sentence also before a space.
+const BEGINS: [(&str, &str); 8] = [
+    ("PASS", GREEN),
+    ("FAIL", RED),
+    ("INCOMPLETE", YELLOW),
+    ("error", RED),
+    ("warning", YELLOW),
+    ("LOST", RED),
+    ("→", YELLOW),
+    ("!", YELLOW),
+];
+
+/// Words at the end of a line, behind a colon.
+const ENDS: [(&str, &str); 2] = [("good", GREEN), ("BAD", RED)];
+
+/// Cells of tables.
+const CELLS: [(&str, &str); 12] = [
+    ("PASS", GREEN),
+    ("FAIL", RED),
+    ("INCOMPLETE", YELLOW),
+    ("held", GREEN),
+    ("BROKEN", RED),
+    ("sound", GREEN),
+    ("UNREADABLE", RED),
+    ("good", GREEN),
+    ("change", YELLOW),
+    ("error", RED),
+    ("warning", YELLOW),
+    ("CUT OFF", RED),
+];
+
+/// Counts at the begin of a cell, such as `2 ERRORs, 1 warning`.
+const COUNTED: [(&str, &str); 2] = [("ERROR", RED), ("warning", YELLOW)];
+
+/// Colours verdicts: at the begin of a line, and where they are a cell, which two spaces or more separate from others.
 fn paint(text: &str) -> String {
-    let in_colour = |code: &str, word: &str| format!("\x1b[{code}m{word}\x1b[0m");
     let mut out = String::with_capacity(text.len() + 64);
-    for line in text.lines() {
-        let begins = [("PASS", GREEN), ("FAIL", RED), ("INCOMPLETE", YELLOW), ("  →", YELLOW)];
-        let ends = [(" held", GREEN), (" BROKEN", RED)];
-        let head = begins
-            .iter()
-            .find(|(word, _)| line.strip_prefix(word).is_some_and(|rest| rest.starts_with([':', ' '])));
-        let tail = ends.iter().find(|(word, _)| line.ends_with(word));
-        match (head, tail) {
-            (Some((word, code)), _) => out += &(in_colour(code, word) + &line[word.len()..]),
-            (None, Some((word, code))) => {
-                out += &(line[..line.len() - word.len()].to_string() + &in_colour(code, word))
-            }
-            (None, None) => out += line,
+    for line in text.split_inclusive('\n') {
+        let content = line.trim_start_matches(' ');
+        let is_begin = |word: &str| {
+            let rest = content.strip_prefix(word).unwrap_or_default();
+            rest.starts_with(':') || (rest.starts_with(' ') && !word.contains(char::is_lowercase))
+        };
+        out.push_str(&line[..line.len() - content.len()]);
+        let end = content.trim_end().rsplit_once(": ").map_or("", |(_, end)| end);
+        if let Some((word, code)) = BEGINS.iter().find(|(word, _)| is_begin(word)) {
+            out += &(in_colour(code, word) + &content[word.len()..]);
+        } else if let Some((word, code)) = ENDS.iter().find(|(word, _)| *word == end) {
+            let (before, after) = content.rsplit_once(end).unwrap_or((content, ""));
+            out += &(before.to_string() + &in_colour(code, word) + after);
+        } else {
+            paint_cells(content, &mut out);
         }
-        out.push('\n');
     }
     out
+}
+
+fn paint_cells(line: &str, out: &mut String) {
+    for (number, cell) in line.split("  ").enumerate() {
+        if number > 0 {
+            out.push_str("  ");
+        }
+        // A column that is aligned right begins with the rest of its gap, and the last one ends the line.
+        let word = cell.trim();
+        match colour_of(word) {
+            Some((code, coloured)) => {
+                let (before, after) = cell.split_once(coloured).unwrap_or((cell, ""));
+                out.push_str(&(before.to_string() + &in_colour(code, coloured) + after));
+            }
+            None => out.push_str(cell),
+        }
+    }
+}
+
+/// The colour of a cell, and the part of it that has the colour.
+fn colour_of(cell: &str) -> Option<(&'static str, &str)> {
+    if let Some((word, code)) = CELLS.iter().find(|(word, _)| cell == *word) {
+        return Some((code, word));
+    }
+    // A check says in the same cell what it counted.
+    if let Some(("sound", _)) = cell.split_once(", ") {
+        return Some((GREEN, "sound"));
+    }
+    let first = cell.split(", ").next().unwrap_or_default();
+    let (count, noun) = first.split_once(' ')?;
+    count.parse::<u64>().ok()?;
+    let (_, code) = COUNTED.iter().find(|(word, _)| noun.strip_suffix('s').unwrap_or(noun) == *word)?;
+    Some((code, first))
+}
+
+fn in_colour(code: &str, word: &str) -> String {
+    format!("\x1b[{code}m{word}\x1b[0m")
 }
 
 #[cfg(test)]
@@ -69,8 +144,31 @@ mod tests {
     #[test]
     fn verdicts_and_outcomes_have_colours_and_other_text_has_none() {
         let text = "FAIL: too slow\n  → look there\n  Rule a   20  held\n  Rule b   30  BROKEN\n  PASSED 3\nPASSING\n";
-        let expected = "\x1b[31mFAIL\x1b[0m: too slow\n\x1b[33m  →\x1b[0m look there\n  Rule a   20 \x1b[32m held\x1b[0m\n  \
-                        Rule b   30 \x1b[31m BROKEN\x1b[0m\n  PASSED 3\nPASSING\n";
+        let expected = "\x1b[31mFAIL\x1b[0m: too slow\n  \x1b[33m→\x1b[0m look there\n  Rule a   20  \x1b[32mheld\x1b[0m\n  \
+                        Rule b   30  \x1b[31mBROKEN\x1b[0m\n  PASSED 3\nPASSING\n";
         assert_eq!(paint(text), expected);
+    }
+
+    #[test]
+    fn findings_counts_and_cells_have_colours() {
+        let (red, green, yellow) = ("\x1b[31m", "\x1b[32m", "\x1b[33m");
+        for (text, expected) in [
+            ("error: a.edb: bad", format!("{red}error\x1b[0m: a.edb: bad")),
+            ("  warning: b", format!("  {yellow}warning\x1b[0m: b")),
+            ("errors: a", "errors: a".into()),
+            ("error of a device", "error of a device".into()),
+            ("a: full backup: good\n", format!("a: full backup: {green}good\x1b[0m\n")),
+            ("a.edb  clean  7  sound, 5 tables", format!("a.edb  clean  7  {green}sound\x1b[0m, 5 tables")),
+            ("a.edb    7  2 ERRORs, 1 bad page", format!("a.edb    7  {red}2 ERRORs\x1b[0m, 1 bad page")),
+            ("a.edb  1 warning\n", format!("a.edb  {yellow}1 warning\x1b[0m\n")),
+            ("  run  FAIL     3", format!("  run  {red}FAIL\x1b[0m     3")),
+            ("  change   clock", format!("  {yellow}change\x1b[0m   clock")),
+            ("  ! not repeated", format!("  {yellow}!\x1b[0m not repeated")),
+            ("2026  error        477  text", format!("2026  {red}error\x1b[0m        477  text")),
+            ("a sound file, 3 warnings of it", "a sound file, 3 warnings of it".into()),
+            ("", String::new()),
+        ] {
+            assert_eq!(paint(text), expected);
+        }
     }
 }

@@ -14,11 +14,11 @@ mod measured_window;
 mod outcome;
 mod progress_line;
 mod remedy;
+mod terminal;
 mod unpacked;
 mod version;
 mod whole_file;
 
-use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -252,6 +252,22 @@ fn one_line(text: &str, kind: ErrorKind) -> String {
     format!("{what}; see --help")
 }
 
+/// What `--color` asks for in a command line that is not run, such as one with `--help`.
+fn asked_colour(mut words: impl Iterator<Item = String>) -> Colour {
+    let value = std::iter::from_fn(|| {
+        let word = words.next()?;
+        Some(match word.strip_prefix("--color") {
+            Some("") => words.next(),
+            Some(rest) => rest.strip_prefix('=').map(str::to_string),
+            None => None,
+        })
+    });
+    value
+        .flatten()
+        .find_map(|value| <Colour as clap::ValueEnum>::from_str(&value, true).ok())
+        .unwrap_or(Colour::Auto)
+}
+
 fn main() -> ExitCode {
     report_file_size_limit();
     spare_address_space();
@@ -259,7 +275,8 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         // Help and version are reported as errors, too.
         Err(error) if !error.use_stderr() => {
-            console::print(&match std::io::stdout().is_terminal() {
+            colour::choose(asked_colour(std::env::args()));
+            console::print(&match colour::is_wanted() {
                 true => error.render().ansi().to_string(),
                 false => error.render().to_string(),
             });

@@ -1,12 +1,10 @@
 //! The outcome of a command.
 
 use std::fmt;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use jetcell_report::printable;
-
 use crate::remedy::with_remedy;
+use crate::terminal::note;
 
 /// The three exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +47,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints one line to stderr: what is wrong, and what to do. Control characters of names and stored text are shown and not sent to the terminal.
+/// Prints one line to stderr, which a terminal shows folded: what is wrong, and what to do. Control characters of names and stored text are shown and not sent to the terminal.
 pub fn print_error(what: impl fmt::Display) {
-    // Nothing is left to report to if stderr fails.
-    let _ = writeln!(io::stderr(), "jetcell: {}", printable(&with_remedy(&what.to_string())));
+    note(&format!("jetcell: {}", with_remedy(&what.to_string())));
 }

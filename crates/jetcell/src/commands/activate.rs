@@ -186,10 +186,13 @@ impl Activate {
         let source = Box::new(DirectorySource::new(logs));
         let successor = self.successor(directory, &state.source);
         let activated = activate_as(vfs, directory, &successor, source, limit, &options)?;
-        console::print(&match self.json {
-            true => format!("{}\n", as_json(directory, &activated)),
-            false => format!("{}\n", printable_lines(&as_text(directory, &activated, &state.source))),
-        });
+        console::answer(
+            self.json,
+            &match self.json {
+                true => format!("{}\n", as_json(directory, &activated)),
+                false => format!("{}\n", printable_lines(&as_text(directory, &activated, &state.source))),
+            },
+        );
         Ok(if activated.lost.is_some() { Outcome::Findings } else { Outcome::Good })
     }
 }

@@ -147,10 +147,13 @@ impl Backup {
             }
         })?;
         let bad = made.manifest.databases.iter().any(|database| !database.usable);
-        console::print(&match self.json {
-            true => format!("{}\n", as_json(to, &made)),
-            false => as_text(to, &made, began.elapsed().as_secs_f64()),
-        });
+        console::answer(
+            self.json,
+            &match self.json {
+                true => format!("{}\n", as_json(to, &made)),
+                false => as_text(to, &made, began.elapsed().as_secs_f64()),
+            },
+        );
         Ok(if bad { Outcome::Findings } else { Outcome::Good })
     }
 

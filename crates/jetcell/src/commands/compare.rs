@@ -10,7 +10,7 @@ use clap::Args;
 use jetcell_report::{Comparison, Stored, comparison};
 use jetcell_workload::Verdict;
 
-use crate::console::{self, print};
+use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -57,9 +57,9 @@ pub struct Compare {
     output: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Text for a terminal of 100 columns
+    /// Text for a terminal, in lines of at most 100 columns
     Text,
     /// One page with charts, without external resources
     Html,
@@ -114,7 +114,7 @@ impl Compare {
         match &self.output {
             Some(path) => whole_file::write(path, text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
-            None => print(text),
+            None => console::answer(self.format != Format::Text, text),
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ impl Copies {
                 if lines.is_empty() {
                     lines.push(format!("{}: no copies are registered", directory.display()));
                 }
-                console::print(&format!("{}\n", printable_lines(&lines.join("\n"))));
+                console::show(&format!("{}\n", printable_lines(&lines.join("\n"))));
             }
         }
         Ok(outcome(copies.iter().all(Registered::is_fit)))
@@ -194,7 +194,7 @@ pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: 
         true => copy_json(vfs, directory, state).to_string(),
         false => copy_text(vfs, directory, state),
     };
-    console::print(&format!("{}\n", printable_lines(&text)));
+    console::answer(json, &format!("{}\n", printable_lines(&text)));
 }
 
 /// One line about a copy that is working.

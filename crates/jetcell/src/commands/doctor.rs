@@ -16,8 +16,7 @@ use serde::Serialize;
 use self::observation::{Observation, Weight};
 use self::storage::ReadyDirectory;
 use self::system_files::SystemFiles;
-use crate::colour::painted;
-use crate::console::print;
+use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -61,12 +60,14 @@ impl Doctor {
     pub fn run(self) -> Outcome {
         match self.examine() {
             Ok(examination) => {
-                print(&if self.json {
-                    let text = serde_json::to_string_pretty(&examination);
-                    text.expect("text and numbers can be written as JSON") + "\n"
-                } else {
-                    painted(&text(&examination))
-                });
+                let shown = match self.json {
+                    true => {
+                        let text = serde_json::to_string_pretty(&examination);
+                        text.expect("text and numbers can be written as JSON") + "\n"
+                    }
+                    false => text(&examination),
+                };
+                console::answer(self.json, &shown);
                 if examination.changes == 0 { Outcome::Good } else { Outcome::Findings }
             }
             Err(failure) => {

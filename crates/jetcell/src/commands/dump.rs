@@ -193,7 +193,7 @@ impl Dump {
             Dump::Space(space) => &space.target,
             Dump::Log(log) => &log.target,
         };
-        let mut out = BufWriter::new(io::stdout().lock());
+        let mut out = console::Folding::new(BufWriter::new(io::stdout().lock()), !target.json);
         let mut output = if target.json { Output::json(&mut out) } else { Output::text(&mut out) };
         let result = self.write(&mut output);
         let problems = output.problems();

@@ -87,7 +87,7 @@ impl Events {
                 Some(true) if self.json => {
                     console::print(&format!("{}\n", String::from_utf8_lossy(&line).trim_end()));
                 }
-                Some(true) => console::print(&format!("{}\n", as_text(&event.unwrap_or_default()))),
+                Some(true) => console::show(&format!("{}\n", as_text(&event.unwrap_or_default()))),
                 Some(false) => {}
                 None => {
                     unreadable += 1;

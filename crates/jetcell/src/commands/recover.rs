@@ -99,7 +99,7 @@ impl Recover {
                 };
                 match text {
                     Ok(text) => {
-                        console::print(&format!("{text}\n"));
+                        console::answer(self.json, &format!("{text}\n"));
                         outcome
                     }
                     Err(error) => {

@@ -8,7 +8,6 @@ use clap::Args;
 use jetcell_report::Stored;
 use jetcell_workload::Verdict;
 
-use crate::colour;
 use crate::commands::run_list;
 use crate::console::{self, print};
 use crate::outcome::{Outcome, print_error};
@@ -100,7 +99,7 @@ impl Report {
             && !directory.join("result.json").exists()
             && let Some(listed) = run_list::of(directory)
         {
-            print(&listed.text);
+            console::show(&listed.text);
             return listed.outcome;
         }
         // All runs are read before the first output, so that an unreadable run leaves no partial output.
@@ -119,7 +118,7 @@ impl Report {
                     name + &jetcell_report::text(&run.result, &run.samples, console::width())
                 };
                 let texts: Vec<String> = self.directories.iter().zip(&stored).map(one).collect();
-                print(&colour::painted(&texts.join("\n")));
+                console::show(&texts.join("\n"));
             }
             Format::Html => {
                 stored.iter().for_each(|run| print(&jetcell_report::html(&run.result, &run.samples)));

@@ -191,9 +191,12 @@ impl ReseedCommand {
     }
 
     fn print(&self, json: serde_json::Value, text: &str) {
-        console::print(&match self.json {
-            true => format!("{json}\n"),
-            false => format!("{}\n", printable_lines(text)),
-        });
+        console::answer(
+            self.json,
+            &match self.json {
+                true => format!("{json}\n"),
+                false => format!("{}\n", printable_lines(text)),
+            },
+        );
     }
 }

@@ -99,10 +99,13 @@ impl Restore {
                 false => explained(&error),
             }
         })?;
-        console::print(&match self.json {
-            true => format!("{}\n", self.as_json(&restored)),
-            false => self.as_text(&restored, began.elapsed().as_secs_f64()),
-        });
+        console::answer(
+            self.json,
+            &match self.json {
+                true => format!("{}\n", self.as_json(&restored)),
+                false => self.as_text(&restored, began.elapsed().as_secs_f64()),
+            },
+        );
         Ok(if restored.left_out.is_empty() { Outcome::Good } else { Outcome::Findings })
     }
 

@@ -37,4 +37,5 @@ mod self_description;
 mod sizing;
 mod stored_runs;
 mod stress_test;
+mod terminal;
 mod watching;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::certificates::make_authority;
 use testkit::corpus::Corpus;
 
 use crate::cell::Cell;
@@ -23,7 +24,7 @@ const PRINTERS: [&[&str]; 6] = [
 ];
 
 /// The output of a command, which must end within the time that a person waits.
-fn finished(mut command: std::process::Command) -> Output {
+pub fn finished(mut command: std::process::Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -84,9 +85,16 @@ fn a_full_output_device_is_one_line() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
 }
 
+const SERVE: [&str; 6] = ["serve", "run", "--listen", "127.0.0.1:0", "--token-file", "token"];
+const JOIN: [&str; 10] =
+    ["fleet", "join", "--fleet", "f", "--rank", "0", "--size", "2", "--allow-dir", "run"];
+
 #[test]
 fn special_files_are_refused_without_waiting() {
     let cell = Cell::new();
+    cell.write("token", "a token that is long enough for any server");
+    cell.write("fleet.toml", "name = 'f'\nhosts = 2\noutput = 'fleet'\n");
+    make_authority(&cell.path(""), "ca");
     let pipe = cell.path("pipe");
     let (kind, rights) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, rights, 0).unwrap();
@@ -111,6 +119,39 @@ fn special_files_are_refused_without_waiting() {
         &["power", "energy", "pipe"],
         &["test", "performance", "--dir", "d", "--config", "pipe"],
         &["test", "durability", "d", "--verify", "pipe"],
+        &["test", "filesystems", "--make-list", "/dev/zero", "--images", ".", "--output", "o"],
+        &[
+            "replicate",
+            "--from",
+            "tls://localhost:1/a",
+            "--to",
+            "c",
+            "--tls-ca",
+            "ca",
+            "--token-file",
+            "pipe",
+        ],
+        &[
+            "replicate",
+            "--from",
+            "tls://localhost:1/a",
+            "--to",
+            "c",
+            "--tls-ca",
+            "pipe",
+            "--token-file",
+            "token",
+        ],
+        &[&SERVE[..], &["--tls-cert", "pipe", "--tls-key", "token"]].concat(),
+        &[&SERVE[..], &["--tls-cert", "ca.pem", "--tls-key", "/dev/zero"]].concat(),
+        &[&SERVE[..], &["--tls-cert", "ca.pem", "--tls-key", "ca.key", "--tls-client-ca", "socket"]].concat(),
+        &[&JOIN[..], &["--token-file", "pipe"]].concat(),
+        &[&JOIN[..], &["--nkey-file", "/dev/zero"]].concat(),
+        &[&JOIN[..], &["--credentials", "pipe"]].concat(),
+        &[&JOIN[..], &["--tls-ca", "pipe"]].concat(),
+        &[&JOIN[..], &["--tls-client-cert", "ca.pem", "--tls-client-key", "pipe"]].concat(),
+        &["fleet", "run", "--config", "fleet.toml", "--new", "--token-file", "pipe"],
+        &["fleet", "run", "--config", "fleet.toml", "--new", "--tls-cert", "pipe", "--tls-key", "token"],
     ] {
         let output = finished(cell.program(words));
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -295,17 +336,32 @@ fn an_output_that_cannot_be_written_is_named() {
 #[test]
 fn colour_is_for_terminals_unless_it_is_asked_for() {
     let cell = Cell::with_limits();
-    let run = |arguments: &[&str], variable: Option<(&str, &str)>| {
+    let run = |arguments: &[&str]| {
         let common = ["--config", "wide.toml", "--dir", "d", "--force", "--duration", "1s", "--quiet"];
-        let mut command = cell.command(&[&common[..], arguments].concat());
-        let output = command.envs(variable).output().unwrap();
+        let output = cell.command(&[&common[..], arguments].concat()).output().unwrap();
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let plain = run(&["--output", "a"], None);
+    let plain = run(&["--output", "runs/a"]);
     assert!(plain.starts_with("PASS: ") && plain.lines().count() == 1, "{plain}");
-    assert!(run(&["--output", "b", "--color", "always"], None).starts_with("\u{1b}[32mPASS\u{1b}[0m: "));
-    assert!(run(&["--output", "c", "--color", "never"], None).starts_with("PASS: "));
+    assert!(run(&["--output", "runs/b", "--color", "always"]).starts_with("\u{1b}[32mPASS\u{1b}[0m: "));
+    // Commands that show stored runs.
+    for (words, coloured) in [
+        (&["report", "runs"][..], "  \u{1b}[32mPASS\u{1b}[0m  "),
+        (&["report", "runs/a"], "\u{1b}[32mPASS\u{1b}[0m: "),
+        (&["compare", "runs/a", "runs/b"], "\u{1b}[32mPASS\u{1b}[0m"),
+    ] {
+        let shown = |more: &[&str]| {
+            let output = cell.program(&[words, more].concat()).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert!(shown(&["--color", "always"]).contains(coloured), "{}", shown(&["--color", "always"]));
+        assert!(!shown(&[]).contains('\u{1b}') && !shown(&["--color", "never"]).contains('\u{1b}'));
+    }
+    let markdown = ["compare", "runs/a", "runs/b", "--format", "markdown", "--color", "always"];
+    let output = cell.program(&markdown).output().unwrap();
+    assert!(!output.stdout.contains(&0x1b), "only text has colours");
 }
 
 #[test]

@@ -59,10 +59,13 @@ pub fn check(directory: &Path, options: &Options) -> Result<Outcome, Failure> {
             return Ok(Outcome::CouldNotRun);
         }
     };
-    console::print(&match json {
-        true => format!("{}\n", as_json(directory, &verified)),
-        false => format!("{}\n", printable_lines(&as_text(directory, &verified))),
-    });
+    console::answer(
+        json,
+        &match json {
+            true => format!("{}\n", as_json(directory, &verified)),
+            false => format!("{}\n", printable_lines(&as_text(directory, &verified))),
+        },
+    );
     let usable = verified.manifest.databases.iter().all(|database| database.usable);
     Ok(if verified.faults.is_empty() && usable { Outcome::Good } else { Outcome::Findings })
 }

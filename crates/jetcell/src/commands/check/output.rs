@@ -49,12 +49,12 @@ struct Line<'a, T> {
 
 fn line<T: Serialize>(kind: &'static str, content: &T) {
     if let Ok(text) = serde_json::to_string(&Line { kind, content }) {
-        write_out(&text);
+        console::print(&format!("{}\n", printable_lines(&text)));
     }
 }
 
 fn write_out(text: &str) {
-    console::print(&format!("{}\n", printable_lines(text)));
+    console::show(&format!("{}\n", printable_lines(text)));
 }
 
 impl Output for Json {

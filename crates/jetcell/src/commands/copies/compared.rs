@@ -37,17 +37,20 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
             lines.push(format!("  {commits} committed transactions are only in {place}"));
         }
     }
-    console::print(&match as_json {
-        true => format!(
-            "{}\n",
-            json!({
-                "path": directory, "with": other, "relation": name,
-                "first_different_generation": first.map(|first| first.0),
-                "commits_only_here": only_here, "commits_only_there": only_there,
-            })
-        ),
-        false => format!("{}\n", printable_lines(&lines.join("\n"))),
-    });
+    console::answer(
+        as_json,
+        &match as_json {
+            true => format!(
+                "{}\n",
+                json!({
+                    "path": directory, "with": other, "relation": name,
+                    "first_different_generation": first.map(|first| first.0),
+                    "commits_only_here": only_here, "commits_only_there": only_there,
+                })
+            ),
+            false => format!("{}\n", printable_lines(&lines.join("\n"))),
+        },
+    );
     Ok(outcome(!relation.is_divergence() && relation != Relation::NoCommonLog))
 }
 

@@ -32,10 +32,13 @@ pub fn show(places: &Places, directories: &[PathBuf], as_json: bool) -> Outcome 
             false => rows.extend(lines_of(directory, &side)),
         }
     }
-    console::print(&match as_json {
-        true => format!("{}\n", json!({ "sides": sides })),
-        false => aligned(&rows),
-    });
+    console::answer(
+        as_json,
+        &match as_json {
+            true => format!("{}\n", json!({ "sides": sides })),
+            false => aligned(&rows),
+        },
+    );
     match (failed, good) {
         (true, _) => Outcome::CouldNotRun,
         (false, true) => Outcome::Good,

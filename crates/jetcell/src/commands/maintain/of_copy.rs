@@ -68,10 +68,13 @@ impl Maintain {
         });
         let scan = scan.map_err(explained)?;
         let complete = !stop.load(Ordering::SeqCst);
-        console::print(&match self.json {
-            true => format!("{}\n", as_json(directory, &scan, complete)),
-            false => format!("{}\n", printable_lines(&as_text(directory, &scan))),
-        });
+        console::answer(
+            self.json,
+            &match self.json {
+                true => format!("{}\n", as_json(directory, &scan, complete)),
+                false => format!("{}\n", printable_lines(&as_text(directory, &scan))),
+            },
+        );
         let sound = scan.databases.iter().all(|database| database.bad == 0);
         Ok(if complete && sound { Outcome::Good } else { Outcome::Findings })
     }

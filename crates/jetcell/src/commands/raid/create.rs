@@ -89,14 +89,19 @@ impl Create {
         let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });
         add_event(&events, "array_created", Severity::Information, &text, figures);
         warn_of_shared_devices(&all);
-        console::print(&match self.json {
-            true => format!(
-                "{}\n",
-                json!({ "array": self.array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
+        console::answer(
+            self.json,
+            &match self.json {
+                true => format!(
+                    "{}\n",
+                    json!({ "array": self.array, "id": format!("{id:032x}"), "level": level.to_string(), "bytes": bytes,
                         "members": members, "spares": spares })
-            ),
-            false => format!("{}: {level}, {count} members, {}\n", self.array.display(), human_bytes(bytes)),
-        });
+                ),
+                false => {
+                    format!("{}: {level}, {count} members, {}\n", self.array.display(), human_bytes(bytes))
+                }
+            },
+        );
         Ok(Outcome::Good)
     }
 

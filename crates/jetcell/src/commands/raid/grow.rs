@@ -47,10 +47,13 @@ impl Grow {
         let (bytes, slots) = (running.array.layout().bytes(), running.array.layout().slots);
         running.close()?;
         grown?;
-        console::print(&match self.json {
-            true => format!("{}\n", json!({ "slots": slots, "bytes": bytes })),
-            false => format!("{}: {slots} slots, {}\n", self.start.array.display(), human_bytes(bytes)),
-        });
+        console::answer(
+            self.json,
+            &match self.json {
+                true => format!("{}\n", json!({ "slots": slots, "bytes": bytes })),
+                false => format!("{}: {slots} slots, {}\n", self.start.array.display(), human_bytes(bytes)),
+            },
+        );
         Ok(Outcome::Good)
     }
 

@@ -180,7 +180,7 @@ impl ListLuns {
             format!("{}: {bytes}, {used} used, {} snapshots\n", lun.name, lun.snapshots.len())
         });
         let lines: String = lines.collect();
-        console::print(&format!("{lines}{} free for all LUNs\n", human_bytes(free)));
+        console::show(&format!("{lines}{} free for all LUNs\n", human_bytes(free)));
         Ok(Outcome::Good)
     }
 }

@@ -151,15 +151,18 @@ pub fn finish(
     };
     let lost =
         if rows_lost > 0 { format!("; {rows_lost} rows could not be recovered") } else { String::new() };
-    console::print(&match json {
-        true => format!(
-            "{}\n",
-            json!({ "complete": is_complete, "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost, "state": state })
-        ),
-        false => format!(
-            "{name}: {} rebuilt in {seconds:.1} s ({rate}/s), {state}{end}{lost}\n",
-            human_bytes(bytes)
-        ),
-    });
+    console::answer(
+        json,
+        &match json {
+            true => format!(
+                "{}\n",
+                json!({ "complete": is_complete, "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost, "state": state })
+            ),
+            false => format!(
+                "{name}: {} rebuilt in {seconds:.1} s ({rate}/s), {state}{end}{lost}\n",
+                human_bytes(bytes)
+            ),
+        },
+    );
     Ok(if is_complete && rows_lost == 0 { Outcome::Good } else { Outcome::Findings })
 }

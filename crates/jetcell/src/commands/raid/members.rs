@@ -57,23 +57,26 @@ impl Fail {
         let spare = status.slots[slot].replacement.clone();
         running.close()?;
         let name = self.start.array.display();
-        console::print(&match (self.json, &spare) {
-            (true, _) => {
-                format!(
-                    "{}\n",
-                    json!({ "slot": slot, "state": state_word(status.state), "replacement": spare })
-                )
-            }
-            (false, Some(spare)) => format!(
-                "{name}: slot {slot} has lost its member; the spare {} takes its place: jetcell raid rebuild {name}\n",
-                spare.display()
-            ),
-            (false, None) => {
-                format!(
-                    "{name}: slot {slot} has lost its member; jetcell raid replace {name} {slot} FILE gives it another\n"
-                )
-            }
-        });
+        console::answer(
+            self.json,
+            &match (self.json, &spare) {
+                (true, _) => {
+                    format!(
+                        "{}\n",
+                        json!({ "slot": slot, "state": state_word(status.state), "replacement": spare })
+                    )
+                }
+                (false, Some(spare)) => format!(
+                    "{name}: slot {slot} has lost its member; the spare {} takes its place: jetcell raid rebuild {name}\n",
+                    spare.display()
+                ),
+                (false, None) => {
+                    format!(
+                        "{name}: slot {slot} has lost its member; jetcell raid replace {name} {slot} FILE gives it another\n"
+                    )
+                }
+            },
+        );
         Ok(Outcome::Good)
     }
 }

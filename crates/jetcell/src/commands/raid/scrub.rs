@@ -88,7 +88,7 @@ impl Scrub {
                     if found.is_repaired { "; parity was computed again" } else { "; nothing was changed" };
                 format!("  row {}: checksums are right, parity disagrees; {suspect}{repaired}", found.row)
             }));
-            console::print(&(lines.join("\n") + "\n"));
+            console::show(&(lines.join("\n") + "\n"));
         }
         Ok(if is_complete && report.is_clean() { Outcome::Good } else { Outcome::Findings })
     }

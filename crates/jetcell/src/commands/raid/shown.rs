@@ -16,6 +16,9 @@ pub struct Shown {
 impl Shown {
     /// Prints one of the two.
     pub fn print(&self, value: &Value, text: &str) {
-        console::print(&if self.json { format!("{value}\n") } else { format!("{text}\n") });
+        match self.json {
+            true => console::print(&format!("{value}\n")),
+            false => console::show(&format!("{text}\n")),
+        }
     }
 }

@@ -173,7 +173,7 @@ impl List {
             ),
             false => format!("{} {} {}\n", lun.name, snapshot.name, at(snapshot.created)),
         });
-        console::print(&lines.collect::<String>());
+        console::show(&lines.collect::<String>());
         Ok(Outcome::Good)
     }
 }

@@ -66,14 +66,16 @@ impl ShowStatus {
                 false => printable_lines(&look.as_text(rates.as_ref())).to_string(),
             };
             if !self.watch {
-                console::print(&text);
+                console::answer(self.json, &text);
                 return Ok(match look.found.state {
                     ArrayState::Optimal => Outcome::Good,
                     _ => Outcome::Findings,
                 });
             }
-            let clears = !self.json && std::io::stdout().is_terminal();
-            console::print(&if clears { format!("\u{1b}[H\u{1b}[J{text}") } else { text });
+            if !self.json && std::io::stdout().is_terminal() {
+                console::print("\u{1b}[H\u{1b}[J");
+            }
+            console::answer(self.json, &text);
             first.get_or_insert(look);
             std::thread::sleep(self.interval.0.max(Duration::from_millis(100)));
         }

@@ -167,7 +167,7 @@ impl Served {
             true => format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() })),
             false => format!("{uri} ({})\n", human_bytes(export.size())),
         });
-        console::print(&lines.collect::<String>());
+        console::show(&lines.collect::<String>());
     }
 
     /// Rebuilds, notes failures and commits writes that no client flushes, until the user interrupts it.

@@ -1,0 +1,107 @@
+//! Commands on a terminal: colours, and lines that fit it.
+
+use std::process::{Command, Stdio};
+
+use testkit::corpus::Corpus;
+
+use crate::cell::Cell;
+use crate::copies::grow;
+use crate::manners::finished;
+
+/// What a command writes to a terminal of so many columns, which `script` makes.
+fn on_terminal(cell: &Cell, columns: u16, words: &[&str], variable: Option<(&str, &str)>) -> Option<String> {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("skipped: the program script, which makes terminals, is not installed");
+        return None;
+    }
+    let program = env!("CARGO_BIN_EXE_jetcell");
+    let line = format!("stty rows 24 cols {columns}; exec '{program}' {}", words.join(" "));
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--command", &line, "/dev/null"]).current_dir(cell.path(""));
+    command.env("SHELL", "/bin/sh").env("TERM", "xterm").env_remove("NO_COLOR").envs(variable);
+    let output = finished({
+        command.stdin(Stdio::null());
+        command
+    });
+    // A line of progress is drawn again behind each carriage return.
+    Some(String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n").replace('\r', "\n"))
+}
+
+/// The text without colours and movements of the cursor.
+fn plain(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |all, part| all + part.split_once(char::is_alphabetic).map_or("", |(_, rest)| rest))
+}
+
+/// A database with one bad page.
+fn damaged(cell: &Cell, name: &str) -> Option<()> {
+    let mut bytes = Corpus::locate()?.read("db/4k/basic.edb");
+    bytes[32 * 4096..][300..400].fill(0x5a);
+    cell.write(name, bytes);
+    Some(())
+}
+
+#[test]
+fn a_terminal_has_colours_unless_no_color_or_the_option_says_no() {
+    let cell = Cell::new();
+    if damaged(&cell, "a.edb").is_none() {
+        return;
+    }
+    for words in [&["check", "a.edb"][..], &["doctor", "--help"]] {
+        for (more, variable, is_coloured) in [
+            (&[][..], None, true),
+            (&[], Some(("NO_COLOR", "1")), false),
+            // An empty variable does not count.
+            (&[], Some(("NO_COLOR", "")), true),
+            (&["--color", "never"], None, false),
+            (&["--color=never"], None, false),
+            (&["--color", "always"], Some(("NO_COLOR", "1")), true),
+        ] {
+            let words = [more, words].concat();
+            let Some(text) = on_terminal(&cell, 100, &words, variable) else { return };
+            assert_eq!(text.contains("\u{1b}["), is_coloured, "{words:?} {variable:?}: {text}");
+        }
+    }
+    let text = on_terminal(&cell, 100, &["check", "a.edb"], None).unwrap();
+    assert!(text.contains("\u{1b}[31merror\u{1b}[0m: a.edb, page "), "{text}");
+    assert!(text.contains("  \u{1b}[31m1 ERROR\u{1b}[0m"), "{text}");
+}
+
+#[test]
+fn lines_fit_the_terminal() {
+    let cell = Cell::new();
+    let directory = "a-directory-with-a-long-name";
+    cell.make_dir(directory);
+    let name = |file: &str| format!("{directory}/{file}");
+    if damaged(&cell, &name("a.edb")).is_none() {
+        return;
+    }
+    let event = format!(
+        r#"{{"at":"2026-01-02T03:04:05Z","event":"x","id":477,"severity":"error","text":"{}"}}"#,
+        "some words of a text ".repeat(10)
+    );
+    cell.write(&name("events.jsonl"), event + "\n");
+    grow(&cell.path(&name("app")), 0..3);
+    let (file, app) = (name("a.edb"), name("app"));
+    for words in [
+        &["check", &file][..],
+        &["check", "--structure", &file],
+        &["dump", "header", &file],
+        &["dump", "pages", &file],
+        &["doctor", directory],
+        &["events", directory],
+        &["copies", &app],
+        &["recover", &app, "--dry-run"],
+        &["check", &name("a-file-that-is-not-there.edb")],
+    ] {
+        let Some(wide) = on_terminal(&cell, 1000, words, None) else { return };
+        let narrow = on_terminal(&cell, 50, words, None).unwrap();
+        let longest = |text: &str| plain(text).lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(longest(&wide) > 50, "{words:?} has no long line: {wide}");
+        assert!(longest(&narrow) <= 50, "{words:?}: {narrow}");
+    }
+    // Programs read whole lines.
+    let output = cell.program(&["events", directory]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
+}
