@@ -16,6 +16,7 @@ mod durability;
 mod equal_states;
 mod esrp;
 mod events;
+mod export;
 mod filesystems;
 mod fleet;
 mod loop_devices;

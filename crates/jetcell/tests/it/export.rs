@@ -1,0 +1,187 @@
+//! `jetcell export`: options about the form of values, and what it says of values that it cannot show.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ese_engine::{
+    CodePage, ColumnDefinition, ColumnType, CommitMode, CreateOptions, Database, IndexDefinition, Instance,
+    InstanceOptions, PageSize, Session, TableDefinition, Value as Field,
+};
+use ese_format::PageNumber;
+use ese_format::checksum::seal_page;
+use serde_json::Value;
+use testkit::corpus::Corpus;
+
+use crate::cell::Cell;
+use crate::copies::run;
+
+/// Texts of the table, in the order of their rows. Numbers are no formulas.
+const TEXTS: [&str; 8] = ["=1+1", "+1", "-x", "@a", "plain", "-3.5", "\tx", "a=b"];
+/// The last integer that a double holds, and the next one.
+const WIDE: i64 = (1 << 53) + 1;
+
+/// A clean database whose content is made in one transaction.
+fn made(directory: &Path, content: impl FnOnce(&mut Session, &Arc<Database>)) -> PathBuf {
+    fs::create_dir_all(directory).unwrap();
+    let mut options = InstanceOptions::new(directory).unwrap();
+    (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 64 << 10, 1 << 20);
+    let instance = Instance::open(options).unwrap();
+    let path = directory.join("data.edb");
+    let database = instance.create_database(&path, &CreateOptions::default()).unwrap();
+    let mut session = instance.session();
+    session.begin().unwrap();
+    content(&mut session, &database);
+    session.commit(CommitMode::Durable).unwrap();
+    drop((session, database));
+    instance.shutdown().unwrap();
+    path
+}
+
+/// A clean database with a table `t` of these texts, each with an integer.
+fn database(directory: &Path, texts: &[&str]) -> PathBuf {
+    let text = ColumnDefinition::new("=Text", ColumnType::Text);
+    let definition = TableDefinition {
+        name: "t".to_string(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::LongLong),
+            ColumnDefinition { code_page: CodePage::UNICODE, ..text },
+        ],
+        indexes: vec![IndexDefinition::new("ById", &["Id"]).primary()],
+        ..TableDefinition::default()
+    };
+    made(directory, |session, database| {
+        session.create_table(database, &definition).unwrap();
+        let mut table = session.open_table(database, "t").unwrap();
+        let [id, column] = ["Id", "=Text"].map(|name| table.column(name).unwrap());
+        for (number, text) in texts.iter().enumerate() {
+            let id = (id, Field::LongLong(WIDE - 1 + number as i64));
+            table.insert(session, &[id, (column, Field::Text((*text).to_string()))]).unwrap();
+        }
+    })
+}
+
+const EXPORT: [&str; 4] = ["export", "app/data.edb", "--table", "t"];
+
+#[test]
+fn csv_for_spreadsheets_has_an_apostrophe_before_formulas_only() {
+    let cell = Cell::new();
+    database(&cell.path("app"), &TEXTS);
+    let csv = |more: &[&str]| run(&cell, 0, &[&EXPORT[..], &["--format", "csv"], more].concat());
+    let fields = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split_once(',').unwrap().1.to_string()).collect()
+    };
+    assert_eq!(fields(&csv(&["--output", "-"])), [&["=Text"], &TEXTS[..]].concat());
+    let safe = csv(&["--output", "-", "--csv-safe"]);
+    assert_eq!(fields(&safe), ["'=Text", "'=1+1", "+1", "'-x", "'@a", "plain", "-3.5", "'\tx", "a=b"]);
+    csv(&["--output", "t.csv", "--csv-safe"]);
+    assert_eq!(fs::read_to_string(cell.path("t.csv")).unwrap(), safe, "a file has the same");
+}
+
+#[test]
+fn integers_beyond_doubles_are_strings_in_json_if_they_are_asked_for() {
+    let cell = Cell::new();
+    database(&cell.path("app"), &["a", "b"]);
+    let ids = |more: &[&str]| -> Vec<Value> {
+        let text = run(&cell, 0, &[&EXPORT[..], &["--format", "jsonl", "--output", "-"], more].concat());
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["Id"].clone()).collect()
+    };
+    let numbers = [Value::from(WIDE - 1), Value::from(WIDE)];
+    assert_eq!(ids(&[]), numbers);
+    assert_eq!(ids(&["--wide-integers", "number"]), numbers);
+    assert_eq!(ids(&["--wide-integers", "string"]), [Value::from(WIDE - 1), Value::from(WIDE.to_string())]);
+}
+
+#[test]
+fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
+    let cell = Cell::new();
+    // The engine takes no such text, so that the file is changed: a private character becomes half of a pair.
+    let path = database(&cell.path("app"), &["before\u{e000}after", "whole"]);
+    let mut bytes = fs::read(&path).unwrap();
+    let text: Vec<u8> = "e\u{e000}a".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let places: Vec<usize> =
+        (0..bytes.len() - text.len()).filter(|at| bytes[*at..].starts_with(&text)).collect();
+    let [at] = places[..] else { panic!("{places:?}") };
+    bytes[at + 2..at + 4].copy_from_slice(&0xd83d_u16.to_le_bytes());
+    let page = at / 4096;
+    let number = PageNumber::new(u32::try_from(page - 1).unwrap()).unwrap();
+    seal_page(&mut bytes[page * 4096..][..4096], PageSize::KIB_4, number);
+    fs::write(&path, bytes).unwrap();
+    let words = [&EXPORT[..], &["--format", "jsonl", "--output", "-"]].concat();
+    let output = cell.program(&words).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let texts: Vec<Value> =
+        stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["=Text"].clone()).collect();
+    assert_eq!(texts, ["before\u{fffd}after", "whole"]);
+    let missing: Vec<&str> = stderr.lines().filter(|line| line.starts_with("missing: ")).collect();
+    let [line] = missing[..] else { panic!("{stderr}") };
+    for part in ["table t", &format!("page {}", number.get()), "=Text", "unpaired surrogates", "replaced: 1"]
+    {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+/// A directory: the account 500 of a domain, in the column of `objectSid` and in one of another table.
+///
+/// The directories of the corpus are those of an installation before its first domain, so that no object in them has an identifier.
+#[test]
+fn the_last_part_of_an_identifier_is_big_endian_in_the_table_of_objects() {
+    const SID: [u8; 28] =
+        [1, 5, 0, 0, 0, 0, 0, 5, 21, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 1, 0xf4];
+    let cell = Cell::new();
+    let directory = cell.make_dir("app");
+    made(&directory, |session, database| {
+        for name in ["datatable", "link_table"] {
+            let definition = TableDefinition {
+                name: name.to_string(),
+                columns: vec![
+                    ColumnDefinition::new("DNT_col", ColumnType::Long),
+                    ColumnDefinition::new("ATTr589970", ColumnType::LongBinary),
+                    ColumnDefinition::new("sd_id", ColumnType::Currency),
+                ],
+                indexes: vec![IndexDefinition::new("ById", &["DNT_col"]).primary()],
+                ..TableDefinition::default()
+            };
+            session.create_table(database, &definition).unwrap();
+            let mut table = session.open_table(database, name).unwrap();
+            let [id, sid, descriptor] =
+                ["DNT_col", "ATTr589970", "sd_id"].map(|name| table.column(name).unwrap());
+            let row = [
+                (id, Field::Long(1)),
+                (sid, Field::Binary(SID.to_vec())),
+                (descriptor, Field::Currency(0x0102_0304_0506)),
+            ];
+            table.insert(session, &row).unwrap();
+        }
+    });
+    for profile in ["none", "auto"] {
+        let row = |table: &str| -> Value {
+            let words = ["export", "app/data.edb", "--table", table, "--profile", profile];
+            let text = run(&cell, 0, &[&words[..], &["--format", "jsonl", "--output", "-"]].concat());
+            serde_json::from_str(&text).unwrap()
+        };
+        let (object, link) = (row("datatable"), row("link_table"));
+        assert_eq!(object["ATTr589970"], "S-1-5-21-1-2-3-500", "{profile}");
+        assert_eq!(link["ATTr589970"], "S-1-5-21-1-2-3-4093706240", "{profile}");
+        assert_eq!(object["sd_id"], 0x0102_0304_0506_i64, "{profile}");
+    }
+}
+
+#[test]
+fn numbers_of_security_descriptors_of_a_real_directory_are_integers() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let cell = Cell::new();
+    let file = corpus.unpack("db/8k/ntds-initial.dit", &cell.path(""));
+    let file = file.to_str().unwrap();
+    let text = |table: &str, column: &str, form: &[&str]| {
+        let words =
+            ["export", file, "--table", table, "--column", column, "--format", "csv", "--output", "-"];
+        run(&cell, 0, &[&words[..], form].concat())
+    };
+    let integers = text("sd_table", "sd_id", &[]);
+    let numbers: Vec<i64> = integers.lines().skip(1).map(|line| line.parse().unwrap()).collect();
+    assert!(numbers.len() > 10 && numbers.starts_with(&[1, 2, 3]), "{integers}");
+    assert!(text("sd_table", "sd_id", &["--currency", "decimal"]).starts_with("sd_id\n0.0001\n"));
+}
