@@ -28,7 +28,7 @@ pub enum TestError {
         /// Longest time of the test.
         longest: Duration,
     },
-    /// No transfer ended for a long time. Some are still under way: whoever waits for the files of the targets waits for them.
+    /// No transfer ended for a long time. Some are still under way; closing the files of the targets waits for them.
     #[error(
         "{stage}: the drive has completed nothing for {seconds} s; its transfers are left under way, see the kernel's log"
     )]

@@ -272,7 +272,7 @@ impl<'s> FilesystemMaker<'s> {
 impl Drop for FilesystemMaker<'_> {
     fn drop(&mut self) {
         if !self.closed.get() {
-            // After a panic nobody can be told; the next test finds what stays.
+            // After a panic there is no caller to report an error to; the next test finds what stays.
             let _ = self.close();
         }
     }

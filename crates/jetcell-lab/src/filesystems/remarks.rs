@@ -60,7 +60,7 @@ fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
     })
 }
 
-/// Who encrypts files of fscrypt where the mount options give that to the block layer.
+/// Where the mount options give the encryption of fscrypt to the block layer: what the kernel may use for it.
 pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Option<&'static str> {
     let options = &storage.mount.as_ref()?.options;
     options.split(',').find(|option| *option == "inlinecrypt")?;

@@ -16,9 +16,7 @@ pub struct Shown {
 impl Shown {
     /// Prints one of the two.
     pub fn print(&self, value: &Value, text: &str) {
-        match self.json {
-            true => console::print(&format!("{value}\n")),
-            false => console::show(&format!("{text}\n")),
-        }
+        let line = if self.json { value.to_string() } else { text.to_string() };
+        console::answer(self.json, &(line + "\n"));
     }
 }
