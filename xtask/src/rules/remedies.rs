@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 
 /// Advice to recover something.
 const ADVICE: &str = concat!(
-    r"\b[Rr]un (the )?recovery\b|\b([Rr]ecover|[Rr]epair) (it|them|the (database|databases|files)) (first|with)\b|",
+    r"\b[Rr]un (the )?recovery\b|\b[Rr]ecover (it|them|the (database|databases|files)) (first|with)\b|",
     r"\b[Ff]irst recover\b|\b[Pp]erform (a )?recovery\b"
 );
 /// What has to be said with it, on the same line or on the next one.
