@@ -55,6 +55,15 @@ pub(super) struct Attacher {
     needed: BTreeMap<FileId, Generation>,
 }
 
+/// The error for a database that is dirty, and that this log cannot recover.
+fn of_another_log(path: &Path) -> Error {
+    let path = path.display();
+    Error::Usage(format!(
+        "{path}: the database was last in use with another log and was not shut down; first recover it with that log: \
+         jetcell recover {path} LOGS --into DIR"
+    ))
+}
+
 impl Attacher {
     pub fn new(core: &Arc<Core>, options: &InstanceOptions, log: RecoveredLog) -> Attacher {
         let (core, options) = (core.clone(), options.clone());
@@ -233,13 +242,7 @@ impl Attacher {
         let in_this_log = own || (clean && is_before(&header));
         if !in_this_log {
             if !clean {
-                let what = format!(
-                    "{}: the database was last in use with another log and was not shut down; first recover it with that log: \
-                     jetcell recover {} LOGS --into DIR",
-                    path.display(),
-                    path.display()
-                );
-                self.missing.insert(log_id, Error::Usage(what));
+                self.missing.insert(log_id, of_another_log(&path));
             }
             // The database was detached from this log and used with the other log since.
             return Ok(());
