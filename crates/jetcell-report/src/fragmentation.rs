@@ -132,6 +132,8 @@ fn remarks(file: &Fragmentation) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use jetcell_lab::fragmentation::{Extent, FileMap};
 
     use super::*;
@@ -180,7 +182,7 @@ mod tests {
             read_ms: 0.5,
         };
         let (page, markdown) =
-            (fragmentation_html(&files, &[cost.clone()]), fragmentation_markdown(&files, &[cost]));
+            (fragmentation_html(&files, from_ref(&cost)), fragmentation_markdown(&files, from_ref(&cost)));
         assert!(markdown.contains("on \\<disk>: by the measured seeks") && markdown.contains("## Distances"));
         assert!(
             page.contains("&lt;disk&gt;") && page.contains("1.3 s instead of 1.0 s (25.0 % more)"),
