@@ -77,13 +77,15 @@ impl Knowledge {
     /// Errors: the database has not the tables of the profile.
     pub(crate) fn read(source: &Source, profile: Profile) -> Result<Knowledge, ExportError> {
         let other = |fits: bool, name| if fits { Ok(()) } else { Err(ExportError::OtherProfile(name)) };
-        let profile = if profile == Profile::BySchema { Profile::of(source) } else { profile };
+        let is_chosen = profile != Profile::BySchema;
+        let profile = if is_chosen { profile } else { Profile::of(source) };
         let application = match profile {
             Profile::None | Profile::BySchema => None,
             Profile::Directory => {
                 let directory = Directory::read(source);
-                other(directory.has_schema(), "Active Directory")?;
-                Some(Application::Directory(directory))
+                // The rows of a damaged schema must not keep the others from being exported.
+                other(directory.has_schema() || !is_chosen, "Active Directory")?;
+                directory.has_schema().then_some(Application::Directory(directory))
             }
             Profile::UsageMonitor => {
                 other(usage_monitor::fits(source), "the usage monitor")?;

@@ -178,15 +178,17 @@ impl Target {
     }
 
     fn existing(vfs: &dyn Vfs, path: &Path, kind: TargetKind, mode: OpenMode) -> Result<Target, TargetError> {
-        let unusable = |error| TargetError::Unusable { path: path.into(), error };
+        // Where the file system has no direct I/O, the open fails so, or what is done with the file.
+        let unusable = |error: io::Error| match error.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => {
+                TargetError::NoDirectIo(path.into())
+            }
+            _ => TargetError::Unusable { path: path.into(), error },
+        };
         let file = vfs.open(path, mode).map_err(|error| {
             let device = matches!(kind, TargetKind::Device | TargetKind::ErasedDevice);
             if device && error.kind() == io::ErrorKind::PermissionDenied {
                 return TargetError::NotRoot { path: path.into(), error };
-            }
-            // So the open for direct I/O fails where the file system has none.
-            if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) {
-                return TargetError::NoDirectIo(path.into());
             }
             unusable(error)
         })?;
