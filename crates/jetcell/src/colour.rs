@@ -74,6 +74,9 @@ const CELLS: [(&str, &str); 12] = [
     ("CUT OFF", RED),
 ];
 
+/// Cells that may go on behind a comma, such as `sound, clean` and `PASS, 2 doubts`.
+const DETAILED: [&str; 4] = ["sound", "PASS", "FAIL", "INCOMPLETE"];
+
 /// Counts at the begin of a cell, such as `2 ERRORs, 1 warning`.
 const COUNTED: [(&str, &str); 2] = [("ERROR", RED), ("warning", YELLOW)];
 
@@ -119,14 +122,11 @@ fn paint_cells(line: &str, out: &mut String) {
 
 /// The colour of a cell, and the part of it that has the colour.
 fn colour_of(cell: &str) -> Option<(&'static str, &str)> {
-    if let Some((word, code)) = CELLS.iter().find(|(word, _)| cell == *word) {
+    let first = cell.split(", ").next().unwrap_or_default();
+    let is_word = |word: &str| cell == word || (first == word && DETAILED.contains(&word));
+    if let Some((word, code)) = CELLS.iter().find(|(word, _)| is_word(word)) {
         return Some((code, word));
     }
-    // A check says in the same cell what it counted.
-    if let Some(("sound", _)) = cell.split_once(", ") {
-        return Some((GREEN, "sound"));
-    }
-    let first = cell.split(", ").next().unwrap_or_default();
     let (count, noun) = first.split_once(' ')?;
     count.parse::<u64>().ok()?;
     let (_, code) = COUNTED.iter().find(|(word, _)| noun.strip_suffix('s').unwrap_or(noun) == *word)?;
@@ -143,9 +143,11 @@ mod tests {
 
     #[test]
     fn verdicts_and_outcomes_have_colours_and_other_text_has_none() {
-        let text = "FAIL: too slow\n  → look there\n  Rule a   20  held\n  Rule b   30  BROKEN\n  PASSED 3\nPASSING\n";
+        let text = "FAIL: too slow\n  → look there\n  Rule a   20  held\n  Rule b   30  BROKEN\n  PASSED 3\nPASSING\n  \
+                    one  PASS, 2 doubts  7\n";
         let expected = "\x1b[31mFAIL\x1b[0m: too slow\n  \x1b[33m→\x1b[0m look there\n  Rule a   20  \x1b[32mheld\x1b[0m\n  \
-                        Rule b   30  \x1b[31mBROKEN\x1b[0m\n  PASSED 3\nPASSING\n";
+                        Rule b   30  \x1b[31mBROKEN\x1b[0m\n  PASSED 3\nPASSING\n  \
+                        one  \x1b[32mPASS\x1b[0m, 2 doubts  7\n";
         assert_eq!(paint(text), expected);
     }
 

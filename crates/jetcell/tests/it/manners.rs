@@ -93,7 +93,7 @@ const JOIN: [&str; 10] =
 fn special_files_are_refused_without_waiting() {
     let cell = Cell::new();
     cell.write("token", "a token that is long enough for any server");
-    cell.write("fleet.toml", "name = 'f'\nhosts = 2\noutput = 'fleet'\n");
+    cell.write("fleet.toml", "name = 'f'\nhosts = 2\noutput = 'fleet'\n[options]\ndirs = ['d']\n");
     make_authority(&cell.path(""), "ca");
     let pipe = cell.path("pipe");
     let (kind, rights) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
@@ -347,7 +347,7 @@ fn colour_is_for_terminals_unless_it_is_asked_for() {
     assert!(run(&["--output", "runs/b", "--color", "always"]).starts_with("\u{1b}[32mPASS\u{1b}[0m: "));
     // Commands that show stored runs.
     for (words, coloured) in [
-        (&["report", "runs"][..], "  \u{1b}[32mPASS\u{1b}[0m  "),
+        (&["report", "runs"][..], "  \u{1b}[32mPASS\u{1b}[0m"),
         (&["report", "runs/a"], "\u{1b}[32mPASS\u{1b}[0m: "),
         (&["compare", "runs/a", "runs/b"], "\u{1b}[32mPASS\u{1b}[0m"),
     ] {

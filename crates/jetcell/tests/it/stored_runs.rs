@@ -243,7 +243,7 @@ fn a_directory_above_runs_lists_them() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert!(
-        lines[1].contains(" one ") && lines[2].contains(" db1/two ") && lines[2].contains(" FAIL "),
+        lines[1].contains(" one ") && lines[2].contains(" db1/two ") && lines[2].contains(" FAIL, "),
         "{text}"
     );
     assert!(lines[2].ends_with("the second one"), "{text}");

@@ -82,8 +82,8 @@ fn lines_fit_the_terminal() {
         "some words of a text ".repeat(10)
     );
     cell.write(&name("events.jsonl"), event + "\n");
-    grow(&cell.path(&name("app")), 0..3);
-    let (file, app) = (name("a.edb"), name("app"));
+    grow(&cell.path(&name("application")), 0..3);
+    let (file, app) = (name("a.edb"), name("application"));
     for words in [
         &["check", &file][..],
         &["check", "--structure", &file],
