@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use jetcell_lab::LocalSystem;
 use jetcell_lab::filesystems::{FilesystemTest, TestedDirectory, figures, remarks};
-use jetcell_report::{filesystems_html, filesystems_markdown};
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::machine::Storage;
 use jetcell_workload::profile::Configuration;
@@ -16,7 +15,6 @@ use serde::Serialize;
 
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
-use crate::whole_file;
 
 /// Why a turn has no figures.
 pub enum Stopped {
@@ -162,18 +160,6 @@ fn space(directory: &Path) -> (u64, u64) {
 /// A result as JSON.
 pub fn json(result: &impl Serialize) -> String {
     serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
-}
-
-/// Writes the reports and `result.json`. That is written last, so a directory with a result has everything.
-pub fn store(result: &FilesystemTest, output: &Path, json: &str) -> Result<(), Stopped> {
-    let write = || {
-        fs::create_dir_all(output)?;
-        whole_file::write(&output.join("report.html"), &filesystems_html(result))?;
-        whole_file::write(&output.join("report.md"), &filesystems_markdown(result))?;
-        whole_file::write(&output.join("result.json"), json)
-    };
-    write()
-        .map_err(|error| Stopped::Failed(format!("{} cannot be written: {error}", output.display()).into()))
 }
 
 /// Reads an option.

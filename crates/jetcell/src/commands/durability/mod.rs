@@ -18,10 +18,10 @@ use jetcell_workload::units::TimeSpan;
 
 use self::tested::Tested;
 use crate::commands::empty_directory::require_empty;
+use crate::commands::result_directory::store;
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
-use crate::whole_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -286,8 +286,7 @@ impl DurabilityTest {
                 .map_err(|error| format!("{}: {error}", directory.display()).into())
         })?;
         if let Some(output) = &self.output {
-            store(&found, output)
-                .map_err(|error| format!("{} cannot be written: {error}", output.display()))?;
+            store(output, &durability_html(&found), &durability_markdown(&found), &json(&found))?;
         }
         print(&if self.json { json(&found) } else { durability_text(&found, console::width()) });
         Ok(if found.is_kept() { Outcome::Good } else { Outcome::Findings })
@@ -300,12 +299,4 @@ fn boot() -> Option<String> {
 
 fn json(found: &Verification) -> String {
     serde_json::to_string_pretty(found).expect("text and numbers can be written as JSON") + "\n"
-}
-
-/// The result is written last, so a directory with a result has everything.
-fn store(found: &Verification, output: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(output)?;
-    whole_file::write(&output.join("report.html"), &durability_html(found))?;
-    whole_file::write(&output.join("report.md"), &durability_markdown(found))?;
-    whole_file::write(&output.join("result.json"), &json(found))
 }

@@ -9,15 +9,14 @@ use clap::Args;
 use jetcell_lab::filesystems::{
     FilesystemMaker, FilesystemTest, Limits, ROWS, SkippedFilesystem, Specification, TestedDirectory, compare,
 };
-use jetcell_report::filesystems_text;
+use jetcell_report::{filesystems_html, filesystems_markdown, filesystems_text};
 use jetcell_workload::Options;
 use jetcell_workload::units::{DatabaseSize, TimeSpan};
 
 use self::made::{MadeFilesystems, measure_made};
 use crate::commands::empty_directory::require_empty;
-use crate::commands::load_turns::{
-    LoadTurns, Stopped, json, load_options, look_again, look_at, size, span, store,
-};
+use crate::commands::load_turns::{LoadTurns, Stopped, json, load_options, look_again, look_at, size, span};
+use crate::commands::result_directory::store;
 use crate::console::{self, print};
 use crate::outcome::{Failure, Outcome, print_error};
 
@@ -138,7 +137,8 @@ impl FilesystemsTest {
             if self.signs_of_change {
                 result = result.with_signs_of_change();
             }
-            store(&result, output, &json(&result))?;
+            store(output, &filesystems_html(&result), &filesystems_markdown(&result), &json(&result))
+                .map_err(Stopped::Failed)?;
             Ok(result)
         });
         let closed = maker.as_ref().map_or(Ok(()), FilesystemMaker::close);
