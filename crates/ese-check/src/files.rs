@@ -78,7 +78,7 @@ struct FileSet<'a> {
     /// Generation, file and soundness of every log that was checked, by stream.
     streams: BTreeMap<StreamKey, Vec<(Generation, PathBuf, bool)>>,
     sets: Vec<LogSet>,
-    /// Directories whose foreign logs were reported.
+    /// Directories in which foreign logs were searched.
     searched: BTreeSet<PathBuf>,
 }
 

@@ -70,14 +70,13 @@ impl FileSet<'_> {
     pub(super) fn report_foreign_logs(&mut self, path: &Path, own: Signature, findings: &mut Findings) {
         let directory = parent_directory(path);
         // A database that was always used without a log names no stream.
-        if own == Signature::default() || self.searched.contains(directory) {
+        if own == Signature::default() || !self.searched.insert(directory.to_owned()) {
             return;
         }
         let logs = self.logs_in(directory);
         if logs.iter().all(|log| log.signature == own.to_bytes()) {
             return;
         }
-        self.searched.insert(directory.to_owned());
         let streams = self.streams_of_databases(directory);
         let mut foreign: Vec<PathBuf> = logs
             .into_iter()
