@@ -80,8 +80,9 @@ pub(super) fn verify(
     let total = jobs.iter().map(|job| job.total(depth)).sum();
     let queues = queues(plan, volumes);
     let together = queues.iter().map(|queue| queue.at_a_time).sum();
-    let of_check = jobs.iter().map(|job| PAGES_OF_A_CHECK + memory_of_check(job.database_bytes)).max();
-    let lanes = lanes(&queues, plan.cache_bytes / of_check.unwrap_or(PAGES_OF_A_CHECK));
+    let largest = jobs.iter().map(|job| job.database_bytes).max().unwrap_or(0);
+    let kept = if depth == Depth::Everything { memory_of_check(largest) } else { 0 };
+    let lanes = lanes(&queues, plan.cache_bytes / (PAGES_OF_A_CHECK + kept));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (processors / lanes.len().min(together).max(1)).max(1);
     let cancel = Cancel::default();
