@@ -117,8 +117,12 @@ impl<'r> Run<'r> {
     /// Longest time of the next measurement or round: that of the options, or an equal share of what is left of the whole test.
     fn time(&self) -> Duration {
         let wanted = Duration::try_from_secs_f64(self.options.seconds).unwrap_or(Duration::from_secs(1));
-        let parts = u32::try_from(self.total.saturating_sub(self.done) + self.rounds).unwrap_or(u32::MAX);
-        self.left().map_or(wanted, |left| wanted.min(left / parts.max(1)))
+        self.left().map_or(wanted, |left| wanted.min(left / self.parts().max(1)))
+    }
+
+    /// Measurements and rounds that are left.
+    fn parts(&self) -> u32 {
+        u32::try_from(self.total.saturating_sub(self.done) + self.rounds).unwrap_or(u32::MAX)
     }
 
     fn count(&mut self, steps: &[Step]) {
@@ -133,8 +137,7 @@ impl<'r> Run<'r> {
 
     /// Tells that a stage begins, which writes so many bytes, or takes a time at most.
     fn tell(&mut self, title: String, writes: Option<u64>) {
-        let time = self.time();
-        let parts = u32::try_from(self.total.saturating_sub(self.done) + self.rounds).unwrap_or(u32::MAX);
+        let (time, parts) = (self.time(), self.parts());
         (self.tell)(Stage {
             title,
             done: self.done,

@@ -85,6 +85,7 @@ fn a_full_output_device_is_one_line() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
 }
 
+const REPLICATE: [&str; 5] = ["replicate", "--from", "tls://localhost:1/a", "--to", "c"];
 const SERVE: [&str; 6] = ["serve", "run", "--listen", "127.0.0.1:0", "--token-file", "token"];
 const JOIN: [&str; 10] =
     ["fleet", "join", "--fleet", "f", "--rank", "0", "--size", "2", "--allow-dir", "run"];
@@ -120,28 +121,8 @@ fn special_files_are_refused_without_waiting() {
         &["test", "performance", "--dir", "d", "--config", "pipe"],
         &["test", "durability", "d", "--verify", "pipe"],
         &["test", "filesystems", "--make-list", "/dev/zero", "--images", ".", "--output", "o"],
-        &[
-            "replicate",
-            "--from",
-            "tls://localhost:1/a",
-            "--to",
-            "c",
-            "--tls-ca",
-            "ca",
-            "--token-file",
-            "pipe",
-        ],
-        &[
-            "replicate",
-            "--from",
-            "tls://localhost:1/a",
-            "--to",
-            "c",
-            "--tls-ca",
-            "pipe",
-            "--token-file",
-            "token",
-        ],
+        &[&REPLICATE[..], &["--tls-ca", "ca", "--token-file", "pipe"]].concat(),
+        &[&REPLICATE[..], &["--tls-ca", "pipe", "--token-file", "token"]].concat(),
         &[&SERVE[..], &["--tls-cert", "pipe", "--tls-key", "token"]].concat(),
         &[&SERVE[..], &["--tls-cert", "ca.pem", "--tls-key", "/dev/zero"]].concat(),
         &[&SERVE[..], &["--tls-cert", "ca.pem", "--tls-key", "ca.key", "--tls-client-ca", "socket"]].concat(),
