@@ -147,18 +147,32 @@ impl Writer<'_> {
     }
 }
 
+/// The latest place of three bytes, by their hash. Another triple with the same hash takes the place of an earlier one.
+struct Latest([u16; 1 << Latest::BITS]);
+
+impl Latest {
+    const BITS: u32 = 12;
+
+    /// Replaces the place of the three bytes at `at` and returns the one before.
+    fn replace(&mut self, plain: &[u8], at: usize) -> Option<usize> {
+        let [a, b, c] = *plain.get(at..)?.first_chunk::<MIN_MATCH>()?;
+        let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - Latest::BITS);
+        // 0 means none.
+        let place = self.0.get_mut(hash as usize)?;
+        usize::from(std::mem::replace(place, (at + 1) as u16)).checked_sub(1)
+    }
+}
+
 /// Appends the stream for `plain` (at most 65,535 bytes). Greedy: a match candidate is the latest occurrence of the
 /// next three bytes.
 pub(super) fn compress(plain: &[u8], out: &mut Vec<u8>) {
-    let mut latest = std::collections::HashMap::new();
+    let mut latest = Latest([0; 1 << Latest::BITS]);
     let flags_at = out.len();
     out.extend_from_slice(&[0; 4]);
     let mut writer = Writer { out, flags: 0, flag_count: 0, flags_at, nibble_at: None };
     let mut at = 0;
     while let Some((&literal, _)) = plain.get(at..).and_then(<[u8]>::split_first) {
-        let triple = |at: usize| plain.get(at..)?.first_chunk::<MIN_MATCH>();
-        let before = triple(at).and_then(|triple| latest.get(triple).copied());
-        let before: Option<usize> = before.filter(|before| at - before <= MAX_DISTANCE);
+        let before = latest.replace(plain, at).filter(|before| at - before <= MAX_DISTANCE);
         let len = before.map_or(0, |before| common_len(plain, before, at));
         let step = if let (Some(before), true) = (before, len >= MIN_MATCH) {
             writer.matched(at - before, len);
@@ -169,10 +183,8 @@ pub(super) fn compress(plain: &[u8], out: &mut Vec<u8>) {
             writer.flag(0);
             1
         };
-        for passed in at..at + step {
-            if let Some(triple) = triple(passed) {
-                latest.insert(*triple, passed);
-            }
+        for passed in at + 1..at + step {
+            latest.replace(plain, passed);
         }
         at += step;
     }
