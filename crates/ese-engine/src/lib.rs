@@ -85,6 +85,7 @@ pub use backup::{
     ReadOptions, mark_copy,
 };
 pub use btree::Seek;
+pub use cache::LoadBuffers;
 pub use database::Database;
 pub use defrag::{DefragKind, DefragOptions, DefragProgress};
 pub use error::{AttachmentFault, BackupFault, Error, LogFault, PageTimeFault, Result};

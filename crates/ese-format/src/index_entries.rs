@@ -18,16 +18,26 @@ pub fn primary_key(
     record: &Record<'_>,
     long_values: &mut LongValueSource<'_>,
 ) -> Result<Key, KeyError> {
-    // Fast path for an index on one column with one value, which most primary indexes are.
-    if let ([segment], [], None) = (&index.segments[..], &index.conditions[..], &index.tuple_limits) {
-        let (column, descending) = (column(table, segment.column)?, segment.descending);
-        if let ColumnValue::Bytes(value) = record.get_or_default(column)? {
-            let part = KeyPart { column, value: Some(value), descending };
-            return normalise(&[part], index.key_limits(), index.flags);
-        }
+    if let Some(key) = key_of_single_value(table, index, record)? {
+        return Ok(key);
     }
     let mut keys = index_keys(table, index, record, long_values)?;
     if keys.is_empty() { Err(KeyError::NullNotAllowed) } else { Ok(keys.swap_remove(0)) }
+}
+
+/// The key in an index on one column with one value, which most indexes are. `None` if the index or the value is another.
+fn key_of_single_value(
+    table: &TableSchema,
+    index: &Index,
+    record: &Record<'_>,
+) -> Result<Option<Key>, KeyError> {
+    let ([segment], [], None) = (&index.segments[..], &index.conditions[..], &index.tuple_limits) else {
+        return Ok(None);
+    };
+    let (column, descending) = (column(table, segment.column)?, segment.descending);
+    let ColumnValue::Bytes(value) = record.get_or_default(column)? else { return Ok(None) };
+    let part = KeyPart { column, value: Some(value), descending };
+    normalise(&[part], index.key_limits(), index.flags).map(Some)
 }
 
 /// All keys of a record in an index, sorted and without duplicates. Empty if the rules of the index omit the record.
@@ -39,6 +49,9 @@ pub fn index_keys(
 ) -> Result<Vec<Key>, KeyError> {
     if index.tuple_limits.is_some() {
         return Err(KeyError::TupleIndex);
+    }
+    if let Some(key) = key_of_single_value(table, index, record)? {
+        return Ok(vec![key]);
     }
     for condition in &index.conditions {
         let column = column(table, condition.column)?;

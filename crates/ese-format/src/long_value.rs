@@ -27,6 +27,9 @@ pub struct LongValueId(pub u64);
 const WIDE: u64 = 1 << 63;
 
 impl LongValueId {
+    /// Bytes of the longest key: a wide id and an offset.
+    const LONGEST_KEY: usize = 12;
+
     /// Whether the id takes eight bytes rather than four.
     pub const fn is_wide(self) -> bool {
         self.0 & WIDE != 0
@@ -52,12 +55,25 @@ impl LongValueId {
 
     /// Key of the root node.
     pub fn root_key(self) -> Vec<u8> {
-        if self.is_wide() { self.0.to_be_bytes().to_vec() } else { (self.0 as u32).to_be_bytes().to_vec() }
+        let mut key = Vec::with_capacity(Self::LONGEST_KEY);
+        self.append_to_key(&mut key);
+        key
     }
 
     /// Key of the chunk that starts at byte `offset` of the value.
     pub fn chunk_key(self, offset: u32) -> Vec<u8> {
-        [&self.root_key()[..], &offset.to_be_bytes()].concat()
+        let mut key = self.root_key();
+        key.extend_from_slice(&offset.to_be_bytes());
+        key
+    }
+
+    /// Appends the key of the root node, with which the keys of chunks begin: the offset follows, big-endian.
+    pub fn append_to_key(self, key: &mut Vec<u8>) {
+        if self.is_wide() {
+            key.extend_from_slice(&self.0.to_be_bytes());
+        } else {
+            key.extend_from_slice(&(self.0 as u32).to_be_bytes());
+        }
     }
 
     /// The id after this one, of the same width.

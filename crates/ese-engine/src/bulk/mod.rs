@@ -20,4 +20,5 @@ mod tree_builder;
 
 pub(crate) use link::link;
 pub(crate) use node_sorter::{NodeSorter, SortedNode};
+pub(crate) use page_writer::Transfers;
 pub(crate) use tree_builder::{BuiltTree, TreeBuilder};

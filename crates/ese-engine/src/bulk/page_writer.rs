@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use ese_format::checksum::seal_page;
 use ese_format::page::{Page, PageMut};
 use ese_format::space::Extent;
-use ese_format::{DbTime, PageNumber, PageSize};
+use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use crate::Result;
 use crate::btree::Tree;
-use crate::cache::NewPageWrites;
+use crate::cache::{LoadBuffers, NewPageWrites};
 use crate::pages::scrub;
 use crate::space::SpaceLock;
 
@@ -19,6 +19,19 @@ use crate::space::SpaceLock;
 const WRITES_IN_FLIGHT: usize = 4;
 /// Bytes of the largest extent. A small tree gets extents of an eighth of its size.
 const LARGEST_EXTENT: usize = 64 << 20;
+/// Transfers up to which an extent doubles a tree, because each extent costs a sync of the log.
+const DOUBLING_TRANSFERS: u64 = 4;
+
+/// How the pages of a load are written.
+#[derive(Clone)]
+pub(crate) struct Transfers {
+    /// Bytes of one write.
+    pub bytes: usize,
+    /// Whether the unused bytes of pages are overwritten as by the maintenance scan.
+    pub zero: bool,
+    /// Where the buffers are from.
+    pub buffers: Arc<LoadBuffers>,
+}
 
 /// Writes the pages of one tree. Each page is placed in the transfer that it belongs to, and a transfer is submitted when
 /// all its pages are sealed.
@@ -28,8 +41,9 @@ pub(super) struct PageWriter {
     time: Option<DbTime>,
     /// The part of the newest extent that is not used yet.
     rest: Option<Extent>,
+    /// The log must be durable up to here before a page of the newest extent is written.
+    extent_logged: LogPosition,
     transfer_pages: u32,
-    /// Whether unused bytes are overwritten as by the maintenance scan.
     zero: bool,
     /// Transfers that are being filled, by page.
     open: VecDeque<OpenTransfer>,
@@ -45,19 +59,22 @@ struct OpenTransfer {
     buffer: IoBuffer,
     used: u32,
     sealed: u32,
+    /// End of the record of the extent.
+    logged: LogPosition,
 }
 
 impl PageWriter {
-    pub fn new(tree: Arc<Tree>, transfer_bytes: usize, zero: bool) -> PageWriter {
+    pub fn new(tree: Arc<Tree>, transfers: &Transfers) -> PageWriter {
         let size = tree.file.page_size.bytes();
         PageWriter {
             tree,
             time: None,
             rest: None,
-            transfer_pages: (transfer_bytes / size).clamp(1, LARGEST_EXTENT / size) as u32,
-            zero,
+            extent_logged: LogPosition::MIN,
+            transfer_pages: (transfers.bytes / size).clamp(1, LARGEST_EXTENT / size) as u32,
+            zero: transfers.zero,
             open: VecDeque::new(),
-            writes: Arc::default(),
+            writes: Arc::new(NewPageWrites::new(transfers.buffers.clone())),
             pages: 0,
             first: None,
         }
@@ -80,11 +97,11 @@ impl PageWriter {
         let file = &self.tree.file;
         let time = *self.time.get_or_insert_with(|| file.db_time());
         let largest = (LARGEST_EXTENT / file.page_size.bytes()) as u64;
-        let wanted = (self.pages / 8).clamp(u64::from(self.transfer_pages).min(largest), largest) as u32;
+        let transfer = u64::from(self.transfer_pages).min(largest);
+        let doubled = self.pages.min(DOUBLING_TRANSFERS * transfer);
+        let wanted = (self.pages / 8).max(doubled).clamp(transfer, largest) as u32;
         let extent = SpaceLock::new(file).add_settled_extent(self.tree.root, wanted)?;
-        // After a crash, the rollback finds the extent and pages that are torn, and the time of the database is not below
-        // that of the pages: the allocation has a later one.
-        file.log.flush(file.log.tail())?;
+        self.extent_logged = file.log.tail();
         debug_assert!(file.db_time() > time);
         self.rest = Some(extent);
         self.take().ok_or_else(|| crate::Error::Internal("a new extent has no pages".to_string()))
@@ -102,8 +119,10 @@ impl PageWriter {
         });
         if !follows {
             let pages = self.transfer_pages.min(left) as usize;
-            let buffer = self.writes.buffer(pages * size, WRITES_IN_FLIGHT);
-            self.open.push_back(OpenTransfer { first: number, buffer, used: 0, sealed: 0 });
+            let capacity = self.transfer_pages as usize * size;
+            let buffer = self.writes.buffer(pages * size, capacity, WRITES_IN_FLIGHT);
+            let logged = self.extent_logged;
+            self.open.push_back(OpenTransfer { first: number, buffer, used: 0, sealed: 0, logged });
         }
         if let Some(open) = self.open.back_mut() {
             open.used += 1;
@@ -136,8 +155,10 @@ impl PageWriter {
         let zero = self.zero;
         let (at, bytes) = self.place(number).ok_or_else(missing)?;
         let mut page = PageMut::new(bytes, size);
-        if zero {
-            scrub::overwrite_unused(&mut page);
+        match zero {
+            true => scrub::overwrite_unused(&mut page),
+            // The buffer had other pages before.
+            false => page.fill_free_area(0),
         }
         page.set_db_time(time);
         page.set_flags(page.as_page().flags().with_next_flush_type());
@@ -154,13 +175,14 @@ impl PageWriter {
 
     fn submit(&mut self, at: usize) -> Result<()> {
         let size = self.page_size().bytes();
-        let Some(OpenTransfer { first, mut buffer, used, .. }) = self.open.remove(at) else { return Ok(()) };
-        if used as usize * size < buffer.len() {
-            let mut part = IoBuffer::zeroed(used as usize * size);
-            part.copy_from_slice(&buffer[..used as usize * size]);
-            buffer = part;
-        }
+        let Some(OpenTransfer { first, mut buffer, used, logged, .. }) = self.open.remove(at) else {
+            return Ok(());
+        };
+        buffer.resize(used as usize * size);
         let file = &self.tree.file;
+        // After a crash, the rollback finds the extent and pages that are torn, and the time of the database is not below
+        // that of the pages: the allocation has a later one.
+        file.log.flush(logged)?;
         file.cache.write_new_pages(file.file_id, first, buffer, &self.writes)
     }
 

@@ -13,7 +13,7 @@ use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space};
 use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
 
-use super::page_writer::PageWriter;
+use super::page_writer::{PageWriter, Transfers};
 use crate::btree::Tree;
 use crate::{Error, Result};
 
@@ -63,15 +63,14 @@ struct Internal {
 }
 
 impl TreeBuilder {
-    /// A builder for an empty tree that no session uses. Pages are filled up to `density` percent, and
-    /// the rest is overwritten as by the maintenance scan if `zero` is true.
-    pub fn new(tree: &Arc<Tree>, density: u32, transfer_bytes: usize, zero: bool) -> TreeBuilder {
+    /// A builder for an empty tree that no session uses. Pages are filled up to `density` percent.
+    pub fn new(tree: &Arc<Tree>, density: u32, transfers: &Transfers) -> TreeBuilder {
         let size = tree.file.page_size;
         let mut scratch = vec![0; size.bytes()];
         format(&mut scratch, size, tree, PageFlags::LEAF);
         TreeBuilder {
             tree: tree.clone(),
-            writer: PageWriter::new(tree.clone(), transfer_bytes, zero),
+            writer: PageWriter::new(tree.clone(), transfers),
             spared: size.bytes() * (100 - density.min(100) as usize) / 100,
             leaf: Leaf { number: None, scratch, previous: None, nodes: 0 },
             levels: Vec::new(),
@@ -139,8 +138,10 @@ impl TreeBuilder {
         let common = self.last.iter().zip(&self.order).take_while(|(a, b)| a == b).count();
         let separator = self.order[..(common + 1).min(self.order.len())].to_vec();
         self.add_child(0, separator, number)?;
+        let flags = self.tree.kind | PageFlags::LEAF;
+        // What no node covers is cleared when the page is sealed.
         let bytes = self.writer.page(next)?;
-        format(bytes, size, &self.tree, PageFlags::LEAF).set_prev(Some(number));
+        PageMut::format_over(bytes, size, PageNumber::fixed(1), self.tree.id, flags).set_prev(Some(number));
         self.leaf.number = Some(next);
         self.leaf.previous = Some(number);
         self.leaf.nodes = 0;

@@ -8,25 +8,27 @@ use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use super::in_flight::InFlight;
+use super::load_buffers::LoadBuffers;
 use super::{Cache, FileId};
 use crate::{Error, Result};
 
 /// The writes of one writer of new pages that have not completed, and their buffers.
-#[derive(Default)]
 pub(crate) struct NewPageWrites {
     in_flight: InFlight,
-    free: Mutex<Vec<IoBuffer>>,
+    buffers: Arc<LoadBuffers>,
     failed: Mutex<Option<Error>>,
 }
 
 impl NewPageWrites {
-    /// A buffer of `bytes`, as soon as fewer than `most` writes are in flight.
-    pub fn buffer(&self, bytes: usize, most: usize) -> IoBuffer {
+    /// No writes yet.
+    pub fn new(buffers: Arc<LoadBuffers>) -> NewPageWrites {
+        NewPageWrites { in_flight: InFlight::default(), buffers, failed: Mutex::default() }
+    }
+
+    /// A buffer of `len` bytes out of `capacity`, with arbitrary content, as soon as fewer than `most` writes are in flight.
+    pub fn buffer(&self, len: usize, capacity: usize, most: usize) -> IoBuffer {
         self.in_flight.wait_below(most.max(1));
-        let mut free = self.free.lock();
-        let reused = free.iter().position(|buffer| buffer.len() == bytes).map(|at| free.swap_remove(at));
-        drop(free);
-        reused.unwrap_or_else(|| IoBuffer::zeroed(bytes))
+        self.buffers.take(len, capacity)
     }
 
     /// Fails if a write has failed.
@@ -73,7 +75,7 @@ impl Cache {
                 let error = Error::io(of_file.file.path(), &error);
                 of_writer.failed.lock().get_or_insert(error);
             }
-            of_writer.free.lock().push(buffer);
+            of_writer.buffers.put_back(buffer);
             of_writer.in_flight.end(1);
             of_file.in_flight.end(1);
         };

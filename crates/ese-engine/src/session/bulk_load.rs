@@ -6,6 +6,8 @@ use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
 
 use super::session::{CommitMode, Session};
+use crate::bulk::Transfers;
+use crate::cache::LoadBuffers;
 use crate::database::Database;
 use crate::error::BackupFault;
 use crate::storage::DatabaseFile;
@@ -26,11 +28,19 @@ pub struct BulkLoadOptions {
     /// Whether the unused bytes of pages are overwritten, so that the first pass of a scan that zeroes finds nothing to do
     /// on them.
     pub zero: bool,
+    /// The buffers of the writes. Loads that follow each other in a program need less processor time if they share them.
+    pub buffers: Arc<LoadBuffers>,
 }
 
 impl Default for BulkLoadOptions {
     fn default() -> BulkLoadOptions {
-        BulkLoadOptions { density: None, sort_bytes: 32 << 20, transfer_bytes: 1 << 20, zero: false }
+        BulkLoadOptions {
+            density: None,
+            sort_bytes: 32 << 20,
+            transfer_bytes: 1 << 20,
+            zero: false,
+            buffers: Arc::default(),
+        }
     }
 }
 
@@ -178,8 +188,9 @@ impl Drop for LoadTransaction<'_> {
 
 impl BulkLoadOptions {
     pub(super) fn settings(&self) -> LoadSettings {
-        let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero } = *self;
-        LoadSettings { density, sort_bytes, transfer_bytes, zero }
+        let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero, ref buffers } = *self;
+        let transfers = Transfers { bytes: transfer_bytes, zero, buffers: buffers.clone() };
+        LoadSettings { density, sort_bytes, transfers }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn create_index_in_bulk(
 ) -> Result<(TreeId, IndexProgress)> {
     let mut progress = IndexProgress::default();
     let tree = create_index(session, tables, table, definition, |session, state, index, tree| {
-        let filled = fill(session, state, index, tree, settings, &mut |now| {
+        let filled = fill(session, state, index, tree, &settings, &mut |now| {
             progress = now;
             goes_on(now)
         });
@@ -52,7 +52,7 @@ fn fill(
     state: &TableState,
     index: &Index,
     tree: &Arc<Tree>,
-    settings: LoadSettings,
+    settings: &LoadSettings,
     goes_on: &mut dyn FnMut(IndexProgress) -> bool,
 ) -> Result<()> {
     let mut entries = sorter(tree, settings.sort_bytes);

@@ -11,21 +11,18 @@ use jetcell_sync::Arc;
 use super::TableState;
 use super::rows::{new_record, usage};
 use crate::btree::Tree;
-use crate::bulk::{BuiltTree, NodeSorter, SortedNode, TreeBuilder, link};
+use crate::bulk::{BuiltTree, NodeSorter, SortedNode, Transfers, TreeBuilder, link};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
 /// Memory, writes and density of a load.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct LoadSettings {
     /// How full pages become, in percent. `None`: as the table or the index says.
     pub density: Option<u32>,
     /// Bytes of the sorts of all indexes together.
     pub sort_bytes: usize,
-    /// Bytes of one write.
-    pub transfer_bytes: usize,
-    /// Whether the unused bytes of pages are overwritten.
-    pub zero: bool,
+    pub transfers: Transfers,
 }
 
 /// The bulk load of a new table that no other session sees.
@@ -78,11 +75,17 @@ impl LongValues {
 
     /// Adds the nodes of the values. Their numbers ascend, so the nodes are in order.
     fn append_to(&self, builder: &mut TreeBuilder, chunk_size: usize) -> Result<()> {
+        let mut key = Vec::new();
         for (id, range) in &self.values {
             let value = self.bytes.get(range.clone()).unwrap_or_default();
-            builder.append(&id.root_key(), &LongValueRoot::new(value.len() as u32).encode())?;
+            key.clear();
+            id.append_to_key(&mut key);
+            let id_bytes = key.len();
+            builder.append(&key, &LongValueRoot::new(value.len() as u32).encode())?;
             for (at, chunk) in value.chunks(chunk_size).enumerate() {
-                builder.append(&id.chunk_key((at * chunk_size) as u32), &encode_chunk(chunk, at))?;
+                key.truncate(id_bytes);
+                key.extend_from_slice(&((at * chunk_size) as u32).to_be_bytes());
+                builder.append(&key, &encode_chunk(chunk, at))?;
             }
         }
         Ok(())
@@ -94,10 +97,9 @@ impl TableLoad {
         let records = TreeBuilder::new(
             &state.tree,
             settings.density.unwrap_or(state.schema.density),
-            settings.transfer_bytes,
-            settings.zero,
+            &settings.transfers,
         );
-        let of_tree = |tree: &Arc<Tree>| TreeBuilder::new(tree, 100, settings.transfer_bytes, settings.zero);
+        let of_tree = |tree: &Arc<Tree>| TreeBuilder::new(tree, 100, &settings.transfers);
         let share = settings.sort_bytes / state.indexes.len().max(1);
         TableLoad {
             records,
@@ -127,8 +129,8 @@ impl TableLoad {
         self.failed.clone().map_or(Ok(()), Err)?;
         let (state, of_row) = (&self.state, &mut self.of_row);
         of_row.clear();
-        let memory = std::mem::take(&mut self.row);
-        let bytes = new_record(state, row, memory, of_row, LongValues::store)?;
+        let mut bytes = std::mem::take(&mut self.row);
+        new_record(state, row, &mut bytes, of_row, LongValues::store)?;
         let (record, schema) = (Record::new(&bytes, state.tree.file.page_size), &state.schema);
         let mut source = |id: LongValueId| of_row.get(id);
         let key = match schema.primary_index() {
@@ -177,13 +179,14 @@ impl TableLoad {
         for (entry, sorter) in self.state.indexes.iter().zip(entries) {
             let density = self.settings.density.unwrap_or(entry.index.density);
             let mut goes_on = |of_index| goes_on(rows, pages + of_index);
-            built.push(build_index(&entry.tree, density, self.settings, sorter, &mut goes_on)?);
+            built.push(build_index(&entry.tree, density, &self.settings, sorter, &mut goes_on)?);
             pages += built.last().map_or(0, |tree| tree.pages);
         }
         if let Some(builder) = self.long_values.take() {
             built.push(builder.complete()?);
         }
         built.push(self.records.complete()?);
+        let pages = built.iter().map(|tree| tree.pages).sum();
         if !goes_on(rows, pages) {
             return Err(Error::Cancelled);
         }
@@ -195,11 +198,11 @@ impl TableLoad {
 pub(super) fn build_index(
     tree: &Arc<Tree>,
     density: u32,
-    settings: LoadSettings,
+    settings: &LoadSettings,
     entries: NodeSorter,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<BuiltTree> {
-    let mut builder = TreeBuilder::new(tree, density, settings.transfer_bytes, settings.zero);
+    let mut builder = TreeBuilder::new(tree, density, &settings.transfers);
     let (mut sorted, mut node, mut reported) = (entries.finish()?, SortedNode::default(), 0);
     while sorted.next(&mut node)? {
         builder.append(node.key(), node.data())?;

@@ -34,13 +34,13 @@ pub(crate) fn insert(
     let (values, chosen) = new_values(state, row)?;
     let size = state.tree.file.page_size;
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, size));
-    let whole = build_whole(state, &builder, &values, std::mem::take(&mut session.row))?;
+    let mut bytes = std::mem::take(&mut session.row);
+    let whole = build_whole(state, &builder, &values, &mut bytes)?;
     session
-        .statement(!state.indexes.is_empty() || whole.is_none(), |session| {
-            let bytes = match whole {
-                Some(bytes) => bytes,
-                None => build(session, state, builder, &values, None, long_values::store)?,
-            };
+        .statement(!state.indexes.is_empty() || !whole, |session| {
+            if !whole {
+                build(session, state, builder, &values, None, long_values::store, &mut bytes)?;
+            }
             let (record, view) = (Record::new(&bytes, size), session.view());
             let key = match state.schema.primary_index() {
                 Some(index) => {
@@ -78,23 +78,22 @@ fn new_values<'t>(
     Ok((values, chosen))
 }
 
-/// A new record of a table that nothing else changes. Passes long values to `store`, which gives them numbers. Reuses the
-/// `memory` of an earlier record.
+/// A new record of a table that nothing else changes, in place of the contents of `record`. Passes long values to `store`,
+/// which gives them numbers.
 pub(super) fn new_record<S>(
     state: &TableState,
     row: &[(ColumnId, Value)],
-    memory: Vec<u8>,
+    record: &mut Vec<u8>,
     with: &mut S,
     store: impl FnMut(&mut S, &TableState, &[u8]) -> Result<LongValueId>,
-) -> Result<Vec<u8>> {
+) -> Result<()> {
     let (values, chosen) = new_values(state, row)?;
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, state.tree.file.page_size));
-    let record = match build_whole(state, &builder, &values, memory)? {
-        Some(record) => record,
-        None => build(with, state, builder, &values, None, store)?,
-    };
+    if !build_whole(state, &builder, &values, record)? {
+        build(with, state, builder, &values, None, store, record)?;
+    }
     chosen.into_iter().for_each(|value| state.increment_used(value));
-    Ok(record)
+    Ok(())
 }
 
 /// Changes columns of a record; `before` is what the session sees of it.
@@ -121,13 +120,13 @@ pub(crate) fn replace(
     }
     let filled = RecordBuilder::from_record(&state.schema.columns, size, &before);
     let builder = builder(state, filled.map_err(|e| damaged(state, &e))?);
-    let whole = build_whole(state, &builder, &values, std::mem::take(&mut session.row))?;
+    let mut bytes = std::mem::take(&mut session.row);
+    let whole = build_whole(state, &builder, &values, &mut bytes)?;
     session
-        .statement(!touched.is_empty() || whole.is_none() || !dropped.is_empty(), |session| {
-            let bytes = match whole {
-                Some(bytes) => bytes,
-                None => build(session, state, builder, &values, Some(&before), long_values::store)?,
-            };
+        .statement(!touched.is_empty() || !whole || !dropped.is_empty(), |session| {
+            if !whole {
+                build(session, state, builder, &values, Some(&before), long_values::store, &mut bytes)?;
+            }
             let (after, view) = (Record::new(&bytes, size), session.view());
             if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
                 let key = primary_key(&state.schema, index, &after, &mut source(state, &view, index));
@@ -316,38 +315,39 @@ fn intrinsic_most(state: &TableState) -> usize {
     state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
 }
 
-/// The record with these values, if all of them stay in it. Reuses the `memory` of an earlier record.
+/// Replaces the contents of `bytes` by the record with these values, if all of them stay in it. `false` if not.
 fn build_whole(
     state: &TableState,
     builder: &RecordBuilder<'_>,
     values: &[RawValue<'_>],
-    mut memory: Vec<u8>,
-) -> Result<Option<Vec<u8>>> {
+    bytes: &mut Vec<u8>,
+) -> Result<bool> {
     let leaves = |column: &Column, value: &[u8]| column.kind.is_long() && value.len() > intrinsic_most(state);
     if values.iter().any(|(column, value)| value.as_deref().is_some_and(|value| leaves(column, value))) {
-        return Ok(None);
+        return Ok(false);
     }
     let mut builder = builder.clone();
     for (column, value) in values {
         builder.set_value(column.id, value.as_deref().map(Cow::Borrowed)).map_err(|e| usage(&e))?;
     }
-    match builder.build_into(&mut memory) {
-        Ok(()) => Ok(Some(memory)),
-        Err(RecordError::TooBig { .. }) => Ok(None),
+    match builder.build_into(bytes) {
+        Ok(()) => Ok(true),
+        Err(RecordError::TooBig { .. }) => Ok(false),
         Err(error) => Err(usage(&error)),
     }
 }
 
-/// The record with these values. Values that are long, or do not fit into the record, go into the long-value tree: `store`
-/// gets them, and `with`.
-fn build<S>(
+/// Replaces the contents of `bytes` by the record with these values. Values that are long, or do not fit into the record, go
+/// into the long-value tree: `store` gets them, and `with`.
+fn build<'v, S>(
     with: &mut S,
     state: &TableState,
-    mut builder: RecordBuilder<'_>,
-    values: &[RawValue<'_>],
+    mut builder: RecordBuilder<'v>,
+    values: &'v [RawValue<'_>],
     before: Option<&Record<'_>>,
     mut store: impl FnMut(&mut S, &TableState, &[u8]) -> Result<LongValueId>,
-) -> Result<Vec<u8>> {
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
     let intrinsic = intrinsic_most(state);
     for (column, value) in values {
         match value {
@@ -355,13 +355,13 @@ fn build<S>(
                 let id = store(with, state, value)?;
                 builder.set_separated(column.id, id)
             }
-            value => builder.set(column.id, value.as_deref()),
+            value => builder.set_value(column.id, value.as_deref().map(Cow::Borrowed)),
         }
         .map_err(|e| usage(&e))?;
     }
     loop {
-        let too_big = match builder.build() {
-            Ok(bytes) => return Ok(bytes),
+        let too_big = match builder.build_into(bytes) {
+            Ok(()) => return Ok(()),
             Err(error @ RecordError::TooBig { .. }) => error,
             Err(error) => return Err(usage(&error)),
         };

@@ -23,7 +23,7 @@ pub(crate) fn open(disk: &SimVfs, size: PageSize) -> Result<Arc<Instance>> {
     open_on(Arc::new(disk.clone()), size)
 }
 
-fn open_on(vfs: Arc<dyn Vfs>, size: PageSize) -> Result<Arc<Instance>> {
+pub(crate) fn open_on(vfs: Arc<dyn Vfs>, size: PageSize) -> Result<Arc<Instance>> {
     for directory in ["/db", "/log"] {
         vfs.create_directory(Path::new(directory)).unwrap();
     }
@@ -66,7 +66,7 @@ pub(crate) fn columns(column: impl Fn(&str) -> Option<ColumnId>) -> [ColumnId; 4
     ["Id", "Code", "Group", "Body"].map(|name| column(name).unwrap())
 }
 
-fn noise(seed: u32, len: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: u32, len: usize) -> Vec<u8> {
     let mut state = u64::from(seed) + 1;
     let step = |_| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -3,6 +3,7 @@
 mod attached;
 mod bulk_indexed;
 mod bulk_loaded;
+mod bulk_written;
 mod definitions;
 mod defragmented;
 mod ended;

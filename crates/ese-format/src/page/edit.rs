@@ -56,7 +56,25 @@ impl<'a> PageMut<'a> {
         flags: PageFlags,
     ) -> PageMut<'a> {
         bytes.fill(0);
+        PageMut::format_over(bytes, size, number, tree, flags)
+    }
+
+    /// Like [`PageMut::format`], but keeps the bytes that no line covers. [`PageMut::fill_free_area`] overwrites them.
+    ///
+    /// # Panics
+    /// If `bytes` is not one page.
+    pub fn format_over(
+        bytes: &'a mut [u8],
+        size: PageSize,
+        number: PageNumber,
+        tree: TreeId,
+        flags: PageFlags,
+    ) -> PageMut<'a> {
+        if let Some(header) = bytes.get_mut(..size.header_len()) {
+            header.fill(0);
+        }
         let mut page = PageMut::new(bytes, size);
+        page.put_tag(0, Tag { len: 0, start: 0, flags: 0 });
         page.header.tree.set(tree.0);
         page.header.flags.set(flags.bits());
         page.header.tag_state.set(1);
@@ -230,6 +248,11 @@ impl<'a> PageMut<'a> {
     /// Fills all bytes that no line uses with `fill`. On a page with invalid lines, only the free area behind them.
     pub fn overwrite_unused(&mut self, fill: u8) {
         let _ = self.compact(None);
+        self.fill_free_area(fill);
+    }
+
+    /// Fills the free area behind all lines with `fill`.
+    pub fn fill_free_area(&mut self, fill: u8) {
         let page = self.as_page();
         let start = page.data_start() + page.free_start();
         let end = self.body.len().saturating_sub(TAG_LEN * page.tag_count());

@@ -1,0 +1,67 @@
+//! Buffers for the transfers of bulk loads.
+
+use jetcell_sync::Mutex;
+use jetcell_vfs::IoBuffer;
+
+/// Buffers that the trees of a load use one after the other, and several loads if they share it
+/// ([`BulkLoadOptions::buffers`](crate::BulkLoadOptions::buffers)). Memory that was never used costs more processor time than the
+/// copies into it.
+#[derive(Default)]
+pub struct LoadBuffers {
+    free: Mutex<Vec<IoBuffer>>,
+}
+
+impl LoadBuffers {
+    /// A buffer of `len` bytes with arbitrary content, which may grow to `capacity`.
+    pub(crate) fn take(&self, len: usize, capacity: usize) -> IoBuffer {
+        let mut free = self.free.lock();
+        if let Some(at) = free.iter().position(|buffer| buffer.capacity() == capacity) {
+            let mut buffer = free.swap_remove(at);
+            buffer.resize(len);
+            return buffer;
+        }
+        // Together in huge pages, of which the kernel clears and maps one in the time of a few small ones.
+        let together = (IoBuffer::HUGE / capacity).max(1);
+        let mut new = match together > 1 && IoBuffer::HUGE.is_multiple_of(capacity) {
+            true => IoBuffer::slab(together, capacity).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let mut buffer = new.pop().unwrap_or_else(|| IoBuffer::zeroed(capacity));
+        free.append(&mut new);
+        drop(free);
+        buffer.resize(len);
+        buffer
+    }
+
+    /// Ends the use of a buffer.
+    pub(crate) fn put_back(&self, buffer: IoBuffer) {
+        self.free.lock().push(buffer);
+    }
+}
+
+impl std::fmt::Debug for LoadBuffers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadBuffers").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_used_again_in_the_length_that_is_asked_for() {
+        let buffers = LoadBuffers::default();
+        let (mut first, second) = (buffers.take(1 << 20, 1 << 20), buffers.take(8192, 1 << 20));
+        assert_eq!((first.len(), second.len(), second.capacity()), (1 << 20, 8192, 1 << 20));
+        first[0] = 7;
+        let place = first.as_ptr();
+        buffers.put_back(first);
+        let other = buffers.take(4096, 4096);
+        assert_ne!(other.as_ptr(), place, "a buffer of another length");
+        let again = buffers.take(4096, 1 << 20);
+        assert_eq!((again.as_ptr(), again.len(), again[0]), (place, 4096, 7));
+        // A capacity that no huge page can be divided into.
+        assert_eq!(buffers.take(12 << 10, 12 << 10).len(), 12 << 10);
+    }
+}

@@ -1,0 +1,129 @@
+//! What a bulk load writes: each page once, in large transfers, and little log; and the file of a sort that exceeds its memory.
+
+use std::path::Path;
+
+use ese_engine::{
+    BulkLoadOptions, BulkLoadProgress, ColumnDefinition, ColumnType, CreateOptions, Database,
+    IndexDefinition, Instance, TableDefinition,
+};
+use ese_format::PageSize;
+use ese_format::record::Value;
+use jetcell_sync::Arc;
+use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, SimVfs, Vfs};
+
+use crate::bulk_loaded::{DB, check, noise, open_on};
+
+const PAGE: u64 = 8192;
+/// Bytes of a code, which is the key of an index.
+const CODE: usize = 200;
+
+struct Loaded {
+    disk: SimVfs,
+    files: Arc<CountedVfs>,
+    instance: Arc<Instance>,
+    db: Arc<Database>,
+    done: BulkLoadProgress,
+    /// Bytes of the entries of the index before it was built.
+    entry_bytes: u64,
+    io: IoSnapshot,
+}
+
+/// Loads rows with a code and 300 bytes, and counts the I/O of that.
+fn load(rows: u32, options: BulkLoadOptions) -> Loaded {
+    let disk = SimVfs::new();
+    let files = Arc::new(CountedVfs::new(Arc::new(disk.clone())));
+    let instance = open_on(files.clone(), PageSize::KIB_8).unwrap();
+    let create = CreateOptions { initial_pages: 256, extension_pages: 256 };
+    let db = instance.create_database(Path::new(DB), &create).unwrap();
+    let definition = TableDefinition {
+        name: "T".into(),
+        columns: vec![
+            ColumnDefinition::new("Id", ColumnType::UnsignedLong),
+            ColumnDefinition::new("Code", ColumnType::Binary),
+            ColumnDefinition::new("Body", ColumnType::LongBinary),
+        ],
+        indexes: vec![
+            IndexDefinition::new("ById", &["Id"]).primary(),
+            IndexDefinition::new("ByCode", &["Code"]),
+        ],
+        ..TableDefinition::default()
+    };
+    let before = files.snapshot();
+    let mut session = instance.session();
+    let mut load = session.bulk_load(&db, &definition, options).unwrap();
+    let [id, code, body] = ["Id", "Code", "Body"].map(|name| load.column(name).unwrap());
+    for number in 0..rows {
+        load.push(&[
+            (id, Value::UnsignedLong(number)),
+            (code, Value::Binary(noise(number, CODE))),
+            (body, Value::Binary(noise(number, 300))),
+        ])
+        .unwrap();
+    }
+    let entry_bytes = load.progress().entry_bytes;
+    let done = load.finish().unwrap();
+    drop(session);
+    let io = files.snapshot().since(&before);
+    Loaded { disk, files, instance, db, done, entry_bytes, io }
+}
+
+#[test]
+fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
+    let transfer_bytes = 256 << 10;
+    let Loaded { disk, instance, db, done, io, .. } =
+        load(20_000, BulkLoadOptions { transfer_bytes, ..BulkLoadOptions::default() });
+    let writes = io.get(IoReason::BulkLoad, IoOperation::Write);
+    assert_eq!(writes.bytes, done.pages * PAGE, "each page once");
+    assert!(writes.bytes > 12 << 20, "{writes:?}");
+    // The last transfer of an extent, of a level and of a tree can be shorter.
+    let whole = writes.bytes / transfer_bytes as u64;
+    assert!(writes.operations <= whole * 5 / 4 + 4, "{} transfers for {whole}", writes.operations);
+    assert_eq!(io.get(IoReason::BulkLoad, IoOperation::Read).bytes, 0, "the sort fits the memory");
+    let logged = io.get(IoReason::LogWrite, IoOperation::Write);
+    assert!(logged.bytes < writes.bytes / 20, "{} bytes of log", logged.bytes);
+    assert!(logged.operations < 40, "{} writes of the log", logged.operations);
+    let cached = [IoReason::CheckpointWrite, IoReason::EvictionWrite];
+    let cached = io.total(&cached, IoOperation::Write).bytes;
+    assert!(cached < writes.bytes / 20, "{cached} bytes through the cache");
+    drop(db);
+    instance.shutdown().unwrap();
+    check(&disk);
+}
+
+#[test]
+fn entries_that_exceed_the_memory_are_sorted_in_a_file() {
+    const ROWS: u32 = 20_000;
+    let Loaded { disk, files, instance, db, done, entry_bytes, io } =
+        load(ROWS, BulkLoadOptions { sort_bytes: 2 << 20, ..BulkLoadOptions::default() });
+    let read = io.get(IoReason::BulkLoad, IoOperation::Read);
+    let written = io.get(IoReason::BulkLoad, IoOperation::Write).bytes - done.pages * PAGE;
+    // Each entry has four bytes of lengths. A run is at most as long as the memory, of which a part is for places.
+    let stored = entry_bytes + 4 * u64::from(ROWS);
+    let runs = stored.div_ceil(1 << 20);
+    assert!(runs >= 4, "{runs} runs");
+    let blocks = 4096 * 2 * runs;
+    assert!((stored..=stored + blocks).contains(&written), "{written} bytes of runs for {stored}");
+    // The last read of a run can end in the next one.
+    let most = stored + runs * (256 << 10);
+    assert!((stored..=most).contains(&read.bytes), "{} bytes read of {stored}", read.bytes);
+    assert!(read.operations >= runs, "each run is read by itself: {} reads", read.operations);
+    let names = files.list(Path::new("/db")).unwrap();
+    assert!(names.iter().all(|name| !name.to_string_lossy().contains("sort")), "{names:?}");
+
+    let mut expected: Vec<(Vec<u8>, u32)> = (0..ROWS).map(|number| (noise(number, CODE), number)).collect();
+    expected.sort_unstable();
+    let mut session = instance.session();
+    let mut table = session.open_table(&db, "T").unwrap();
+    let id = table.column("Id").unwrap();
+    table.set_index(Some("ByCode")).unwrap();
+    let mut found = table.first(&mut session).unwrap();
+    for (_, number) in &expected {
+        assert!(found);
+        assert_eq!(table.get(&mut session, id).unwrap(), Value::UnsignedLong(*number));
+        found = table.next(&mut session).unwrap();
+    }
+    assert!(!found);
+    drop((table, session, db));
+    instance.shutdown().unwrap();
+    check(&disk);
+}
