@@ -53,18 +53,23 @@ fn stream(place: Place, id: i64, stamp: u64, column: Column) -> Stream {
 }
 
 fn content(place: Place, id: i64, stamp: u64, column: Column, len: u32) -> Vec<u8> {
-    let mut bytes = vec![0; (len as usize).max(PREFIX)];
-    let (prefix, rest) = bytes.split_at_mut(PREFIX);
-    prefix[..8].copy_from_slice(&stamp.to_le_bytes());
-    prefix[8..].copy_from_slice(&id.to_le_bytes());
-    stream(place, id, stamp, column).fill_bytes(rest);
+    let len = (len as usize).max(PREFIX);
+    let mut bytes = Vec::with_capacity(len);
+    bytes.extend_from_slice(&stamp.to_le_bytes());
+    bytes.extend_from_slice(&id.to_le_bytes());
+    stream(place, id, stamp, column).append_bytes(len - PREFIX, &mut bytes);
     bytes
+}
+
+fn thread(place: Place, id: i64, stamp: u64) -> [u8; 16] {
+    let mut stream = stream(place, id, stamp, Column::Thread);
+    let (first, second) = (stream.next_u64(), stream.next_u64());
+    (u128::from(second) << 64 | u128::from(first)).to_le_bytes()
 }
 
 /// The record that `operation` writes under `id`.
 pub(crate) fn row(records: &Records, place: Place, id: i64, operation: &Operation) -> Row {
-    let mut thread = [0; 16];
-    stream(place, id, operation.stamp, Column::Thread).fill_bytes(&mut thread);
+    let thread = thread(place, id, operation.stamp);
     let column = |column, len| content(place, id, operation.stamp, column, len);
     Row {
         id,
@@ -114,9 +119,7 @@ pub(crate) fn verify(place: Place, row: &Row) -> Result<(), WrongContent> {
             return wrong(format!("{name} column is damaged"));
         }
     }
-    let mut thread = [0; 16];
-    stream(place, row.id, stamp, Column::Thread).fill_bytes(&mut thread);
-    if thread != row.thread { wrong("index column is damaged".into()) } else { Ok(()) }
+    if thread(place, row.id, stamp) != row.thread { wrong("index column is damaged".into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@ use std::num::Wrapping;
 /// The increment of SplitMix64: the golden ratio as a fraction of 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Bytes that are appended at a time.
+const GROUP_BYTES: usize = 64;
+
 /// A stream of 64-bit numbers: SplitMix64 with an increment of its own for each key, as in Java's `SplittableRandom`, so that
 /// the streams of two keys do not overlap. Content need not be secret, only incompressible and repeatable.
 pub(crate) struct Stream {
@@ -27,14 +30,21 @@ impl Stream {
         mix(self.state.0)
     }
 
-    /// Fills `bytes` with the next numbers, little-endian.
-    pub(crate) fn fill_bytes(&mut self, bytes: &mut [u8]) {
-        let (words, rest) = bytes.as_chunks_mut::<8>();
-        for word in words {
-            *word = self.next_u64().to_le_bytes();
+    /// The next eight numbers, little-endian.
+    fn next_group(&mut self) -> [u8; GROUP_BYTES] {
+        let mut group = [0; GROUP_BYTES];
+        group.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = self.next_u64().to_le_bytes());
+        group
+    }
+
+    /// Appends `len` bytes of the next numbers, little-endian.
+    pub(crate) fn append_bytes(&mut self, len: usize, bytes: &mut Vec<u8>) {
+        bytes.reserve(len);
+        // In groups that fill a few registers, whose length the compiler knows.
+        for _ in 0..len / GROUP_BYTES {
+            bytes.extend_from_slice(&self.next_group());
         }
-        let last = self.next_u64().to_le_bytes();
-        rest.iter_mut().zip(last).for_each(|(to, from)| *to = from);
+        bytes.extend_from_slice(&self.next_group()[..len % GROUP_BYTES]);
     }
 }
 
@@ -67,17 +77,23 @@ mod tests {
     #[test]
     fn streams_of_other_keys_are_others_and_any_length_is_filled() {
         let filled = |key: &[u64], len: usize| {
-            let mut bytes = vec![0; len];
-            Stream::new(key).fill_bytes(&mut bytes);
+            let mut bytes = Vec::new();
+            Stream::new(key).append_bytes(len, &mut bytes);
             bytes
         };
         let whole = filled(&[1, 2, 3], 64);
+        let mut stream = Stream::new(&[1, 2, 3]);
+        assert!(
+            whole.chunks(8).all(|word| word == stream.next_u64().to_le_bytes()),
+            "in the order of the numbers"
+        );
         for key in [&[1, 2, 4][..], &[1, 3, 3], &[2, 2, 3], &[1, 2], &[1, 2, 3, 0]] {
             let other = filled(key, 64);
             assert!(whole.chunks(8).all(|word| !other.chunks(8).any(|other| other == word)), "{key:?}");
         }
-        for len in 0..64 {
-            assert_eq!(filled(&[1, 2, 3], len), whole[..len], "{len}");
+        let long = filled(&[1, 2, 3], 200);
+        for len in 0..200 {
+            assert_eq!(filled(&[1, 2, 3], len), long[..len], "{len}");
         }
     }
 }
