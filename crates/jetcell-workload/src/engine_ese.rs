@@ -7,6 +7,7 @@
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
 //! ```
 
+mod at_a_time;
 mod backup;
 mod load;
 mod log_copies;
@@ -25,8 +26,8 @@ use ese_engine::Database;
 use ese_engine::internals::cache::{Cache, CacheOptions, EvictionPolicy};
 use ese_engine::internals::log::LogNames;
 use ese_engine::{
-    ColumnDefinition, CreateOptions, Error, EventSink, IndexDefinition, Instance, InstanceOptions,
-    TableDefinition, TornPageProtection, WorkerGroup,
+    BulkLoadOptions, ColumnDefinition, CreateOptions, Error, EventSink, IndexDefinition, Instance,
+    InstanceOptions, LoadBuffers, TableDefinition, TornPageProtection, WorkerGroup,
 };
 use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType};
@@ -36,6 +37,7 @@ use jetcell_vfs::{
 };
 use parking_lot::Mutex;
 
+use self::at_a_time::at_a_time;
 use self::log_copies::LogCopier;
 use self::maintenance::WorkTimes;
 use self::session::EseSession;
@@ -152,6 +154,7 @@ impl Engine for EseEngine {
             files,
             cache,
             units: Vec::new(),
+            buffers: Arc::default(),
             volumes,
             zero_at_creation: plan.zero_at_creation,
             of_disk,
@@ -159,10 +162,19 @@ impl Engine for EseEngine {
             copiers,
             events,
         };
-        for (place, workers) in plan.instances.iter().zip(workers) {
+        let open = |number: usize| {
+            let workers = workers[number].clone();
             let shared = Shared { files: &self.files, cache: &store.cache, workers, events: &store.events };
-            store.units.push(Unit::open(shared, plan, place, opening)?);
-        }
+            Unit::open(shared, plan, &plan.instances[number], opening)
+        };
+        // The recovery of an instance takes half of the cache for the log.
+        let fresh = plan.instances.iter().all(|place| !self.files.exists(&place.database).unwrap_or(true));
+        let count = plan.instances.len();
+        let units: Result<Vec<Unit>> = match fresh {
+            true => at_a_time(count, open).into_iter().collect(),
+            false => (0..count).map(open).collect(),
+        };
+        store.units = units?;
         Ok(Box::new(store))
     }
 
@@ -272,6 +284,8 @@ struct EseStore {
     files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
     units: Vec<Unit>,
+    /// Buffers of loads.
+    buffers: Arc<LoadBuffers>,
     /// The volume of each unit.
     volumes: Vec<usize>,
     zero_at_creation: bool,
@@ -304,7 +318,9 @@ impl Store for EseStore {
         stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let unit = &self.units[database];
-        load::table(unit, table, load::options(memory, self.zero_at_creation), next, stopped)
+        let buffers = self.buffers.clone();
+        let options = BulkLoadOptions { buffers, ..load::options(memory, self.zero_at_creation) };
+        load::table(unit, table, options, next, stopped)
     }
 
     fn session(&self, database: usize) -> Result<Box<dyn Session>> {
@@ -397,12 +413,9 @@ impl Store for EseStore {
     }
 
     fn shutdown(self: Box<Self>) -> Result<()> {
-        let mut outcome = Ok(());
-        for unit in &self.units {
-            outcome = outcome.and(unit.instance.shutdown());
-        }
+        let closed = at_a_time(self.units.len(), |number| self.units[number].instance.shutdown());
         self.cache.shutdown();
-        outcome
+        closed.into_iter().collect()
     }
 }
 

@@ -21,6 +21,8 @@ use crate::profile::Profile;
 const RECORDS_PER_TRANSACTION: usize = 32;
 /// What a database without tables takes.
 const EMPTY_DATABASE_BYTES: u64 = 1 << 20;
+/// Loads of tables up to this size wait for syncs most of their time, so twice as many run as there are processors.
+const SMALL_TABLE_BYTES: u64 = 64 << 20;
 /// Limits of the memory of one load.
 const LOAD_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=96 << 20;
 
@@ -36,7 +38,9 @@ pub(crate) fn fill(
     observer.begin(Phase::Create, total);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     // Loads hardly use the cache, which leaves them the other half of its memory.
-    let (workers, load_bytes) = shares(plan.cache_bytes / 2, processors);
+    let largest = plan.instances.iter().map(|instance| instance.initial_bytes).max().unwrap_or(0);
+    let wanted = loads(largest / u64::from(plan.tables.max(1)), processors);
+    let (workers, load_bytes) = shares(plan.cache_bytes / 2, wanted);
     let filling = Filling {
         store,
         plan,
@@ -66,10 +70,15 @@ pub(crate) fn fill(
     filling.failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// How many loads share this memory, at most one for each processor, and the bytes of each.
-fn shares(memory: u64, processors: usize) -> (usize, usize) {
+/// How many loads of tables up to this size may run at a time.
+fn loads(table_bytes: u64, processors: usize) -> usize {
+    if table_bytes <= SMALL_TABLE_BYTES { 2 * processors } else { processors }
+}
+
+/// How many loads share this memory, at most `wanted`, and the bytes of each.
+fn shares(memory: u64, wanted: usize) -> (usize, usize) {
     let most = usize::try_from(memory / LOAD_BYTES.start()).unwrap_or(usize::MAX).max(1);
-    let workers = processors.min(most);
+    let workers = wanted.min(most);
     (workers, (memory / workers as u64).clamp(*LOAD_BYTES.start(), *LOAD_BYTES.end()) as usize)
 }
 
@@ -189,6 +198,7 @@ mod tests {
         assert_eq!(shares(128 << 20, 2), (2, 64 << 20));
         assert_eq!(shares(48 << 20, 64), (12, 4 << 20));
         assert_eq!(shares(4 << 30, 2), (2, 96 << 20));
+        assert_eq!((loads(64 << 20, 2), loads(65 << 20, 2)), (4, 2));
         // One load cannot do with less.
         assert_eq!(shares(1 << 20, 64), (1, 4 << 20));
     }

@@ -1,0 +1,40 @@
+//! Work on many instances, a few at a time: each waits for the disk most of its time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// Instances that are worked on at a time.
+const MOST: usize = 8;
+
+/// Runs `work` on 0 to `count`, and returns the outcomes in this order.
+pub(super) fn at_a_time<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());
+    std::thread::scope(|scope| {
+        for _ in 0..count.min(MOST) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    let outcome = work(number);
+                    done.lock()[number] = Some(outcome);
+                }
+            });
+        }
+    });
+    done.into_inner().into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_in_order() {
+        assert_eq!(at_a_time(100, |number| number * number), (0..100).map(|n| n * n).collect::<Vec<_>>());
+        assert!(at_a_time(0, |number| number).is_empty());
+    }
+}
