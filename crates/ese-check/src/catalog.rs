@@ -39,7 +39,7 @@ pub(crate) struct Table {
     pub(crate) primary: Option<Index>,
     /// Secondary indexes.
     pub(crate) indexes: Vec<Index>,
-    long_values: Option<(TreeId, PageNumber)>,
+    pub(crate) long_values: Option<(TreeId, PageNumber)>,
     /// Bytes of a long value in one node, if the catalog gives a size for this table.
     pub(crate) chunk_len: Option<u32>,
 }

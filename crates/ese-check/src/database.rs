@@ -17,6 +17,7 @@ use crate::flush_types::FlushTypes;
 use crate::options::threads_of;
 use crate::pace::Pace;
 use crate::page_status::PageStatus;
+use crate::spare_buffers::SpareBuffers;
 
 /// Bytes in which both header copies of any page size fit.
 const HEADERS_LEN: usize = 2 * 32768;
@@ -45,6 +46,7 @@ pub struct Database {
     pub(crate) pace: Pace,
     /// Threads that judge pages.
     pub(crate) threads: usize,
+    pub(crate) spare: SpareBuffers,
 }
 
 impl Database {
@@ -118,6 +120,7 @@ impl Database {
             len,
             pace,
             threads: threads_of(None),
+            spare: SpareBuffers::default(),
         })
     }
 

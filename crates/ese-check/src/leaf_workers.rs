@@ -5,9 +5,10 @@
 //! is no sound leaf of the tree goes back to the walk, which reports it.
 //!
 //! Invariants: the findings do not depend on the order in which threads finish; memory holds at most [`PER_THREAD`]
-//! tasks for each thread and [`SPARE`] buffers; a tree smaller than one task starts no thread.
+//! tasks for each thread, or [`FEWEST`] if these are more, and the spare buffers of the check; a tree smaller than one task starts no
+//! thread.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,8 +33,8 @@ const TASK_LEN: usize = 1 << 20;
 const RUN_LEN: usize = 256 * 1024;
 /// Tasks for each thread that are in work at a time.
 const PER_THREAD: usize = 3;
-/// Buffers kept for further reads.
-const SPARE: usize = 32;
+/// Tasks in work at a time with few threads, so that reads are in flight while a thread judges pages.
+const FEWEST: usize = 8;
 
 /// Pages to check, and where their bytes will be.
 struct Task<V> {
@@ -99,7 +100,6 @@ pub(crate) struct LeafWorkers<'scope, 'env, V> {
     joined: u64,
     /// Results of tasks that finished before an earlier task.
     early: HashMap<u64, TaskResult<V>>,
-    spare: VecDeque<IoBuffer>,
 }
 
 impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
@@ -126,7 +126,6 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
             started: 0,
             joined: 0,
             early: HashMap::new(),
-            spare: VecDeque::new(),
         }
     }
 
@@ -183,13 +182,11 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
                     *slot = (batch.len(), start + place * size.bytes());
                 }
             }
-            let spare = self.spare.iter().position(|buffer| buffer.len() == len);
-            let buffer = spare.and_then(|at| self.spare.swap_remove_back(at));
             let (number, sender) = (batch.len(), sender.clone());
             batch.push(Transfer {
                 kind: TransferKind::Read,
                 offset,
-                buffer: buffer.unwrap_or_else(|| IoBuffer::zeroed(len)),
+                buffer: self.database.spare.take(len),
                 reason: IoReason::Verify,
                 // The receiver is gone if the check was cancelled.
                 done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
@@ -235,9 +232,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
                 }
             }
         }
-        self.spare.extend(done.buffers);
-        let surplus = self.spare.len().saturating_sub(SPARE);
-        self.spare.drain(..surplus);
+        self.database.spare.put_back(done.buffers);
     }
 }
 
@@ -247,7 +242,8 @@ impl<'scope, V: Fork + 'scope> LeafQueue<V> for LeafWorkers<'scope, '_, V> {
         if self.entries.len() < self.task_pages() {
             return;
         }
-        while self.started - self.joined >= (self.threads * PER_THREAD) as u64 {
+        let most = (self.threads * PER_THREAD).max(FEWEST) as u64;
+        while self.started - self.joined >= most {
             self.join_next(walker, state);
         }
         self.start(state.visitor.fork());

@@ -42,6 +42,7 @@ mod records;
 mod report;
 mod source;
 mod space;
+mod spare_buffers;
 mod structure;
 mod tree;
 mod tree_label;

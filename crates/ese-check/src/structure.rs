@@ -34,6 +34,9 @@ const PART_ENTRIES: u64 = 1 << 20;
 const MOST_PARTS: u64 = 64;
 const MOST_NAMED: usize = 20_000;
 
+/// Roots of a tree and of its space trees.
+const ROOTS: u32 = 3;
+
 /// What the trees hold.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct StructureSummary {
@@ -102,6 +105,7 @@ pub(crate) fn check_structure(
         if check.reader.database.pace.is_cancelled() {
             break;
         }
+        check.read_ahead(catalog.tables.get(done..).unwrap_or_default());
         check.table(table, root);
         if let Some(progress) = progress {
             progress(Progress { phase: Phase::Structure, done: done as u64 + 1, total });
@@ -172,6 +176,18 @@ impl StructureCheck<'_, '_> {
 
     fn space(&mut self, index: TreeIndex) {
         check_tree_space(&mut self.reader, self.findings, &mut self.map, &mut self.trees, index);
+    }
+
+    /// Starts to read where the trees of the next table begin, so that the walk does not wait for single pages.
+    fn read_ahead(&mut self, tables: &[Table]) {
+        let next = tables.iter().take(2);
+        let roots = next.flat_map(|table| {
+            let indexes = table.indexes.iter().map(|index| index.root);
+            [table.root].into_iter().chain(indexes).chain(table.long_values.map(|(_, root)| root))
+        });
+        // The roots of the space trees are mostly behind that of the tree.
+        let places = roots.flat_map(|root| (0..ROOTS).map(move |place| root.plus(place)));
+        self.reader.prefetch(places);
     }
 
     fn table(&mut self, table: &Table, root: TreeIndex) {

@@ -31,6 +31,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Databases of a volume without a single spindle that are verified at a time.
 const AT_A_TIME: usize = 4;
+/// The same, if none is larger than [`SMALL`]: a check of a small database waits for single pages most of its time.
+const SMALL_AT_A_TIME: usize = 12;
+const SMALL: u64 = 256 << 20;
 
 /// Memory for the pages that one check reads at a time, beside what it keeps of the whole database. All checks together take no more
 /// than the cache, which is not open.
@@ -78,7 +81,7 @@ pub(super) fn verify(
 ) -> Option<Verification> {
     let jobs: Vec<Job<'_>> = plan.instances.iter().map(|instance| Job::new(&**files, instance)).collect();
     let total = jobs.iter().map(|job| job.total(depth)).sum();
-    let queues = queues(plan, volumes);
+    let queues = queues(plan, volumes, &jobs);
     let together = queues.iter().map(|queue| queue.at_a_time).sum();
     let largest = jobs.iter().map(|job| job.database_bytes).max().unwrap_or(0);
     let kept = if depth == Depth::Everything { memory_of_check(largest) } else { 0 };
@@ -117,13 +120,19 @@ pub(super) fn verify(
 }
 
 /// The databases of each volume.
-fn queues(plan: &Plan, volumes: &[usize]) -> Vec<Queue> {
+fn queues(plan: &Plan, volumes: &[usize], all: &[Job<'_>]) -> Vec<Queue> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
     let of_volume = |volume: usize| {
         let jobs: VecDeque<usize> = (0..volumes.len()).filter(|job| volumes[*job] == volume).collect();
         let first = jobs.front().map(|job| &plan.instances[*job].database);
         let spindle = first.is_some_and(|database| is_spindle(database));
-        let at_a_time = if spindle { 1 } else { jobs.len().min(AT_A_TIME) };
+        let small = jobs.iter().all(|job| all[*job].database_bytes <= SMALL);
+        let most = match (spindle, small) {
+            (true, _) => 1,
+            (false, true) => SMALL_AT_A_TIME,
+            (false, false) => AT_A_TIME,
+        };
+        let at_a_time = jobs.len().min(most);
         Queue { jobs: Mutex::new(jobs), at_a_time }
     };
     (0..count).map(of_volume).collect()
