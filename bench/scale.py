@@ -20,6 +20,8 @@ GIB = 1 << 30
 BASE = {"gib": 1.0, "databases": 1, "threads": 4, "processors": 2}
 # Bytes of the file that fio and the raw read use, at most.
 RAW_BYTES = 4 * GIB
+# Times that raw reads and verifications of the same files follow each other.
+TURNS = 2
 # Seconds of load before the process is killed.
 BEFORE_KILL = 5
 # The same for all points: the default grows with the number of databases, and would hold small ones whole.
@@ -102,6 +104,51 @@ def opened(point, directory, duration):
     return [option for option in command if option not in ("--force", "--growth-percent", "5")]
 
 
+def databases(directory):
+    """The files, none of whose pages the kernel keeps: without direct I/O, they would be read from memory."""
+    files = sorted((directory / "databases").glob("*.edb"))
+    for file in files:
+        with file.open("rb") as opened_file:
+            os.fsync(opened_file.fileno())
+            os.posix_fadvise(opened_file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return files
+
+
+def raw_read(point, directory):
+    """Rate in MiB/s of reading the files one after the other."""
+    files = databases(directory)
+    lengths = [file.stat().st_size for file in files]
+    names = [str(file.relative_to(directory)) for file in files]
+    rates = [fio(directory, "read", *one, point["processors"]) for one in zip(names, lengths)]
+    return sum(lengths) / sum(length / rate for length, rate in zip(lengths, rates))
+
+
+def verified(point, directory):
+    """Rates in MiB/s of the verifications before and after a short run."""
+    databases(directory)
+    found = completed(opened(point, directory, 1), point["processors"], directory)
+    examined = found["initial_database_bytes"] / MIB / phase(found, "examine")["seconds"]
+    return examined, found["final_database_bytes"] / MIB / phase(found, "verify")["seconds"]
+
+
+def in_turns(point, directory):
+    """Verifications, each between two raw reads of the same files: a disk may serve what was read before faster."""
+    reads, examined, after_run = [raw_read(point, directory)], [], []
+    for _ in range(TURNS):
+        shutil.rmtree(directory / "out", ignore_errors=True)
+        rates = verified(point, directory)
+        reads.append(raw_read(point, directory))
+        around = (reads[-2] + reads[-1]) / 2
+        examined.append(rates[0] / around)
+        after_run.append((rates[1], rates[1] / around))
+    return {
+        "raw_read": statistics.median(reads),
+        "verification": statistics.median(rate for rate, _ in after_run),
+        "verification_of_raw": statistics.median(share for _, share in after_run),
+        "open_of_raw": statistics.median(examined),
+    }
+
+
 def measure(point, directory, duration):
     """All figures of one point."""
     processors, bytes_of_all = point["processors"], int(point["gib"] * GIB)
@@ -115,19 +162,13 @@ def measure(point, directory, duration):
         create = jetcell(point, directory, "--size", f"{each // MIB}MiB", "--duration", f"{duration}s")
         first = completed(create, processors, directory)
         gib = first["initial_database_bytes"] / GIB
-        creation, verification = phase(first, "create"), phase(first, "verify")
-        files = sorted((directory / "databases").glob("*.edb"))
-        lengths = [file.stat().st_size for file in files]
-        # Rates of single files, weighted by their lengths.
-        names = [f"databases/{file.name}" for file in files]
-        rates = [fio(directory, "read", *one, processors) for one in zip(names, lengths)]
-        read = sum(lengths) / sum(length / rate for length, rate in zip(lengths, rates))
+        creation = phase(first, "create")
+        read = in_turns(point, directory)
         killed(opened(point, directory, 60), processors, directory)
         shutil.rmtree(directory / "out", ignore_errors=True)
         again = completed(opened(point, directory, 1), processors, directory)
-        final = first["final_database_bytes"] / MIB
-        examined = again["initial_database_bytes"] / MIB
         return {
+            **read,
             "fio_write": write,
             "creation": gib * 1024 / creation["seconds"],
             "creation_of_fio": gib * 1024 / creation["seconds"] / write,
@@ -135,10 +176,6 @@ def measure(point, directory, duration):
             "warm_up": phase(first, "warm")["seconds"],
             "mix": first["achieved_transactional_iops"],
             "mix_processor": phase(first, "measure")["processor_seconds"] / max(first["measured_seconds"], 0.001),
-            "raw_read": read,
-            "verification": final / verification["seconds"],
-            "verification_of_raw": final / verification["seconds"] / read,
-            "open_of_raw": examined / phase(again, "examine")["seconds"] / read,
             "recovery": phase(again, "attach")["seconds"],
             "memory": first["peak_resident_bytes"] / MIB,
             "cache": first["plan"]["cache_bytes"] / MIB,
