@@ -1,6 +1,6 @@
 //! A continuous-time Markov chain with one absorbing state, solved without a subtraction.
 //!
-//! Every mission starts in state 0. Loss is the absorbing state and has no number. The chain has two results:
+//! Every mission starts in state 0. Loss is the absorbing state and has no number. The chain has three results:
 //!
 //! * [`Chain::after`]: the probability of loss within a time. exp(Qt) is built by scaling and squaring of the
 //!   non-negative matrix U = I + Q/L, with L twice the largest exit rate: exp(Qh) = e^(-Lh) sum (Lh)^k U^k / k! for a
@@ -8,6 +8,8 @@
 //!   build up. Every operation adds, multiplies or divides non-negative numbers, so each entry keeps its *relative*
 //!   precision however small it is: 1e-15, and 1e-30, have as many correct digits as 0.1. The probability of loss is
 //!   read from its own column; 1 - survival would keep one digit of 1e-15.
+//! * [`Chain::mean_times`]: the mean time in each state within a time, S(t) = integral of exp(Qs) from 0 to t, by a series in U and
+//!   S(2h) = S(h) + exp(Qh) S(h). Its product with a rate is the mean number of such transitions.
 //! * [`Chain::mean_time_to_loss`]: states are eliminated one after the other after Grassmann, Taksar and Heyman
 //!   (1985), where each diagonal element is the sum of the rates that leave the state, and not a difference.
 //!
@@ -84,21 +86,29 @@ impl Chain {
         self.moves[state].iter().map(|&(_, rate)| rate).sum::<f64>() + self.loss[state]
     }
 
-    /// The probabilities after `hours`.
-    pub fn after(&self, hours: f64) -> Result<Fate, Error> {
+    /// The rate L, L times the first step, and how often that step is doubled. `None` if nothing happens within `hours`.
+    fn doubling(&self, hours: f64) -> Result<Option<(f64, f64, u32)>, Error> {
         let states = self.moves.len();
         let fastest = (0..states).map(|state| self.exit_rate(state)).fold(0.0, f64::max);
         let rate = 2.0 * fastest;
         if rate * hours == 0.0 {
-            return Ok(Fate { loss: 0.0, survival: 1.0 });
+            return Ok(None);
         }
         let squarings = (rate * hours * 2.0).log2().ceil().max(0.0);
         if squarings > f64::from(MOST_SQUARINGS) {
             return Err(Error::NotFinite(format!("{fastest:e} events per hour for {hours} h")));
         }
-        let step = rate * hours / squarings.exp2();
+        Ok(Some((rate, rate * hours / squarings.exp2(), squarings as u32)))
+    }
+
+    /// The probabilities after `hours`.
+    pub fn after(&self, hours: f64) -> Result<Fate, Error> {
+        let states = self.moves.len();
+        let Some((rate, step, squarings)) = self.doubling(hours)? else {
+            return Ok(Fate { loss: 0.0, survival: 1.0 });
+        };
         let mut power = self.step(rate, step);
-        for _ in 0..squarings as u32 {
+        for _ in 0..squarings {
             power = power.squared();
         }
         let width = states + 1;
@@ -106,39 +116,78 @@ impl Chain {
         Ok(Fate { loss: start[states], survival: start[..states].iter().sum() })
     }
 
+    /// Mean hours in each state until `hours` or the loss.
+    pub fn mean_times(&self, hours: f64) -> Result<Vec<f64>, Error> {
+        let states = self.moves.len();
+        let Some((rate, step, doublings)) = self.doubling(hours)? else {
+            return Ok((0..states).map(|state| if state == 0 { hours } else { 0.0 }).collect());
+        };
+        let mut power = self.step(rate, step);
+        let mut times = self.times_of_step(rate, step);
+        for _ in 0..doublings {
+            let later = power.times(&times);
+            times.cells.iter_mut().zip(&later.cells).for_each(|(cell, more)| *cell += more);
+            power = power.squared();
+        }
+        Ok(times.cells[..states].to_vec())
+    }
+
+    /// The integral of exp(Qs) over a short step: sum P(more than k events of a Poisson law with mean `step`) U^k / L.
+    fn times_of_step(&self, rate: f64, step: f64) -> Matrix {
+        let mut probability = (-step).exp();
+        let probabilities: Vec<f64> = (1..=TERMS)
+            .map(|events| {
+                probability *= step / f64::from(events);
+                probability
+            })
+            .collect();
+        let mut sum = Matrix::identity(self.moves.len() + 1);
+        sum.cells.fill(0.0);
+        let mut more = 0.0;
+        for probability in probabilities.iter().rev() {
+            more += probability;
+            sum = self.times_u(rate, 1.0, &sum, more / rate);
+        }
+        sum
+    }
+
     /// exp(Qh) for a short step, rate * h = `step`, by Horner's rule on the series in U.
     fn step(&self, rate: f64, step: f64) -> Matrix {
-        let states = self.moves.len();
-        let width = states + 1;
-        let mut sum = Matrix::identity(width);
+        let mut sum = Matrix::identity(self.moves.len() + 1);
         for term in (1..=TERMS).rev() {
-            // sum = I + (step / term) U sum
-            let mut next = Matrix::identity(width);
-            let factor = step / f64::from(term);
-            for state in 0..width {
-                let row = &mut next.cells[state * width..][..width];
-                let mut take = |from: usize, share: f64| {
-                    let source = &sum.cells[from * width..][..width];
-                    for (cell, value) in row.iter_mut().zip(source) {
-                        *cell += factor * share * value;
-                    }
-                };
-                if state == states {
-                    take(states, 1.0);
-                    continue;
-                }
-                // The result is at least a half by the choice of the rate, so the subtraction does not cancel digits.
-                take(state, 1.0 - self.exit_rate(state) / rate);
-                for &(to, speed) in &self.moves[state] {
-                    take(to, speed / rate);
-                }
-                take(states, self.loss[state] / rate);
-            }
-            sum = next;
+            sum = self.times_u(rate, step / f64::from(term), &sum, 1.0);
         }
         // The factor e^(-step) makes the rows sum to one.
         sum.normalize();
         sum
+    }
+
+    /// diagonal I + factor U sum
+    fn times_u(&self, rate: f64, factor: f64, sum: &Matrix, diagonal: f64) -> Matrix {
+        let states = self.moves.len();
+        let width = states + 1;
+        let mut next = Matrix::identity(width);
+        next.cells.iter_mut().for_each(|cell| *cell *= diagonal);
+        for state in 0..width {
+            let row = &mut next.cells[state * width..][..width];
+            let mut take = |from: usize, share: f64| {
+                let source = &sum.cells[from * width..][..width];
+                for (cell, value) in row.iter_mut().zip(source) {
+                    *cell += factor * share * value;
+                }
+            };
+            if state == states {
+                take(states, 1.0);
+                continue;
+            }
+            // The result is at least a half by the choice of the rate, so the subtraction does not cancel digits.
+            take(state, 1.0 - self.exit_rate(state) / rate);
+            for &(to, speed) in &self.moves[state] {
+                take(to, speed / rate);
+            }
+            take(states, self.loss[state] / rate);
+        }
+        next
     }
 
     /// Mean time from state 0 to loss in hours. `None` if the probability to reach loss is below 1.
@@ -188,10 +237,16 @@ impl Matrix {
     }
 
     fn squared(&self) -> Matrix {
+        let mut product = self.times(self);
+        product.normalize();
+        product
+    }
+
+    fn times(&self, other: &Matrix) -> Matrix {
         let width = self.width;
         let mut product = Matrix { width, cells: vec![0.0; width * width] };
         for (row, target) in self.cells.chunks_exact(width).zip(product.cells.chunks_exact_mut(width)) {
-            for (&share, source) in row.iter().zip(self.cells.chunks_exact(width)) {
+            for (&share, source) in row.iter().zip(other.cells.chunks_exact(width)) {
                 if share == 0.0 {
                     continue;
                 }
@@ -200,7 +255,6 @@ impl Matrix {
                 }
             }
         }
-        product.normalize();
         product
     }
 
@@ -248,6 +302,30 @@ mod tests {
             close(chain.after(10.0).unwrap().loss, sum * (-x).exp(), 1e-13);
             close(chain.mean_time_to_loss().unwrap(), 4.0 / (x / 10.0), 1e-14);
         }
+    }
+
+    #[test]
+    fn mean_times_are_those_of_the_exponential_law_and_explain_every_loss() {
+        for (rate, hours) in [(1e-3, 1000.0), (1e-12, 1e-3), (2.0, 1e-9), (3.0, 40.0)] {
+            let mut chain = Chain::new(1).unwrap();
+            chain.add_loss(0, rate);
+            close(chain.mean_times(hours).unwrap()[0], -(-rate * hours).exp_m1() / rate, 1e-13);
+        }
+        let mut chain = Chain::new(3).unwrap();
+        for (from, to, rate) in [(0, 1, 2e-3), (1, 0, 0.1), (1, 2, 3e-3), (2, 1, 0.05)] {
+            chain.add(from, to, rate);
+        }
+        chain.add_loss(2, 7e-3);
+        for hours in [0.5, 100.0, 1e5] {
+            let times = chain.mean_times(hours).unwrap();
+            close(times[2] * 7e-3, chain.after(hours).unwrap().loss, 1e-12);
+            assert!(
+                chain.after(hours).unwrap().survival * hours <= times.iter().sum::<f64>() * (1.0 + 1e-12)
+            );
+        }
+        let whole: f64 = chain.mean_times(1e9).unwrap().iter().sum();
+        close(whole, chain.mean_time_to_loss().unwrap(), 1e-9);
+        assert_eq!(Chain::new(2).unwrap().mean_times(5.0).unwrap(), [5.0, 0.0]);
     }
 
     #[test]

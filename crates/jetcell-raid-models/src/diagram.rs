@@ -1,7 +1,7 @@
 //! The state diagrams: the events that lead from a good set of drives to the loss of data.
 //!
 //! One rule holds for all diagrams: a defect that *exists* when the last redundancy is lost is a loss. A defect that
-//! arises afterwards is not. The diagrams of the paper (A, B) do not count the defective drives. The general one does:
+//! arises afterwards is not, except with [`General::late_defects`]. The diagrams of the paper (A, B) do not count the defective drives. The general one does:
 //! state (f, k) has f failed drives and k others with a defect.
 //!
 //! ```text
@@ -160,7 +160,13 @@ impl Diagram {
                 let here = state(failed, defective);
                 let clean = drives - failed - defective;
                 if clean > 0 {
-                    diagram.add(here, Some(state(failed, defective + 1)), clean as f64, Symbol::Ll);
+                    let lost = options.late_defects && failed == parities;
+                    diagram.add(
+                        here,
+                        (!lost).then(|| state(failed, defective + 1)),
+                        clean as f64,
+                        Symbol::Ll,
+                    );
                 }
                 if defective > 0 && (failed == 0 || options.scrub_while_degraded) {
                     diagram.add(here, Some(state(failed, defective - 1)), defective as f64, Symbol::Ms);

@@ -30,12 +30,22 @@ pub struct General {
     pub rebuild_cleans: bool,
     /// Whether the scrub continues while drives are missing.
     pub scrub_while_degraded: bool,
+    /// Whether a defect that arises while no redundancy is left is a loss.
+    pub late_defects: bool,
+}
+
+impl General {
+    /// The rules of the crate `jetcell-array`: a rebuild reads whole rows and repairs the defects that it meets, the scrub
+    /// continues, and a defect without redundancy is a loss whenever it arises.
+    pub fn of_arrays() -> General {
+        General { rebuild_cleans: true, scrub_while_degraded: true, late_defects: true }
+    }
 }
 
 impl Default for General {
     /// As in the reference figures: the rebuild does not repair defects, and the scrub continues.
     fn default() -> General {
-        General { rebuild_cleans: false, scrub_while_degraded: true }
+        General { rebuild_cleans: false, scrub_while_degraded: true, late_defects: false }
     }
 }
 

@@ -15,6 +15,7 @@ use rand_chacha::rand_core::RngCore;
 use super::law::Weibull;
 use super::laws::Laws;
 use crate::array::Set;
+use crate::model::General;
 
 /// What happens after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Experiment {
     pub hours: f64,
     /// What happens after a loss.
     pub after_loss: AfterLoss,
+    /// How defects are treated while drives are missing. The scrub always continues.
+    pub rules: General,
     /// Factor on hazards per number of failed drives; 1 beyond the end.
     bias: Vec<f64>,
 }
@@ -59,7 +62,8 @@ fn unit(random: &mut ChaCha8Rng) -> f64 {
 impl Experiment {
     /// An experiment with the bias that suits it, or without bias.
     pub fn new(set: Set, laws: Laws, hours: f64, after_loss: AfterLoss, biased: bool) -> Experiment {
-        let mut experiment = Experiment { set, laws, hours, after_loss, bias: Vec::new() };
+        let rules = General::default();
+        let mut experiment = Experiment { set, laws, hours, after_loss, rules, bias: Vec::new() };
         if biased && after_loss == AfterLoss::End {
             experiment.bias = experiment.fitting_bias();
         }
@@ -119,6 +123,14 @@ struct Slot {
     defective: bool,
 }
 
+/// What lost data.
+#[derive(PartialEq, Eq)]
+enum Loss {
+    Failure,
+    /// It arose when no redundancy was left.
+    Defect,
+}
+
 /// The state of a set. One value is used for many lives in turn.
 pub struct Life<'a> {
     experiment: &'a Experiment,
@@ -154,8 +166,11 @@ impl<'a> Life<'a> {
             if time >= self.experiment.hours {
                 return outcome;
             }
-            let lost = self.happen(index, random);
-            if lost {
+            if let Some(loss) = self.happen(index, random) {
+                if loss == Loss::Defect {
+                    // The estimate has the hazard of failures only.
+                    outcome.estimate += self.weight;
+                }
                 outcome.counted += self.weight;
                 if self.experiment.after_loss == AfterLoss::End {
                     return outcome;
@@ -227,21 +242,26 @@ impl<'a> Life<'a> {
         self.now = end;
     }
 
-    /// Executes the next event of a slot. Returns whether data was lost.
-    fn happen(&mut self, index: usize, random: &mut ChaCha8Rng) -> bool {
-        let Some(&(mut slot)) = self.slots.get(index) else { return false };
-        let laws = &self.experiment.laws;
-        let mut lost = false;
+    /// Executes the next event of a slot. Returns what lost data, if it did.
+    fn happen(&mut self, index: usize, random: &mut ChaCha8Rng) -> Option<Loss> {
+        let &(mut slot) = self.slots.get(index)?;
+        let Experiment { laws, rules, set, .. } = self.experiment;
+        let mut lost = None;
         if slot.other < slot.next {
             slot.defective = !slot.defective;
             let law = if slot.defective { laws.scrub } else { laws.latent };
             slot.other = self.now + law.map_or(f64::INFINITY, |law| law.age(unit(random)));
             self.defective = if slot.defective { self.defective + 1 } else { self.defective - 1 };
+            let is_late = slot.defective && self.failed == set.parities;
+            lost = (is_late && rules.late_defects).then_some(Loss::Defect);
         } else if slot.failed {
             self.failed -= 1;
+            if rules.rebuild_cleans {
+                self.clean(random);
+            }
             slot = self.new_drive(random);
         } else {
-            lost = self.is_fatal(&slot);
+            lost = self.is_fatal(&slot).then_some(Loss::Failure);
             self.weight /= self.bias;
             self.defective -= u32::from(slot.defective);
             self.failed += 1;
@@ -252,7 +272,7 @@ impl<'a> Life<'a> {
         lost
     }
 
-    /// Restores the lost data from another source, onto drives without defects.
+    /// All drives are without defects.
     fn clean(&mut self, random: &mut ChaCha8Rng) {
         let latent = self.experiment.laws.latent;
         for slot in self.slots.iter_mut().filter(|slot| slot.defective) {

@@ -15,8 +15,11 @@ fn rates() -> impl Strategy<Value = Rates> {
 }
 
 fn models(parities: u32) -> &'static [Model] {
-    const GENERAL: Model =
-        Model::General(jetcell_raid_models::General { rebuild_cleans: false, scrub_while_degraded: true });
+    const GENERAL: Model = Model::General(jetcell_raid_models::General {
+        rebuild_cleans: false,
+        scrub_while_degraded: true,
+        late_defects: false,
+    });
     match parities {
         1 => &[Model::A, GENERAL],
         2 => &[Model::B1, Model::B2, GENERAL],

@@ -111,6 +111,7 @@ fn general_chain() {
         let options = General {
             rebuild_cleans: row["rebuild_clears_ld"].as_bool().unwrap(),
             scrub_while_degraded: row["scrub_while_degraded"].as_bool().unwrap(),
+            late_defects: false,
         };
         let loss = five_years(Model::General(options), drives - parities, parities).loss;
         close(loss, number(&row["F5y"]), 1e-9, &row.to_string());
