@@ -34,10 +34,15 @@ pub struct TestArray {
     /// Files whose every access fails.
     pub dead: Vec<PathBuf>,
     files: usize,
+    zones: u64,
 }
 
 impl TestArray {
     pub fn new(level: Level, members: usize, seed: u64) -> TestArray {
+        TestArray::with_zones(level, members, seed, ZONES)
+    }
+
+    pub fn with_zones(level: Level, members: usize, seed: u64, zones: u64) -> TestArray {
         let disk = SimVfs::new();
         let mut tested = TestArray {
             level,
@@ -49,6 +54,7 @@ impl TestArray {
             rng: ChaCha8Rng::seed_from_u64(seed),
             dead: vec![],
             files: 0,
+            zones,
         };
         tested.members = (0..members).map(|_| tested.new_file()).collect();
         let options =
@@ -59,12 +65,32 @@ impl TestArray {
         tested
     }
 
+    /// The same array, which is shut down, on another disk.
+    pub fn copy(&self, seed: u64) -> TestArray {
+        assert!(self.array.is_none());
+        let disk = self.disk.clone_disk();
+        let mut copy = TestArray {
+            level: self.level,
+            faults: Arc::new(FaultVfs::new(Arc::new(disk.clone()))),
+            disk,
+            members: self.members.clone(),
+            array: None,
+            model: self.model.clone(),
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            dead: vec![],
+            files: self.files,
+            zones: self.zones,
+        };
+        copy.assemble(false).unwrap();
+        copy
+    }
+
     /// An empty file of the right size, durable.
     pub fn new_file(&mut self) -> PathBuf {
         let path = PathBuf::from(format!("/a/m{:02}", self.files));
         self.files += 1;
         let file = self.disk.open(&path, OpenMode::CreateNew).unwrap();
-        file.grow(MemberLayout::new(JOURNAL).bytes_for(ZONES * ZONE_ROWS)).unwrap();
+        file.grow(MemberLayout::new(JOURNAL).bytes_for(self.zones * ZONE_ROWS)).unwrap();
         file.sync(jetcell_vfs::IoReason::Other).unwrap();
         self.disk.sync_directory("/a".as_ref()).unwrap();
         path

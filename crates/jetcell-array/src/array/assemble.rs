@@ -48,7 +48,7 @@ impl Array {
         let clock = vfs.clock();
         let mode = if options.access == Access::ReadOnly { Mode::ReadOnly } else { Mode::ReadWrite };
         let mut array = Array {
-            kernel: Kernel::fastest(&*clock),
+            kernel: Kernel::of_this_machine(&*clock),
             vfs,
             clock,
             code,

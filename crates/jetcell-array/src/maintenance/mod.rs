@@ -2,6 +2,8 @@
 //!
 //! A step handles one zone, so that the caller decides how much of it happens between reads and writes; [`Throttle`] helps.
 
+#[cfg(test)]
+mod interruptions;
 mod members;
 mod rebuild;
 mod scrub;

@@ -171,24 +171,28 @@ impl Array {
         Ok(is_whole)
     }
 
-    /// Makes replacements that have all zones the members of their slots.
+    /// Makes replacements that have all zones the members of their slots: all in one configuration, so that no start finds some that
+    /// are complete and no members.
     fn promote(&mut self) -> Result<()> {
         let zones = self.config.layout.zones();
+        let mut replaced = vec![];
         for slot in 0..self.config.slots.len() {
             let config = &self.config.slots[slot];
             if config.replacement == 0 || config.rebuilt.len() < zones {
                 continue;
             }
-            let old = self.device_of(config.member);
+            replaced.push(self.device_of(config.member));
             self.config.slots[slot].member = config.replacement;
             self.config.slots[slot].replacement = 0;
             self.config.slots[slot].rebuilt = Extents::default();
+        }
+        if !replaced.is_empty() {
             self.save_config()?;
-            if let Some(old) = old {
-                // Stale from now on.
-                self.devices[old].failed = true;
-                self.records.forget(old);
-            }
+        }
+        for old in replaced.into_iter().flatten() {
+            // Stale from now on.
+            self.devices[old].failed = true;
+            self.records.forget(old);
         }
         Ok(())
     }

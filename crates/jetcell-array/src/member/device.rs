@@ -271,10 +271,10 @@ impl Device {
         let blocks = self.len()? / BLOCK as u64;
         let ends =
             (0..blocks.min(LOOK / BLOCK as u64)).chain(blocks.saturating_sub(LOOK / BLOCK as u64)..blocks);
-        let mut block = IoBuffer::zeroed(BLOCK);
+        let (mut block, zeros) = (IoBuffer::zeroed(BLOCK), IoBuffer::zeroed(BLOCK));
         for index in ends {
             self.read(index * BLOCK as u64, &mut block, IoReason::Other)?;
-            if block.iter().any(|byte| *byte != 0) {
+            if *block != *zeros {
                 return Ok(Some("data"));
             }
         }
