@@ -9,6 +9,7 @@
 //! | `protocol` | numbers of the protocol |
 //! | `export` | what is served |
 //! | `session` | one connection: the handshake, then requests |
+//! | `connection` | how its thread waits for requests |
 //! | `server` | listening, the threads of the connections, the end |
 
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod connection;
 mod export;
 #[cfg(test)]
 mod memory_export;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
+use crate::connection::{Connection, Stream};
 use crate::session::{End, Exports, serve};
 
 /// Time for clients to take the last replies after the server was stopped.
@@ -74,12 +75,6 @@ impl Default for Limits {
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
-}
-
-#[derive(Clone)]
-enum Stream {
-    Tcp(Arc<TcpStream>),
-    Unix(Arc<UnixStream>),
 }
 
 struct Shared {
@@ -240,14 +235,8 @@ impl Shared {
 
     fn serve(&self, stream: &Stream, peer: &str) {
         let note = |text: &str| (self.note)(&format!("{peer}: {text}"));
-        if stream.set_timeout(Some(self.limits.handshake)).is_err() {
-            return;
-        }
-        let end = match stream {
-            Stream::Tcp(tcp) => serve(&**tcp, &**tcp, &self.exports, || stream.set_timeout(None), &note),
-            Stream::Unix(unix) => serve(&**unix, &**unix, &self.exports, || stream.set_timeout(None), &note),
-        };
-        match end {
+        let Ok(connection) = Connection::new(stream, self.limits.handshake) else { return };
+        match serve(&connection, &connection, &self.exports, || connection.begin(), &note) {
             End::Closed => {}
             End::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
             End::Lost(error) => note(&format!("the connection was lost: {error}")),
@@ -285,22 +274,6 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.connections().remove(&self.1);
         self.0.ended.notify_all();
-    }
-}
-
-impl Stream {
-    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.shutdown(how),
-            Stream::Unix(stream) => stream.shutdown(how),
-        }
-    }
-
-    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
-            Stream::Unix(stream) => stream.set_read_timeout(timeout),
-        }
     }
 }
 

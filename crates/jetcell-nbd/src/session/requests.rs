@@ -18,6 +18,8 @@ use crate::protocol::{
 const MOST_REPLIES: usize = 4 << 20;
 /// Most reads of a batch.
 const MOST_READS: usize = 128;
+/// Data of at most so many bytes that comes behind its header, and not with it, goes past the buffer of the input.
+const SHORT: u32 = 64 << 10;
 /// Bytes of buffers that are kept between messages.
 const KEPT: usize = 8 << 20;
 
@@ -114,7 +116,12 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
                     skip(self.input, request.length)?;
                 } else {
                     let mut payload = mem::take(&mut self.payload);
-                    let taken = data(self.input, request.length, &mut payload);
+                    let taken = if request.length <= SHORT && self.input.buffer().is_empty() {
+                        payload.resize(request.length as usize, 0);
+                        self.input.get_mut().read_exact(&mut payload).map_err(End::from)
+                    } else {
+                        data(self.input, request.length, &mut payload)
+                    };
                     self.payload = payload;
                     taken?;
                 }

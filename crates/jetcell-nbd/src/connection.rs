@@ -1,0 +1,193 @@
+//! A connection whose thread looks for the next request for a moment before it sleeps, if requests follow each other quickly: to wake a
+//! thread takes longer than to answer a short request.
+
+use std::cell::Cell;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a thread looks for a request. A client that takes longer for its next one finds the thread asleep.
+const LOOK: Duration = Duration::from_micros(100);
+/// If the processor comes back later than that after it was offered to others, they need it: then the thread sleeps for each of the next
+/// [`REST`] requests, because a thread that wakes up gets the processor sooner than one that has given it away.
+const BUSY: Duration = Duration::from_micros(20);
+const REST: u32 = 1000;
+
+/// A socket.
+#[derive(Clone)]
+pub enum Stream {
+    Tcp(Arc<TcpStream>),
+    Unix(Arc<UnixStream>),
+}
+
+impl Stream {
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(how),
+            Stream::Unix(stream) => stream.shutdown(how),
+        }
+    }
+
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
+            Stream::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nonblocking(nonblocking),
+            Stream::Unix(stream) => stream.set_nonblocking(nonblocking),
+        }
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&**stream).read(buffer),
+            Stream::Unix(stream) => (&**stream).read(buffer),
+        }
+    }
+
+    fn write(&self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => (&**stream).write(data),
+            Stream::Unix(stream) => (&**stream).write(data),
+        }
+    }
+}
+
+/// A socket as one thread uses it.
+pub struct Connection<'stream> {
+    stream: &'stream Stream,
+    /// The handshake is over. During the handshake, reads have a timeout.
+    has_begun: Cell<bool>,
+    /// The last request came soon.
+    looks: Cell<bool>,
+    /// Requests for which the thread does not look, because others need the processor.
+    rest: Cell<u32>,
+    is_blocking: Cell<bool>,
+}
+
+impl Connection<'_> {
+    /// Reads of the handshake wait at most for `timeout`.
+    pub fn new(stream: &Stream, timeout: Duration) -> io::Result<Connection<'_>> {
+        stream.set_timeout(Some(timeout))?;
+        let (has_begun, looks, rest, is_blocking) =
+            (Cell::new(false), Cell::new(false), Cell::new(0), Cell::new(true));
+        Ok(Connection { stream, has_begun, looks, rest, is_blocking })
+    }
+
+    /// The handshake is over.
+    pub fn begin(&self) -> io::Result<()> {
+        self.has_begun.set(true);
+        self.stream.set_timeout(None)
+    }
+
+    fn set_blocking(&self, blocking: bool) -> io::Result<()> {
+        if self.is_blocking.replace(blocking) == blocking {
+            return Ok(());
+        }
+        self.stream.set_nonblocking(!blocking)
+    }
+
+    /// What arrives within [`LOOK`].
+    fn look(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+        let mut began = None;
+        loop {
+            match self.stream.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Some(result),
+            }
+            let now = Instant::now();
+            if now - *began.get_or_insert(now) >= LOOK || self.rest.get() > 0 {
+                return None;
+            }
+            thread::yield_now();
+            if now.elapsed() > BUSY {
+                self.rest.set(REST);
+            }
+        }
+    }
+}
+
+impl Read for &Connection<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.looks.get() {
+            self.set_blocking(false)?;
+            if let Some(result) = self.look(buffer) {
+                return result;
+            }
+        }
+        self.set_blocking(true)?;
+        let began = Instant::now();
+        let result = self.stream.read(buffer);
+        let comes_soon = self.has_begun.get() && began.elapsed() < LOOK;
+        self.looks.set(comes_soon && self.rest.get() == 0);
+        self.rest.set(self.rest.get().saturating_sub(1));
+        result
+    }
+}
+
+impl Write for &Connection<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self.stream.write(data) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.is_blocking.get() => {
+                self.set_blocking(true)?;
+                self.stream.write(data)
+            }
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_looks_waits_for_a_slow_peer_in_both_directions() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let stream = Stream::Unix(Arc::new(ours));
+        let connection = Connection::new(&stream, Duration::from_secs(60)).unwrap();
+        connection.begin().unwrap();
+        connection.looks.set(true);
+        (&theirs).write_all(b"at once").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!((&connection).read(&mut buffer).unwrap(), 7);
+        assert!(!connection.is_blocking.get() && connection.looks.get());
+        let sent = vec![7; 8 << 20];
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                // More than the socket holds, although the peer reads nothing yet.
+                (&connection_of(&stream)).write_all(&sent).unwrap();
+            });
+            thread::sleep(Duration::from_millis(20));
+            let mut received = vec![0; sent.len()];
+            (&theirs).read_exact(&mut received).unwrap();
+            assert!(received == sent);
+        });
+        // The peer is silent: the thread sleeps after its look, here until the timeout of a handshake.
+        let silent = Connection::new(&stream, Duration::from_millis(1)).unwrap();
+        silent.set_blocking(false).unwrap();
+        silent.looks.set(true);
+        assert!((&silent).read(&mut buffer).is_err());
+        assert!(silent.is_blocking.get() && !silent.looks.get());
+        drop(theirs);
+        assert_eq!((&silent).read(&mut buffer).unwrap(), 0);
+    }
+
+    /// A connection that finds its socket as one that looks for requests leaves it.
+    fn connection_of(stream: &Stream) -> Connection<'_> {
+        let connection = Connection::new(stream, Duration::from_secs(60)).unwrap();
+        connection.is_blocking.set(false);
+        connection
+    }
+}
