@@ -189,15 +189,20 @@ impl History {
     }
 }
 
-fn environment(name: &str, default: u64) -> u64 {
+pub fn environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Runs the history of a seed.
+pub fn run(seed: u64) {
+    History::new(seed).run();
 }
 
 #[test]
 fn no_history_within_the_bounds_of_the_level_reads_wrong_data_or_fails() {
     let first = environment("JETCELL_ARRAY_SEED", 1);
     for seed in first..first + environment("JETCELL_ARRAY_HISTORIES", 2200) {
-        let run = std::panic::catch_unwind(|| History::new(seed).run());
+        let run = std::panic::catch_unwind(|| run(seed));
         assert!(run.is_ok(), "JETCELL_ARRAY_SEED={seed} JETCELL_ARRAY_HISTORIES=1");
     }
 }

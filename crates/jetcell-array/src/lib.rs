@@ -31,9 +31,13 @@ mod geometry;
 mod histories;
 mod integrity;
 mod kernels;
+#[cfg(test)]
+mod lives;
 mod luns;
 mod maintenance;
 mod member;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod test_array;
 mod volume;

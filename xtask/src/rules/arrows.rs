@@ -15,7 +15,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 24] = [
     ("jetcell-nbd", &[], &[]),
     ("jetcell-disk-simulation", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
-    ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &[]),
+    ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &["jetcell-raid-models"]),
     ("jetcell-remote", &["jetcell-sync", "jetcell-vfs"], &["testkit"]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),

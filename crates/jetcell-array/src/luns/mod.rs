@@ -45,6 +45,8 @@ use crate::geometry::BLOCK;
 pub use self::catalogue::check_name as check_lun_name;
 pub use self::cleaning::CleaningProgress;
 pub use self::device::Lun;
+#[cfg(test)]
+pub use self::histories::{Done, run};
 pub use self::shared::SharedLuns;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::LogOptions;
