@@ -7,6 +7,11 @@ use thiserror::Error;
 
 use crate::drive::Drive;
 
+/// Bytes on one drive before the next one follows; decides which drives have the parity of a row.
+pub(crate) const CHUNK: u64 = 64 << 10;
+/// Bytes of a block of a volume.
+pub(crate) const BLOCK: u64 = 4096;
+
 /// The paper's experiment, as a file with comments.
 pub const EXAMPLE: &str = include_str!("exchange-2007.toml");
 
@@ -37,6 +42,9 @@ pub struct Config {
     pub warm_up_seconds: f64,
     /// Rebuild of a lost drive.
     pub rebuild: Rebuild,
+    /// Drives for logs; the logs are left out if absent.
+    #[serde(default)]
+    pub log: Option<Log>,
     /// What is compared.
     pub layouts: Vec<Layout>,
 }
@@ -57,6 +65,20 @@ pub struct Load {
     pub data_gb: f64,
     /// Most accesses of the host at once; further ones wait in the host.
     pub outstanding: usize,
+}
+
+/// Writes of logs, each of which follows the last one of its log, on drives of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// Drives: one group with the level of the layout. RAID 10 leaves an odd one out.
+    pub drives: usize,
+    /// Logs that are written at the same time.
+    pub logs: u32,
+    /// Writes of logs for each write of a database.
+    pub writes_per_database_write: f64,
+    /// Bytes of a write, a multiple of 4096.
+    pub write_bytes: u64,
 }
 
 /// How a lost drive is rebuilt.
@@ -86,6 +108,11 @@ pub enum Level {
 }
 
 impl Level {
+    /// Drives of a group that it may lose, whichever they are.
+    pub fn bears(self) -> usize {
+        self.parities().max(1)
+    }
+
     /// Parity drives of a group.
     pub fn parities(self) -> usize {
         match self {
@@ -135,6 +162,24 @@ pub fn drives() -> BTreeMap<String, Drive> {
     toml::from_str(DRIVES).expect("the table of drives is valid")
 }
 
+/// Reads and checks a drive in a file of its own.
+///
+/// # Errors
+/// The text is no drive, or a value is out of its range.
+pub fn read_drive(text: &str) -> Result<Drive, Invalid> {
+    let drive: Drive = toml::from_str(text).map_err(|error| with_line(text, &error))?;
+    match drive.impossible_field() {
+        Some(field) => Err(Invalid(format!("no drive has this {field}"))),
+        None => Ok(drive),
+    }
+}
+
+/// The first line of an error, with the place in the text.
+fn with_line(text: &str, error: &toml::de::Error) -> Invalid {
+    let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+    Invalid(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
+}
+
 impl Config {
     /// The paper's experiment.
     ///
@@ -149,10 +194,7 @@ impl Config {
     /// # Errors
     /// The text is not a configuration, or a value is out of its range.
     pub fn read(text: &str) -> Result<Config, Invalid> {
-        let config: Config = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-            Invalid(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
-        })?;
+        let config: Config = toml::from_str(text).map_err(|error| with_line(text, &error))?;
         config.check()?;
         Ok(config)
     }
@@ -184,6 +226,19 @@ impl Config {
                 "rebuild.patience_ms must be between 0 and 1000000000",
             ),
             (!self.layouts.is_empty(), "there is no [[layouts]]"),
+            (
+                self.log.is_none_or(|log| (4..=64).contains(&log.drives)),
+                "log.drives must be between 4 and 64",
+            ),
+            (
+                self.log.is_none_or(|log| {
+                    (1..=10_000).contains(&log.logs)
+                        && (0.0..=100.0).contains(&log.writes_per_database_write)
+                        && (4096..=1 << 20).contains(&log.write_bytes)
+                        && log.write_bytes.is_multiple_of(4096)
+                }),
+                "log.logs must be 1 to 10000, log.writes_per_database_write 0 to 100, log.write_bytes a multiple of 4096 up to 1 MiB",
+            ),
         ];
         for (holds, what) in rules {
             if !holds {
@@ -313,6 +368,13 @@ mod tests {
             (disk, "[[1, 0.4], [50000, 8]]", "[[9, 0.4], [9, 8]]", "write_seek"),
             (disk, "[[1, 0.4], [50000, 8]]", "[[1, -0.4], [50000, 8]]", "write_seek"),
             (disk, "command_ms = 0.1", "command_ms = -1", "command_ms"),
+            (disk, "command_ms = 0.1", "command_ms = 0.1\nswitch_ms = nan", "switch_ms"),
+            (
+                disk,
+                "command_ms = 0.1",
+                "command_ms = 0.1\ncache = { mb = 16, read_ahead_kb = 99999, interface_mb_per_second = 400 }",
+                "cache",
+            ),
             (ssd, "mb_per_second = 500", "mb_per_second = 0", "mb_per_second"),
             (ssd, "read_ms = 0.1", "read_ms = inf", "read_ms"),
             (ssd, "channels = 8", "channels = 0", "channels"),

@@ -26,8 +26,6 @@ pub fn demerit(measured: &[Duration], modelled: &[Duration]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::drives;
-    use crate::drive::{Access, Drive, Head, Seek};
 
     fn milliseconds(times: impl IntoIterator<Item = u64>) -> Vec<Duration> {
         times.into_iter().map(Duration::from_millis).collect()
@@ -44,29 +42,5 @@ mod tests {
         assert!((one_far - 2.0 / 2.5).abs() < 1e-12, "{one_far}");
         assert_eq!((demerit(&[], &measured), demerit(&measured, &[])), (None, None));
         assert_eq!(demerit(&milliseconds([0, 0]), &measured), None);
-    }
-
-    /// Response times of random reads of 8 KiB, one after the other.
-    fn random_reads(drive: &Drive) -> Vec<Duration> {
-        let (mut head, mut now, mut state) = (Head::default(), Duration::ZERO, 1u64);
-        let mut read = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let position = (state >> 16) % (drive.capacity() / 8192) * 8192;
-            let time = drive.service(&mut head, now, Access { position, bytes: 8192, is_write: false });
-            now += time + Duration::from_micros(state % 7000);
-            time
-        };
-        (0..20_000).map(|_| read()).collect()
-    }
-
-    /// The three points of a data sheet instead of a measured seek table, on the one drive that has both.
-    #[test]
-    fn a_curve_of_three_points_agrees_with_a_measured_table_within_five_percent() {
-        let measured = drives().remove("10k-300").unwrap();
-        let Drive::Disk(mut disk) = measured.clone() else { panic!("a disk") };
-        disk.read_seek = Seek::Points([0.53, 4.84, 9.57]);
-        let figure = demerit(&random_reads(&measured), &random_reads(&Drive::Disk(disk))).unwrap();
-        eprintln!("demerit figure: {figure:.4}");
-        assert!((0.001..0.05).contains(&figure), "{figure}");
     }
 }

@@ -7,17 +7,17 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::config::{Config, Layout, WriteAnywhere};
-use crate::disk::{Disk, OperationId};
+use crate::config::{BLOCK, CHUNK, Config, Layout, WriteAnywhere};
+use crate::disk::{Disk, OperationId, Started};
 use crate::drive::{Access, Drive};
 use crate::in_place::{Groups, Phase};
+use crate::logs::Logs;
 use crate::write_anywhere::{Run, Volume};
 
-/// Bytes on one drive before the next one follows; decides which drives have the parity of a row.
-const CHUNK: u64 = 64 << 10;
-const BLOCK: u64 = 4096;
-/// Drive that fails.
-const LOST: usize = 0;
+/// Bytes that a rebuild in short form rebuilds before it leaves some out.
+const RUN: u64 = 16 << 20;
+/// Most drives that are lost.
+const SPARES: usize = 2;
 
 /// What one simulation is about.
 #[derive(Clone, Copy)]
@@ -25,14 +25,42 @@ pub struct Setup<'a> {
     pub config: &'a Config,
     pub layout: &'a Layout,
     pub drive: &'a Drive,
+    /// What [`prepared`] made.
+    pub volume: Option<&'a Volume>,
     /// Host I/O per second that is asked for.
     pub iops: f64,
     /// Seconds before the measured time, and of it.
     pub warm_up: f64,
     pub seconds: f64,
-    /// When a drive fails, and when its rebuild begins, in seconds.
+    /// Drives that fail.
+    pub lost: usize,
+    /// When they fail, and when their rebuild begins, in seconds.
     pub failure: Option<f64>,
     pub rebuild: Option<f64>,
+    /// The rebuild goes from the first byte to the last one, but only so many bytes of each drive are rebuilt: evenly spread, in runs of
+    /// [`RUN`]. The simulation ends `tail` seconds after it.
+    pub pass: Option<Pass>,
+}
+
+/// The volume of a layout that is written anywhere, filled and aged, as all its simulations find it.
+pub fn prepared(config: &Config, layout: &Layout, drive: &Drive) -> Option<Volume> {
+    let options = layout.write_anywhere?;
+    let groups: Vec<(usize, usize)> =
+        (0..layout.groups.len()).map(|group| (layout.data_drives(group), layout.level.parities())).collect();
+    let stripes = (drive.capacity() / BLOCK / options.scale) as usize;
+    let blocks = (config.load.page_bytes / BLOCK) as u32;
+    let rng = ChaCha8Rng::seed_from_u64(config.seed ^ 0x5EED);
+    let mut volume = Volume::new(&groups, stripes, layout.fill(&config.load, drive), blocks, rng);
+    let writes = (f64::from(volume.pages()) * options.overwritten) as u64;
+    volume.age(writes, options.log_writes);
+    Some(volume)
+}
+
+/// A whole rebuild in short form.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    pub bytes: u64,
+    pub tail: f64,
 }
 
 /// One second of a simulation.
@@ -42,6 +70,8 @@ pub struct Second {
     pub read_ms: f64,
     pub writes: u64,
     pub write_ms: f64,
+    pub log_writes: u64,
+    pub log_ms: f64,
     pub disk_writes: u64,
     pub rebuilt_bytes: u64,
 }
@@ -51,6 +81,7 @@ pub struct Second {
 pub struct Measured {
     pub read_ms: Vec<f32>,
     pub write_ms: Vec<f32>,
+    pub log_ms: Vec<f32>,
     /// Write commands of drives, without those of the rebuild.
     pub disk_writes: u64,
     pub disk_reads: u64,
@@ -58,6 +89,8 @@ pub struct Measured {
     pub rebuilt_bytes: u64,
     /// Mean share of the time in which a drive worked.
     pub utilisation: f64,
+    /// When the whole rebuild ended.
+    pub rebuild_ended: Option<f64>,
     /// All seconds, those before the measured time included.
     pub seconds: Vec<Second>,
 }
@@ -65,7 +98,7 @@ pub struct Measured {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrival,
-    Done { drive: usize, operation: OperationId },
+    Done { drive: usize, started: Started },
     LogWritten { operation: OperationId },
     ConsistencyPoint,
     Failure,
@@ -76,7 +109,11 @@ enum Event {
 enum Kind {
     Read,
     Write,
-    Rebuild { bytes: u64 },
+    /// A write of a log.
+    Log,
+    Rebuild {
+        bytes: u64,
+    },
     ConsistencyPoint,
 }
 
@@ -91,11 +128,12 @@ struct Operation {
 struct Anywhere {
     options: WriteAnywhere,
     volume: Volume,
-    /// Pages in the half of the log that is being filled.
+    /// Pages in the half of the log that is being filled, and all writes in it.
     logged: Vec<u32>,
+    log_writes: usize,
     is_writing: bool,
-    /// Writes of the host that wait for room in the log.
-    stalled: VecDeque<(OperationId, u32)>,
+    /// Writes of the host that wait for room in the log; those of logs have no page.
+    stalled: VecDeque<(OperationId, Option<u32>)>,
 }
 
 struct Simulation<'a> {
@@ -107,12 +145,16 @@ struct Simulation<'a> {
     disks: Vec<Disk>,
     groups: Groups,
     anywhere: Option<Anywhere>,
+    logs: Option<Logs>,
     operations: Vec<Option<Operation>>,
     vacant: Vec<OperationId>,
     /// Accesses of the host that are under way, and how many wait in the host.
     outstanding: usize,
     waiting: usize,
     cursor: u64,
+    /// Bytes that the rebuild has finished.
+    rebuilt: u64,
+    end: Duration,
     measured: Measured,
     /// Bytes of the data on each data drive, when blocks are in place.
     region: u64,
@@ -133,32 +175,38 @@ impl<'a> Simulation<'a> {
     fn new(setup: Setup<'a>) -> Simulation<'a> {
         let Setup { config, layout, drive, .. } = setup;
         let fill = layout.fill(&config.load, drive);
-        let anywhere = layout.write_anywhere.map(|options| {
-            let groups: Vec<(usize, usize)> = (0..layout.groups.len())
-                .map(|group| (layout.data_drives(group), layout.level.parities()))
-                .collect();
-            let stripes = (drive.capacity() / BLOCK / options.scale) as usize;
-            let blocks = (config.load.page_bytes / BLOCK) as u32;
-            let rng = ChaCha8Rng::seed_from_u64(config.seed ^ 0x5EED);
-            let mut volume = Volume::new(&groups, stripes, fill, blocks, rng);
-            let writes = (f64::from(volume.pages()) * options.overwritten) as u64;
-            volume.age(writes, options.log_writes);
-            Anywhere { options, volume, logged: vec![], is_writing: false, stalled: VecDeque::new() }
+        let anywhere = layout.write_anywhere.zip(setup.volume).map(|(options, volume)| Anywhere {
+            options,
+            volume: volume.clone(),
+            logged: vec![],
+            log_writes: 0,
+            is_writing: false,
+            stalled: VecDeque::new(),
         });
+        let first_of_logs = layout.drives() + SPARES;
+        let logs = config.log.map(|log| Logs::new(log, layout.level, first_of_logs, drive.capacity()));
+        let all = first_of_logs + config.log.map_or(0, |log| log.drives);
+        let cursor = match setup.pass {
+            Some(_) => 0,
+            None => (drive.capacity() as f64 * 0.35) as u64 / BLOCK * BLOCK,
+        };
         Simulation {
             setup,
             now: Duration::ZERO,
             events: BinaryHeap::new(),
             sequence: 0,
             rng: ChaCha8Rng::seed_from_u64(config.seed),
-            disks: (0..=layout.drives()).map(|_| Disk::new()).collect(),
-            groups: Groups::new(layout, None),
+            disks: (0..all).map(|_| Disk::default()).collect(),
+            groups: Groups::new(layout),
             anywhere,
+            logs,
             operations: vec![],
             vacant: vec![],
             outstanding: 0,
             waiting: 0,
-            cursor: (drive.capacity() as f64 * 0.35) as u64 / BLOCK * BLOCK,
+            cursor,
+            rebuilt: 0,
+            end: seconds(setup.warm_up + setup.seconds),
             measured: Measured::default(),
             region: ((fill * drive.capacity() as f64) as u64 / CHUNK * CHUNK).max(CHUNK),
         }
@@ -170,7 +218,6 @@ impl<'a> Simulation<'a> {
     }
 
     fn run(&mut self) {
-        let end = seconds(self.setup.warm_up + self.setup.seconds);
         self.at(Duration::ZERO, Event::Arrival);
         if let Some(anywhere) = &self.anywhere {
             self.at(seconds(anywhere.options.seconds), Event::ConsistencyPoint);
@@ -184,7 +231,7 @@ impl<'a> Simulation<'a> {
         }
         let (mut before, mut is_warm) = (Duration::ZERO, false);
         while let Some(Reverse((time, _, event))) = self.events.pop() {
-            if time >= end {
+            if time >= self.end {
                 break;
             }
             if !is_warm && time >= seconds(self.setup.warm_up) {
@@ -218,14 +265,16 @@ impl<'a> Simulation<'a> {
                 self.waiting += 1;
                 self.issue();
             }
-            Event::Done { drive, operation } => {
-                self.disks[drive].ended();
+            Event::Done { drive, started } => {
+                self.disks[drive].ended(started);
                 self.start(drive);
-                self.access_ended(operation);
+                if let Some(operation) = started.operation {
+                    self.access_ended(operation);
+                }
             }
             Event::LogWritten { operation } => self.ended(operation),
             Event::ConsistencyPoint => self.consistency_point(),
-            Event::Failure => self.groups = Groups::new(self.setup.layout, Some(LOST)),
+            Event::Failure => self.groups.lose(self.setup.lost, self.setup.layout.drives()),
             Event::RebuildBegins => (0..self.setup.config.rebuild.pieces).for_each(|_| self.rebuild_piece()),
         }
     }
@@ -240,7 +289,19 @@ impl<'a> Simulation<'a> {
                 true => self.issue_anywhere(is_read),
                 false => self.issue_in_place(is_read),
             }
+            let owed = if is_read { 0 } else { self.logs.as_mut().map_or(0, Logs::owed) };
+            (0..owed).for_each(|_| self.issue_log());
         }
+    }
+
+    /// Starts a write of a log.
+    fn issue_log(&mut self) {
+        if self.anywhere.is_some() {
+            let operation = self.new_operation(Kind::Log, VecDeque::new());
+            return self.log(operation, None);
+        }
+        let phases = self.logs.as_mut().map(Logs::write).unwrap_or_default();
+        self.begin(Kind::Log, phases);
     }
 
     fn issue_in_place(&mut self, is_read: bool) {
@@ -265,27 +326,33 @@ impl<'a> Simulation<'a> {
         let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
         let page = self.rng.random_range(0..anywhere.volume.pages());
         if is_read {
-            let (group, column, stripe) = anywhere.volume.locate(page);
-            let position = stripe * anywhere.options.scale * BLOCK;
-            let cells = self.groups.row(group, 0);
-            let bytes = self.setup.config.load.page_bytes;
-            let phases = self.groups.read(&cells, column, position, bytes, &mut self.rng);
-            self.begin(Kind::Read, phases);
+            let mut reads = Phase::new();
+            for part in anywhere.volume.locate(page) {
+                let position = part.stripe * anywhere.options.scale * BLOCK;
+                let (cells, bytes) = (self.groups.row(part.group, 0), part.blocks * BLOCK);
+                let phases = self.groups.read(&cells, part.column, position, bytes, &mut self.rng);
+                reads.extend(phases.into_iter().flatten());
+            }
+            self.begin(Kind::Read, [reads].into());
             return;
         }
         let operation = self.new_operation(Kind::Write, VecDeque::new());
-        self.log(operation, page);
+        self.log(operation, Some(page));
     }
 
-    /// Writes to the log, or waits for room in it.
-    fn log(&mut self, operation: OperationId, page: u32) {
+    /// Writes a page, or what belongs to a log, to the log of the volume, or waits for room in it.
+    fn log(&mut self, operation: OperationId, page: Option<u32>) {
         let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
-        if anywhere.logged.len() >= anywhere.options.log_writes {
+        if anywhere.log_writes >= anywhere.options.log_writes {
             anywhere.stalled.push_back((operation, page));
             return;
         }
-        anywhere.logged.push(page);
-        let is_full = anywhere.logged.len() >= anywhere.options.log_writes;
+        anywhere.log_writes += 1;
+        anywhere.logged.extend(page);
+        if let Some(logs) = self.logs.as_mut().filter(|_| page.is_none()) {
+            logs.note();
+        }
+        let is_full = anywhere.log_writes >= anywhere.options.log_writes;
         let written = self.now + seconds(anywhere.options.log_ms / 1e3);
         let begins = is_full && !anywhere.is_writing;
         self.at(written, Event::LogWritten { operation });
@@ -308,6 +375,7 @@ impl<'a> Simulation<'a> {
     fn write_log_out(&mut self) {
         let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
         let pages = std::mem::take(&mut anywhere.logged);
+        anywhere.log_writes = 0;
         let (mut reads, mut writes) = (Phase::new(), Phase::new());
         let scale = anywhere.options.scale;
         anywhere.volume.consistency_point(&pages, &mut |Run { drive, stripe, blocks, is_write }| {
@@ -315,8 +383,12 @@ impl<'a> Simulation<'a> {
             let access = Access { position, bytes: blocks as u64 * BLOCK, is_write };
             if is_write { writes.push((drive, access)) } else { reads.push((drive, access)) }
         });
-        let there =
-            |phase: Phase| phase.into_iter().filter(|(drive, _)| self.groups.has(*drive)).collect::<Phase>();
+        let there = |phase: Phase| {
+            let home =
+                |(drive, access): (usize, Access)| Some((self.groups.home(drive, access.position)?, access));
+            phase.into_iter().filter_map(home).collect::<Phase>()
+        };
+        writes.extend(self.logs.as_mut().map(Logs::consistency_point).unwrap_or_default());
         let phases: VecDeque<Phase> =
             [there(reads), there(writes)].into_iter().filter(|phase| !phase.is_empty()).collect();
         let has_work = !phases.is_empty();
@@ -335,14 +407,41 @@ impl<'a> Simulation<'a> {
     }
 
     fn rebuild_piece(&mut self) {
-        let (capacity, spare) = (self.setup.drive.capacity(), self.setup.layout.drives());
-        let bytes = self.setup.config.rebuild.piece_bytes.min(capacity - self.cursor);
+        let capacity = self.setup.drive.capacity();
+        let all = self.setup.pass.map_or(capacity, |pass| pass.bytes);
+        let mut bytes = self.setup.config.rebuild.piece_bytes.min(all.saturating_sub(self.cursor));
         if bytes == 0 {
             return;
         }
-        let phases = self.groups.rebuild(LOST, spare, self.cursor, bytes);
+        let mut position = self.cursor;
+        if self.setup.pass.is_some() {
+            let (run, inside) = (self.cursor / RUN, self.cursor % RUN);
+            bytes = bytes.min(RUN - inside);
+            let share = (run * RUN) as f64 / all as f64;
+            position = (share * capacity as f64) as u64 / BLOCK * BLOCK + inside;
+        }
+        let phases = self.groups.rebuild(position, bytes);
         self.cursor += bytes;
         self.begin(Kind::Rebuild { bytes }, phases);
+    }
+
+    /// Notes a piece that is rebuilt, and begins the next one.
+    fn rebuilt(&mut self, bytes: u64) {
+        self.second().rebuilt_bytes += bytes;
+        if self.is_measured() {
+            self.measured.rebuilt_bytes += bytes;
+        }
+        self.rebuilt += bytes;
+        if let Some(Pass { bytes: all, tail }) = self.setup.pass {
+            let share = self.rebuilt as f64 / all as f64;
+            self.groups.note_rebuilt((share * self.setup.drive.capacity() as f64) as u64);
+            if self.rebuilt >= all {
+                self.groups.note_rebuilt(u64::MAX);
+                self.measured.rebuild_ended = Some(self.now.as_secs_f64());
+                self.end = self.end.min(self.now + seconds(tail));
+            }
+        }
+        self.rebuild_piece();
     }
 
     fn new_operation(&mut self, kind: Kind, phases: VecDeque<Phase>) -> OperationId {
@@ -368,9 +467,11 @@ impl<'a> Simulation<'a> {
         let operation = self.operations[id].as_mut().expect("the operation is under way");
         let Some(phase) = operation.phases.pop_front() else { return self.ended(id) };
         operation.outstanding = phase.len();
-        let (kind, is_background) = (operation.kind, !matches!(operation.kind, Kind::Read | Kind::Write));
+        let kind = operation.kind;
+        let is_background = !matches!(kind, Kind::Read | Kind::Write | Kind::Log);
         for (drive, access) in phase {
-            if access.is_write && !matches!(kind, Kind::Rebuild { .. }) {
+            let is_of_logs = drive >= self.setup.layout.drives() + SPARES;
+            if access.is_write && !is_of_logs && !matches!(kind, Kind::Rebuild { .. }) {
                 if self.is_measured() {
                     self.measured.disk_writes += 1;
                 }
@@ -383,8 +484,8 @@ impl<'a> Simulation<'a> {
 
     fn start(&mut self, drive: usize) {
         let patience = seconds(self.setup.config.rebuild.patience_ms / 1e3);
-        while let Some((operation, time)) = self.disks[drive].start(self.setup.drive, self.now, patience) {
-            self.at(self.now + time, Event::Done { drive, operation });
+        while let Some(started) = self.disks[drive].start(self.setup.drive, self.now, patience) {
+            self.at(self.now + started.time, Event::Done { drive, started });
         }
     }
 
@@ -421,17 +522,19 @@ impl<'a> Simulation<'a> {
                 self.outstanding -= 1;
                 self.issue();
             }
-            Kind::Rebuild { bytes } => {
-                self.second().rebuilt_bytes += bytes;
+            Kind::Log => {
+                let second = self.second();
+                second.log_writes += 1;
+                second.log_ms += milliseconds;
                 if is_measured {
-                    self.measured.rebuilt_bytes += bytes;
+                    self.measured.log_ms.push(milliseconds as f32);
                 }
-                self.rebuild_piece();
             }
+            Kind::Rebuild { bytes } => self.rebuilt(bytes),
             Kind::ConsistencyPoint => {
                 let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
                 anywhere.is_writing = false;
-                if anywhere.logged.len() >= anywhere.options.log_writes {
+                if anywhere.log_writes >= anywhere.options.log_writes {
                     self.write_log_out();
                 }
             }

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::config::{Config, Invalid, Layout};
 use crate::drive::Drive;
-use crate::engine::{Measured, Second, Setup, simulate};
+use crate::engine::{Setup, prepared, simulate};
+use crate::timeline::{Timeline, timeline};
 use crate::write_anywhere::Volume;
 
 /// Mean read latency that a layout may have at its highest rate, in milliseconds.
@@ -31,6 +32,33 @@ pub enum State {
     Degraded,
     /// It is rebuilt on a spare.
     Rebuilding,
+    /// Two drives of the first group are lost.
+    DegradedTwice,
+    /// Both are rebuilt on spares at the same time.
+    RebuildingTwice,
+}
+
+impl State {
+    /// All states that a layout bears. RAID 10 loses data with the second drive of a pair, RAID 5 with the second one of a group.
+    pub fn of(layout: &Layout) -> &'static [State] {
+        const ALL: [State; 5] =
+            [State::Normal, State::Degraded, State::Rebuilding, State::DegradedTwice, State::RebuildingTwice];
+        if layout.level.bears() >= 2 { &ALL } else { &ALL[..3] }
+    }
+
+    /// Drives that are lost.
+    pub fn lost(self) -> usize {
+        match self {
+            State::Normal => 0,
+            State::Degraded | State::Rebuilding => 1,
+            State::DegradedTwice | State::RebuildingTwice => 2,
+        }
+    }
+
+    /// Whether lost drives are rebuilt.
+    pub fn is_rebuilding(self) -> bool {
+        matches!(self, State::Rebuilding | State::RebuildingTwice)
+    }
 }
 
 /// Figures of a layout in a state.
@@ -48,6 +76,10 @@ pub struct StateFigures {
     pub write_ms: f64,
     /// 99th percentile of writes.
     pub write_ms_99: f64,
+    /// Mean of writes of logs, and their 99th percentile; absent without logs.
+    pub log_ms: Option<f64>,
+    /// 99th percentile of writes of logs.
+    pub log_ms_99: Option<f64>,
     /// Write commands of drives for each host write, without the rebuild's.
     pub disk_writes_per_host_write: f64,
     /// Read commands of drives for each host read, those for parity and the rebuild included.
@@ -56,7 +88,7 @@ pub struct StateFigures {
     pub bytes_per_host_byte: f64,
     /// Mean share of the time in which a drive worked.
     pub utilisation: f64,
-    /// Rate of the rebuild in megabytes (10^6) per second.
+    /// Rate of the rebuild of each drive in megabytes (10^6) per second.
     pub rebuild_mb_per_second: Option<f64>,
     /// Time for a whole drive at that rate, in seconds.
     pub rebuild_seconds: Option<f64>,
@@ -77,23 +109,8 @@ pub struct LayoutFigures {
     pub states: Vec<StateFigures>,
     /// Highest host I/O per second with a mean read latency up to [`LATENCY_LIMIT_MS`].
     pub highest_iops: f64,
-    /// Latency before, during and after the loss of a drive: the seconds of one run.
-    pub timeline: Vec<TimelineSecond>,
-}
-
-/// A second of the run in which a drive fails after a third, and its rebuild begins after two thirds.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct TimelineSecond {
-    /// Mean read latency in milliseconds; absent without reads.
-    pub read_ms: Option<f64>,
-    /// Mean write latency.
-    pub write_ms: Option<f64>,
-    /// Write commands of drives.
-    pub disk_writes: u64,
-    /// Writes of the host.
-    pub host_writes: u64,
-    /// Megabytes (10^6) that were rebuilt.
-    pub rebuilt_mb: f64,
+    /// One run before, during and after the loss and the rebuild of a drive.
+    pub timeline: Timeline,
 }
 
 /// Cost of writes on a volume that is written anywhere.
@@ -118,6 +135,8 @@ pub struct Experiment {
     pub config: Config,
     /// Name of the drive.
     pub drive: String,
+    /// Capacity of a drive in gigabytes (10^9).
+    pub drive_gb: f64,
     /// Host I/O per second that was asked for.
     pub target_iops: f64,
     /// Figures of each layout.
@@ -133,7 +152,8 @@ pub struct Experiment {
 pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Experiment, Invalid> {
     let drive = config.chosen_drive()?;
     let anywhere = config.layouts.iter().find(|layout| layout.write_anywhere.is_some());
-    let steps = config.layouts.len() * 5 + usize::from(anywhere.is_some());
+    let of_layout = |layout: &Layout| State::of(layout).len() + 2;
+    let steps = config.layouts.iter().map(of_layout).sum::<usize>() + usize::from(anywhere.is_some());
     let mut step = 0;
     let mut begin = |what: &str| {
         progress(step, steps, what);
@@ -141,14 +161,15 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Res
     };
     let mut layouts = vec![];
     for layout in &config.layouts {
-        let runner = Runner { config, layout, drive: &drive };
+        let runner = Runner::new(config, layout, &drive);
         let mut states = vec![];
-        for state in [State::Normal, State::Degraded, State::Rebuilding] {
-            begin(&format!("{}, {}", layout.name, word(state)));
-            states.push(runner.in_state(state, config.load.iops(), config.seconds).0);
+        for state in State::of(layout) {
+            begin(&format!("{}, {}", layout.name, word(*state)));
+            states.push(runner.in_state(*state, config.load.iops(), config.seconds));
         }
-        begin(&format!("{}, timeline", layout.name));
-        let timeline = runner.timeline();
+        begin(&format!("{}, loss and rebuild of a drive", layout.name));
+        let rate = states.iter().find_map(|figures| figures.rebuild_mb_per_second).unwrap_or(0.0);
+        let timeline = timeline(runner.setup(config.load.iops(), config.seconds), rate);
         begin(&format!("{}, highest rate", layout.name));
         let highest_iops = runner.highest_iops();
         let fill = layout.fill(&config.load, &drive);
@@ -163,7 +184,9 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Res
         None => vec![],
     };
     let target_iops = config.load.iops();
-    Ok(Experiment { config: config.clone(), drive: drive.name().into(), target_iops, layouts, decay })
+    let drive_gb = drive.capacity() as f64 / 1e9;
+    let (config, drive) = (config.clone(), drive.name().into());
+    Ok(Experiment { config, drive, drive_gb, target_iops, layouts, decay })
 }
 
 /// A state in a word.
@@ -172,6 +195,8 @@ pub fn word(state: State) -> &'static str {
         State::Normal => "normal",
         State::Degraded => "degraded",
         State::Rebuilding => "rebuilding",
+        State::DegradedTwice => "degraded twice",
+        State::RebuildingTwice => "rebuilding twice",
     }
 }
 
@@ -179,39 +204,51 @@ struct Runner<'a> {
     config: &'a Config,
     layout: &'a Layout,
     drive: &'a Drive,
+    volume: Option<Volume>,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    fn new(config: &'a Config, layout: &'a Layout, drive: &'a Drive) -> Runner<'a> {
+        Runner { config, layout, drive, volume: prepared(config, layout, drive) }
+    }
+
     fn setup(&self, iops: f64, seconds: f64) -> Setup<'_> {
-        let Runner { config, layout, drive } = *self;
+        let Runner { config, layout, drive, ref volume } = *self;
         Setup {
             config,
             layout,
             drive,
+            volume: volume.as_ref(),
             iops,
             warm_up: config.warm_up_seconds,
             seconds,
+            lost: 0,
             failure: None,
             rebuild: None,
+            pass: None,
         }
     }
 
-    fn in_state(&self, state: State, iops: f64, seconds: f64) -> (StateFigures, Measured) {
-        let failure = (state != State::Normal).then_some(0.0);
-        let rebuild = (state == State::Rebuilding).then_some(0.0);
-        let measured = simulate(Setup { failure, rebuild, ..self.setup(iops, seconds) });
+    fn in_state(&self, state: State, iops: f64, seconds: f64) -> StateFigures {
+        let lost = state.lost();
+        let failure = (lost > 0).then_some(0.0);
+        let rebuild = state.is_rebuilding().then_some(0.0);
+        let measured = simulate(Setup { lost, failure, rebuild, ..self.setup(iops, seconds) });
         let (reads, writes) = (measured.read_ms.len() as f64, measured.write_ms.len() as f64);
         let reached = (reads + writes) / seconds;
         let rate = measured.rebuilt_bytes as f64 / 1e6 / seconds;
-        let rate = (state == State::Rebuilding && rate > 0.0).then_some(rate);
+        let rate = (state.is_rebuilding() && rate > 0.0).then_some(rate);
         let capacity_mb = self.drive.capacity() as f64 / 1e6;
-        let figures = StateFigures {
+        let of_logs = |value: fn(&[f32]) -> f64| self.config.log.map(|_| value(&measured.log_ms));
+        StateFigures {
             state,
             iops: reached,
             read_ms: mean(&measured.read_ms),
             read_ms_99: percentile_99(&measured.read_ms),
             write_ms: mean(&measured.write_ms),
             write_ms_99: percentile_99(&measured.write_ms),
+            log_ms: of_logs(mean),
+            log_ms_99: of_logs(percentile_99),
             disk_writes_per_host_write: measured.disk_writes as f64 / writes.max(1.0),
             disk_reads_per_host_read: measured.disk_reads as f64 / reads.max(1.0),
             bytes_per_host_byte: measured.disk_written_bytes as f64
@@ -220,23 +257,7 @@ impl Runner<'_> {
             rebuild_mb_per_second: rate,
             rebuild_seconds: rate.map(|rate| capacity_mb / rate),
             is_reached: reached >= REACHED * iops,
-        };
-        (figures, measured)
-    }
-
-    fn timeline(&self) -> Vec<TimelineSecond> {
-        let seconds = self.config.seconds;
-        let (failure, rebuild) = (Some(seconds / 3.0), Some(seconds * 2.0 / 3.0));
-        let setup = Setup { warm_up: 0.0, failure, rebuild, ..self.setup(self.config.load.iops(), seconds) };
-        let mean = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);
-        let second = |second: &Second| TimelineSecond {
-            read_ms: mean(second.read_ms, second.reads),
-            write_ms: mean(second.write_ms, second.writes),
-            disk_writes: second.disk_writes,
-            host_writes: second.writes,
-            rebuilt_mb: second.rebuilt_bytes as f64 / 1e6,
-        };
-        simulate(setup).seconds.iter().map(second).collect()
+        }
     }
 
     /// By halving the range in which it lies.
@@ -244,7 +265,7 @@ impl Runner<'_> {
         let (mut low, mut high) = (0.0, self.layout.drives() as f64 * 400.0);
         for _ in 0..SEARCH_STEPS {
             let middle = (low + high) / 2.0;
-            let figures = self.in_state(State::Normal, middle, self.config.seconds / 2.0).0;
+            let figures = self.in_state(State::Normal, middle, self.config.seconds / 2.0);
             if figures.is_reached && figures.read_ms <= LATENCY_LIMIT_MS {
                 low = middle
             } else {
@@ -309,7 +330,7 @@ mod tests {
     fn figures(config: &Config, layout: &str, state: State, iops: f64) -> StateFigures {
         let layout = config.layouts.iter().find(|one| one.name.starts_with(layout)).unwrap();
         let drive = config.chosen_drive().unwrap();
-        Runner { config, layout, drive: &drive }.in_state(state, iops, config.seconds).0
+        Runner::new(config, layout, &drive).in_state(state, iops, config.seconds)
     }
 
     #[test]
@@ -341,6 +362,36 @@ mod tests {
         assert!((rebuilding.write_ms / normal.write_ms - 1.0).abs() < 0.05, "{normal:?} {rebuilding:?}");
         assert!(rebuilding.rebuild_mb_per_second.unwrap() > 1.0);
         assert!(normal.rebuild_seconds.is_none());
+    }
+
+    #[test]
+    fn two_lost_drives_cost_more_than_one_and_are_rebuilt_together() {
+        let config = short();
+        for layout in ["RAID 6", "RAID-DP in place", "RAID-DP write"] {
+            let [once, twice, rebuilding] = [State::Degraded, State::DegradedTwice, State::RebuildingTwice]
+                .map(|state| figures(&config, layout, state, 1000.0));
+            assert!(
+                twice.disk_reads_per_host_read > once.disk_reads_per_host_read + 0.05,
+                "{once:?} {twice:?}"
+            );
+            assert!(
+                rebuilding.read_ms > once.read_ms && rebuilding.rebuild_seconds.is_some(),
+                "{rebuilding:?}"
+            );
+        }
+        let of = |name: &str| config.layouts.iter().find(|layout| layout.name.starts_with(name)).unwrap();
+        assert_eq!(["RAID 10", "RAID 5", "RAID 6"].map(|name| State::of(of(name)).len()), [3, 3, 5]);
+    }
+
+    #[test]
+    fn logs_are_written_beside_the_databases_and_cost_what_the_layout_costs() {
+        let config = short();
+        let log = |layout: &str| figures(&config, layout, State::Normal, 1000.0).log_ms.unwrap();
+        let (anywhere, mirrors, parity) = (log("RAID-DP write"), log("RAID 10"), log("RAID-DP in place"));
+        assert!((anywhere - 0.5).abs() < 1e-6, "the time of the log of writes: {anywhere}");
+        assert!(parity > 1.5 * mirrors && mirrors > 0.5, "{parity} {mirrors}");
+        let without = Config { log: None, ..config.clone() };
+        assert!(figures(&without, "RAID 10", State::Normal, 1000.0).log_ms.is_none());
     }
 
     #[test]

@@ -10,24 +10,49 @@ use crate::drive::Access;
 /// Accesses of drives that can run at the same time.
 pub type Phase = Vec<(usize, Access)>;
 
-/// Drives of a layout, in groups one after the other. At most one of them is lost.
+/// A drive that was lost, and the spare on which it is rebuilt.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    drive: usize,
+    spare: usize,
+    /// What is rebuilt, from the first byte on.
+    rebuilt: u64,
+}
+
+/// Drives of a layout, in groups one after the other. As many of a group are lost as its level bears.
 #[derive(Clone, Debug)]
 pub struct Groups {
     level: Level,
     /// First drive and number of drives of each group.
     groups: Vec<(usize, usize)>,
-    lost: Option<usize>,
+    lost: Vec<Lost>,
 }
 
 impl Groups {
-    /// The groups of a layout. `lost` is the number of a drive, counted over all groups.
-    pub fn new(layout: &Layout, lost: Option<usize>) -> Groups {
+    /// The groups of a layout, with all their drives.
+    pub fn new(layout: &Layout) -> Groups {
         let mut first = 0;
         let groups = layout.groups.iter().map(|drives| {
             first += drives;
             (first - drives, *drives)
         });
-        Groups { level: layout.level, groups: groups.collect(), lost }
+        Groups { level: layout.level, groups: groups.collect(), lost: vec![] }
+    }
+
+    /// One group, with this number for its first drive.
+    pub fn one(level: Level, first: usize, drives: usize) -> Groups {
+        Groups { level, groups: vec![(first, drives)], lost: vec![] }
+    }
+
+    /// Loses the first drives of the first group. They are rebuilt on spares with the numbers from `spare` on.
+    pub fn lose(&mut self, count: usize, spare: usize) {
+        let lost = |number| Lost { drive: self.groups[0].0 + number, spare: spare + number, rebuilt: 0 };
+        self.lost = (0..count).map(lost).collect();
+    }
+
+    /// All lost drives are rebuilt up to here.
+    pub fn note_rebuilt(&mut self, end: u64) {
+        self.lost.iter_mut().for_each(|lost| lost.rebuilt = end);
     }
 
     /// Number of groups.
@@ -53,9 +78,12 @@ impl Groups {
         (0..drives).map(|cell| first + (cell + turn) % drives).collect()
     }
 
-    /// Whether a drive is there.
-    pub fn has(&self, drive: usize) -> bool {
-        self.lost != Some(drive)
+    /// The drive that has what belongs on `drive` at a place: itself, or the spare as far as it is rebuilt.
+    pub fn home(&self, drive: usize, position: u64) -> Option<usize> {
+        match self.lost.iter().find(|lost| lost.drive == drive) {
+            Some(lost) => (position < lost.rebuilt).then_some(lost.spare),
+            None => Some(drive),
+        }
     }
 
     /// Reads a data column of a row.
@@ -67,60 +95,67 @@ impl Groups {
         bytes: u64,
         rng: &mut impl Rng,
     ) -> VecDeque<Phase> {
+        let home = |cell: usize| self.home(cells[cell], position);
         let read = |drive: usize| (drive, Access { position, bytes, is_write: false });
         if self.level == Level::Raid10 {
-            let copies = [cells[2 * column], cells[2 * column + 1]];
-            let first = copies[rng.random_range(0..2)];
-            let drive = if self.has(first) { first } else { copies[0] + copies[1] - first };
-            return [vec![read(drive)]].into();
+            let first = rng.random_range(0..2);
+            let copies = [2 * column + first, 2 * column + 1 - first];
+            return [copies.into_iter().find_map(home).map(read).into_iter().collect()].into();
         }
-        if self.has(cells[column]) {
-            return [vec![read(cells[column])]].into();
+        match home(column) {
+            Some(drive) => [vec![read(drive)]].into(),
+            None => [self.recovery(cells, column, position).into_iter().map(read).collect()].into(),
         }
-        // The other data columns and one parity block.
+    }
+
+    /// Drives that tell what a column holds: as many others of the row as there are data columns, parity last.
+    fn recovery(&self, cells: &[usize], column: usize, position: u64) -> Vec<usize> {
         let data = cells.len() - self.level.parities();
-        [(0..=data).filter(|cell| *cell != column).map(|cell| read(cells[cell])).collect()].into()
+        let others = (0..cells.len()).filter(|cell| *cell != column);
+        others.filter_map(|cell| self.home(cells[cell], position)).take(data).collect()
     }
 
     /// Writes a data column of a row: reads what parity needs, then writes.
     pub fn write(&self, cells: &[usize], column: usize, position: u64, bytes: u64) -> VecDeque<Phase> {
         let access = |is_write| move |drive: usize| (drive, Access { position, bytes, is_write });
-        let there = |drive: &usize| self.has(*drive);
+        let home = |drive: &usize| self.home(*drive, position);
         if self.level == Level::Raid10 {
-            let copies = cells[2 * column..2 * column + 2].iter().copied();
-            return [copies.filter(there).map(access(true)).collect()].into();
+            let copies = &cells[2 * column..2 * column + 2];
+            return [copies.iter().filter_map(home).map(access(true)).collect()].into();
         }
         let data = cells.len() - self.level.parities();
-        let target = cells[column];
-        let parity: Vec<usize> = cells[data..].iter().copied().filter(there).collect();
-        let written: Phase =
-            std::iter::once(target).filter(there).chain(parity.iter().copied()).map(access(true)).collect();
+        let target = home(&cells[column]);
+        let parity: Vec<usize> = cells[data..].iter().filter_map(home).collect();
+        let written: Phase = target.into_iter().chain(parity.iter().copied()).map(access(true)).collect();
         if parity.is_empty() {
             return [written].into();
         }
-        let read: Phase = if self.has(target) {
-            std::iter::once(target).chain(parity).map(access(false)).collect()
-        } else {
-            // Parity comes from all other data columns.
-            (0..data).filter(|cell| *cell != column).map(|cell| access(false)(cells[cell])).collect()
+        let other_data: Vec<usize> =
+            (0..data).filter(|cell| *cell != column).filter_map(|cell| home(&cells[cell])).collect();
+        let read: Vec<usize> = match target {
+            Some(target) => std::iter::once(target).chain(parity).collect(),
+            // Parity comes from all other data columns, which a second loss leaves to parity itself.
+            None if other_data.len() == data - 1 => other_data,
+            None => self.recovery(cells, column, position),
         };
-        [read, written].into()
+        [read.into_iter().map(access(false)).collect(), written].into()
     }
 
-    /// Rebuilds a piece of the lost drive on `spare`.
-    pub fn rebuild(&self, lost: usize, spare: usize, position: u64, bytes: u64) -> VecDeque<Phase> {
-        let group = self.groups.iter().find(|(first, drives)| (*first..first + drives).contains(&lost));
-        let (first, drives) = *group.expect("the lost drive is in a group");
+    /// Rebuilds a piece of the lost drives on their spares.
+    pub fn rebuild(&self, position: u64, bytes: u64) -> VecDeque<Phase> {
+        let (first, drives) = self.groups[0];
         let read = |drive: usize| (drive, Access { position, bytes, is_write: false });
+        let is_lost = |drive: usize| self.lost.iter().any(|lost| lost.drive == drive);
         let sources: Phase = match self.level {
-            Level::Raid10 => vec![read(first + ((lost - first) ^ 1))],
+            Level::Raid10 => self.lost.iter().map(|lost| read(first + ((lost.drive - first) ^ 1))).collect(),
+            // One lost drive needs data and row parity only.
             level => {
-                // Data and row parity: the second parity is not needed.
                 let needed = drives - level.parities();
-                (first..first + drives).filter(|drive| *drive != lost).take(needed).map(read).collect()
+                (first..first + drives).filter(|drive| !is_lost(*drive)).take(needed).map(read).collect()
             }
         };
-        [sources, vec![(spare, Access { position, bytes, is_write: true })]].into()
+        let write = |lost: &Lost| (lost.spare, Access { position, bytes, is_write: true });
+        [sources, self.lost.iter().map(write).collect()].into()
     }
 }
 
@@ -136,8 +171,9 @@ mod tests {
     }
 
     /// Mean accesses of drives for a read and a small write, over all rows and columns.
-    fn costs(level: Level, drives: usize, lost: Option<usize>) -> (f64, f64) {
-        let groups = Groups::new(&layout(level, drives), lost);
+    fn costs(level: Level, drives: usize, lost: usize) -> (f64, f64) {
+        let mut groups = Groups::new(&layout(level, drives));
+        groups.lose(lost, drives);
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let (mut reads, mut writes, mut count) = (0, 0, 0);
         for row in 0..drives as u64 {
@@ -160,7 +196,7 @@ mod tests {
             (Level::Raid6, 9, 6.0),
             (Level::RaidDp, 16, 6.0),
         ] {
-            assert_eq!(costs(level, drives, None), (1.0, cost), "{level:?}");
+            assert_eq!(costs(level, drives, 0), (1.0, cost), "{level:?}");
         }
     }
 
@@ -170,13 +206,47 @@ mod tests {
             |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         for drives in [5usize, 9, 16] {
             let n = drives as f64;
-            let (read, write) = costs(Level::Raid5, drives, Some(0));
+            let (read, write) = costs(Level::Raid5, drives, 1);
             close(read, 2.0 * (n - 1.0) / n);
             close(write, (5.0 * n - 8.0) / n);
-            let (read, write) = costs(Level::Raid6, drives, Some(3));
+            let (read, write) = costs(Level::Raid6, drives, 1);
             close(read, (2.0 * n - 3.0) / n);
             close(write, (7.0 * n - 11.0) / n);
         }
-        assert_eq!(costs(Level::Raid10, 2, Some(1)), (1.0, 1.0));
+        assert_eq!(costs(Level::Raid10, 2, 1), (1.0, 1.0));
+    }
+
+    #[test]
+    fn with_two_drives_lost_a_lost_block_takes_as_many_reads_as_there_are_data_drives() {
+        for drives in [6usize, 9, 16] {
+            let (n, data) = (drives as f64, drives as f64 - 2.0);
+            let (read, _) = costs(Level::Raid6, drives, 2);
+            // Each column is on a lost drive in two of n rows.
+            let expected = 1.0 + 2.0 / n * (data - 1.0);
+            assert!((read - expected).abs() < 1e-9, "{read} {expected}");
+            // Fixed parity drives: the two lost ones are data drives in all rows.
+            let (read, write) = costs(Level::RaidDp, drives, 2);
+            assert!((read - (1.0 + 2.0 / data * (data - 1.0))).abs() < 1e-9, "{read}");
+            // Six accesses of the others; two parity writes and the reads of all that is left.
+            assert!((write - (6.0 * (data - 2.0) + 2.0 * (data + 2.0)) / data).abs() < 1e-9, "{write}");
+        }
+    }
+
+    #[test]
+    fn a_rebuild_reads_what_it_needs_and_its_part_is_used_at_once() {
+        let mut groups = Groups::new(&layout(Level::RaidDp, 16));
+        groups.lose(2, 16);
+        let phases = groups.rebuild(0, 4096);
+        assert_eq!(phases.iter().map(Vec::len).collect::<Vec<_>>(), [14, 2]);
+        groups.note_rebuilt(4096);
+        assert_eq!(
+            [groups.home(1, 0), groups.home(1, 4096), groups.home(2, 4096)],
+            [Some(17), None, Some(2)]
+        );
+        let cells = groups.row(0, 0);
+        let phases = groups.write(&cells, 0, 0, 4096);
+        assert_eq!(phases[1].iter().map(|(drive, _)| *drive).collect::<Vec<_>>(), [16, 14, 15]);
+        groups.lose(1, 16);
+        assert_eq!(groups.rebuild(0, 4096).iter().map(Vec::len).collect::<Vec<_>>(), [14, 1]);
     }
 }

@@ -28,6 +28,19 @@ pub struct Run {
     pub is_write: bool,
 }
 
+/// Consecutive blocks of a page on a data drive of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number of the group.
+    pub group: usize,
+    /// Data drive of the group.
+    pub column: usize,
+    /// First stripe.
+    pub stripe: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
 /// What consistency points did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
@@ -68,6 +81,7 @@ impl Written {
     }
 }
 
+#[derive(Clone)]
 struct Group {
     first_drive: usize,
     data: usize,
@@ -81,6 +95,7 @@ struct Group {
 }
 
 /// The volume.
+#[derive(Clone)]
 pub struct Volume {
     groups: Vec<Group>,
     /// Group and place of each logical block.
@@ -129,11 +144,23 @@ impl Volume {
         self.place.len() as u32 / self.blocks_of_page
     }
 
-    /// Where a page is: its group, data drive of the group and stripe.
-    pub fn locate(&self, page: u32) -> (usize, usize, u64) {
-        let (group, place) = self.place[(page * self.blocks_of_page) as usize];
-        let data = self.groups[group as usize].data;
-        (group as usize, place as usize % data, (place as usize / data) as u64)
+    /// Where a page is: one part, if its blocks follow each other on a drive, else several.
+    pub fn locate(&self, page: u32) -> Vec<Part> {
+        let first = (page * self.blocks_of_page) as usize;
+        let mut parts: Vec<Part> = vec![];
+        for (group, place) in &self.place[first..first + self.blocks_of_page as usize] {
+            let (group, data) = (*group as usize, self.groups[*group as usize].data);
+            let (column, stripe) = (*place as usize % data, (*place as usize / data) as u64);
+            match parts.last_mut() {
+                Some(part)
+                    if (part.group, part.column, part.stripe + part.blocks) == (group, column, stripe) =>
+                {
+                    part.blocks += 1;
+                }
+                _ => parts.push(Part { group, column, stripe, blocks: 1 }),
+            }
+        }
+        parts
     }
 
     /// Overwrites random pages in consistency points of this many writes.
@@ -180,7 +207,8 @@ impl Volume {
             let number = self.next_group;
             self.next_group = (self.next_group + 1) % self.groups.len();
             let group = &mut self.groups[number];
-            let count = group.fill(rest, &mut written, report, &mut |block, place| {
+            let together = self.blocks_of_page as usize;
+            let count = group.fill(rest, together, &mut written, report, &mut |block, place| {
                 self.place[block as usize] = (number as u32, place as u32);
             });
             rest = &rest[count..];
@@ -190,10 +218,12 @@ impl Volume {
 }
 
 impl Group {
-    /// Puts blocks into the free places of the next 64 stripes. Returns how many.
+    /// Puts blocks into the free places of the next 64 stripes: so many of them, those of a page, down a drive before the next drive
+    /// follows. Returns how many.
     fn fill(
         &mut self,
         blocks: &[u32],
+        of_page: usize,
         written: &mut Written,
         report: &mut dyn FnMut(Run),
         put: &mut dyn FnMut(u32, usize),
@@ -210,8 +240,11 @@ impl Group {
         let mut kept = [0usize; TOGETHER];
         let mut new = vec![[false; TOGETHER]; self.data];
         let mut used = 0;
-        for stripe in 0..TOGETHER {
-            for (drive, of_drive) in new.iter_mut().enumerate() {
+        let drives = 0..self.data;
+        let rows = (0..TOGETHER).step_by(of_page);
+        for (row, drive) in rows.flat_map(|row| drives.clone().map(move |drive| (row, drive))) {
+            let of_drive = &mut new[drive];
+            for stripe in row..(row + of_page).min(TOGETHER) {
                 let place = (start + stripe) * self.data + drive;
                 if is_full(self, place) {
                     kept[stripe] += 1;
@@ -338,7 +371,20 @@ mod tests {
                 volume.age(pages / 2, 2000).commands_per_host_write()
             })
             .into();
-        assert!(costs.is_sorted() && costs[0] < 1.0 && costs[2] > 1.0, "{costs:?}");
+        assert!(costs.is_sorted() && costs[0] < 0.2 && costs[2] > 5.0 * costs[0], "{costs:?}");
+    }
+
+    #[test]
+    fn pages_of_a_young_volume_are_whole_and_on_all_data_drives() {
+        let mut volume = volume(0.3);
+        volume.age(2000, 500);
+        let parts: Vec<Vec<Part>> = (0..volume.pages()).map(|page| volume.locate(page)).collect();
+        let split = parts.iter().filter(|parts| parts.len() > 1).count();
+        assert!(split * 50 < parts.len(), "{split} of {}", parts.len());
+        for column in 0..14 {
+            let here = parts.iter().filter(|parts| parts[0].column == column).count();
+            assert!((here as f64 * 14.0 / parts.len() as f64 - 1.0).abs() < 0.1, "{column}: {here}");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod raid;
 mod raid_luns;
 mod raid_reliability;
 mod raid_serve;
+mod raid_simulated;
 mod recover;
 mod recover_faults;
 mod recovery_test;

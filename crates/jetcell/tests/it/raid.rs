@@ -392,52 +392,6 @@ fn a_test_runs_on_an_array_that_loses_members_and_is_rebuilt_beside_the_load() {
 }
 
 #[test]
-fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
-    let cell = Cell::new();
-    let example = ended(&cell, 0, &["simulate", "--example-config"]);
-    // A short time, and three of the five layouts.
-    let layouts: Vec<&str> = example.split("[[layouts]]").collect();
-    let chosen = [0, 1, 3, 5].map(|part| layouts[part]).join("[[layouts]]");
-    let short =
-        chosen.replacen("\nseconds = 60", "\nseconds = 10", 1).replacen("seconds = 25", "seconds = 5", 1);
-    cell.write("short.toml", &short);
-    let text = ended(&cell, 0, &["simulate", "--config", "short.toml", "--html", "page.html"]);
-    for what in [
-        "RAID-DP write-anywhere (14+2), rebuilding",
-        "read latency, ms (table 5)",
-        "9.70",
-        "26.51",
-        "Best, Best, Best, Good",
-    ] {
-        assert!(text.contains(what), "{what}: {text}");
-    }
-    let page = std::fs::read_to_string(cell.path("page.html")).unwrap();
-    assert_eq!((page.matches("<svg").count(), page.matches("</html>").count()), (3, 1));
-    assert!(
-        page.contains("class=\"readout\"") && page.contains("the rebuild begins"),
-        "the design of the reports"
-    );
-    let value = json(&cell, 0, &["simulate", "--config", "short.toml"]);
-    assert_eq!(value["target_iops"], 5000.0);
-    let ratio =
-        |layout: usize| value["layouts"][layout]["states"][0]["disk_writes_per_host_write"].as_f64().unwrap();
-    assert!(ratio(2) < 1.0 && (ratio(1) - 3.0).abs() < 0.1 && (ratio(0) - 2.0).abs() < 0.1);
-    assert_eq!(value["published"].as_array().unwrap().len(), 9);
-
-    for (from, to, what) in [
-        ("read_share = 0.5", "read_share = 2", "load.read_share must be between 0 and 1"),
-        ("drive = \"15k-146\"", "drive = \"floppy\"", "there is no drive \"floppy\""),
-        ("level = \"raid6\"", "level = \"raid6\"\nsize = 3", "unknown field"),
-    ] {
-        cell.write("wrong.toml", short.replacen(from, to, 1));
-        let text = cell.program_refused(&["raid", "simulate", "--config", "wrong.toml"]);
-        assert!(text.starts_with("--config wrong.toml") && text.contains(what), "{text}");
-    }
-    let text = cell.program_refused(&["raid", "simulate", "--config", "none.toml"]);
-    assert!(text.starts_with("--config none.toml: No such file"), "{text}");
-}
-
-#[test]
 fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
     let cell = Cell::new();
     let make = |name: &str, level: &str, members: [&str; 4]| {

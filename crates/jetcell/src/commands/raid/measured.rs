@@ -154,7 +154,7 @@ impl Record {
 }
 
 /// A quantity of the models; `None` if it is out of its range.
-fn quantity<Q: FromStr>(value: f64, unit: &str) -> Option<Q> {
+pub fn quantity<Q: FromStr>(value: f64, unit: &str) -> Option<Q> {
     format!("{value}{unit}").parse().ok()
 }
 

@@ -150,8 +150,11 @@ impl Raid {
 }
 
 fn reliability(command: RaidReliability) -> Result<Outcome, Failure> {
-    let Some(array) = command.array() else { return command.calculate(Options::default()) };
-    let Measured { options, notes } = Measured::of(array)?;
+    let Measured { options, notes } = match (command.array(), command.simulated()) {
+        (Some(array), _) => Measured::of(array)?,
+        (None, Some((result, layout))) => Measured::of_simulation(result, layout)?,
+        (None, None) => return command.calculate(Options::default()),
+    };
     notes.iter().for_each(|line| note(line));
     command.calculate(options)
 }

@@ -33,6 +33,9 @@ Examples:
       the effect of more frequent scrubs
   jetcell raid reliability --array arr1 --years 3
       an array of jetcell raid, with the times of its own rebuilds and scrubs
+  jetcell raid simulate --json > experiment.json
+  jetcell raid reliability --simulated experiment.json --layout \"RAID 6 (7+2)\"
+      a simulated layout, with the time of its rebuild under load
   jetcell raid reliability --type raid6 --explain
       each formula with its numbers, to verify by hand
 
@@ -50,6 +53,12 @@ pub struct RaidReliability {
     /// Use layout and measured rates of an array of jetcell raid; other options win over them
     #[arg(long, value_name = "ARRAY")]
     array: Option<PathBuf>,
+    /// Use a layout, and the rate of its rebuild, of a result of jetcell raid simulate --json; other options win over them
+    #[arg(long, value_name = "FILE", conflicts_with = "array")]
+    simulated: Option<PathBuf>,
+    /// Name of the layout in --simulated [default: the first one that is written anywhere, or the first one]
+    #[arg(long, value_name = "NAME", requires = "simulated")]
+    layout: Option<String>,
     /// Read options from a TOML file; options of the command line win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -71,6 +80,11 @@ impl RaidReliability {
     /// The array whose rates count.
     pub fn array(&self) -> Option<&Path> {
         self.array.as_deref()
+    }
+
+    /// The result of a simulation whose rebuild counts, and the layout.
+    pub fn simulated(&self) -> Option<(&Path, Option<&str>)> {
+        Some((self.simulated.as_deref()?, self.layout.as_deref()))
     }
 
     /// Runs the command. `measured` are the options that the array answers.

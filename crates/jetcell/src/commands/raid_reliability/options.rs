@@ -175,6 +175,7 @@ impl Options {
         Options {
             raid: self.raid.or(measured.raid),
             data_disks: self.data_disks.or(measured.data_disks),
+            groups: self.groups.or(measured.groups.filter(|_| self.drives.is_none())),
             capacity: self.capacity.or(measured.capacity.filter(|_| needs_capacity)),
             rebuild_rate,
             scrub: self.scrub.or(measured.scrub.filter(|_| self.scrub_pass.is_none())),

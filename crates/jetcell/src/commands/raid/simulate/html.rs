@@ -1,7 +1,8 @@
 //! The page of an experiment: its tables, and charts of the run in which a drive fails.
 
 use jetcell_disk_simulation::Experiment;
-use jetcell_disk_simulation::experiment::{LayoutFigures, TimelineSecond};
+use jetcell_disk_simulation::experiment::LayoutFigures;
+use jetcell_disk_simulation::timeline::TimelineSecond;
 use jetcell_report::Page;
 use jetcell_report::chart::{Chart, Series};
 
@@ -11,36 +12,39 @@ pub fn page(experiment: &Experiment) -> String {
     let page = Page::new("Simulated arrays").text(&tables::title(experiment));
     let page = tables::all(experiment).iter().fold(page, Page::table);
     page.heading("Before, during and after the loss of a drive")
-        .text("A drive fails after a third of the time; its rebuild begins after two thirds.")
+        .text("A drive fails, and its rebuild begins later. The run rebuilds a part of it, evenly spread from its first byte to its last one.")
         .charts(&charts(experiment))
         .finish()
 }
 
 /// A line for each layout, with the times of the failure and of the rebuild.
-fn charts(experiment: &Experiment) -> [Chart; 3] {
+fn charts(experiment: &Experiment) -> [Chart; 5] {
     type Value = fn(&TimelineSecond) -> Option<f64>;
     let chart = |title: &str, unit: &str, value: Value| {
         let line = |layout: &LayoutFigures| {
-            let seconds = layout.timeline.iter().enumerate();
+            let seconds = layout.timeline.seconds.iter().enumerate();
             let points = seconds.map(|(at, second)| (at as f64, value(second).unwrap_or(f64::NAN)));
             Series::new(layout.name.as_str(), points)
         };
         let lines: Vec<Series> = experiment.layouts.iter().map(line).collect();
-        let end = lines.iter().map(|line| line.points.len()).max().unwrap_or(0).saturating_sub(1) as f64;
         let mut chart = Chart::over_time(title, unit, lines);
-        chart.marks = vec![
-            (end / 3.0, "a drive fails (the first vertical line)".into()),
-            (end * 2.0 / 3.0, "the rebuild begins (the second one)".into()),
-        ];
+        if let Some(first) = experiment.layouts.first() {
+            chart.marks = vec![
+                (first.timeline.failed, "a drive fails (the first vertical line)".into()),
+                (first.timeline.rebuild_began, "the rebuild begins (the second one)".into()),
+            ];
+        }
         chart
     };
     [
         chart("Read latency", "milliseconds, mean of a second", |second| second.read_ms),
+        chart("Write latency", "milliseconds, mean of a second", |second| second.write_ms),
+        chart("Latency of log writes", "milliseconds, mean of a second", |second| second.log_ms),
         chart(
             "Disk writes for each host write",
             "disk writes, commands without those of the rebuild",
             |second| (second.host_writes > 0).then(|| second.disk_writes as f64 / second.host_writes as f64),
         ),
-        chart("Rebuild", "MB/s", |second| Some(second.rebuilt_mb)),
+        chart("Progress of the rebuild", "percent", |second| Some(second.rebuilt_share * 100.0)),
     ]
 }

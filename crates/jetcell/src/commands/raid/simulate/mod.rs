@@ -1,7 +1,12 @@
 //! `jetcell raid simulate`: runs an experiment in simulated time, and shows it beside the published figures.
 
+mod drives;
+mod feed;
 mod html;
+mod plain;
+mod published;
 mod tables;
+mod words;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,7 +14,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jetcell_disk_simulation::config::EXAMPLE;
 use jetcell_disk_simulation::{Config, Experiment, run};
-use jetcell_report::{table_text, wrapped};
+use jetcell_report::{Table, table_text, tables_markdown, wrapped};
 use jetcell_vfs::read_input;
 
 use crate::console;
@@ -18,12 +23,16 @@ use crate::whole_file;
 
 const EXAMPLES: &str = "\
 Without --config, the experiment is that of IBM NS3574-0 (2008): 10,000 users of Exchange 2007 on 63 drives of 15,000 rpm with
-RAID-DP, and RAID 10, 5 and 6 on the same drives. States: normal, a drive lost, a drive rebuilt. The time is simulated: a run takes
-seconds, and the same configuration always has the same result.
+RAID-DP and 11 for logs, and RAID 10, 5 and 6 on the same drives. States: normal, a drive lost, a drive rebuilt, and the same with two
+drives where the level bears it. The time is simulated: a run takes a minute, and the same configuration always has the same result.
 
 Examples:
   jetcell raid simulate
-  jetcell raid simulate --html experiment.html --json > experiment.json
+  jetcell raid simulate --html experiment.html --markdown experiment.md --json > experiment.json
+  jetcell raid reliability --simulated experiment.json
+      the risk with the simulated time of a rebuild
+  jetcell raid simulate --drives
+      the drives, with what is published of them and how well the model agrees
   jetcell raid simulate --example-config > mine.toml
   jetcell raid simulate --config mine.toml
 
@@ -42,6 +51,12 @@ pub struct Simulate {
     /// Write the tables and charts as a page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write the tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Print the table of drives beside what is published of them, and run nothing
+    #[arg(long, conflicts_with_all = ["config", "html", "markdown"])]
+    drives: bool,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -54,6 +69,13 @@ impl Simulate {
     pub fn simulate(&self) -> Result<Outcome, Failure> {
         if self.example_config {
             console::print(EXAMPLE);
+            return Ok(Outcome::Good);
+        }
+        if self.drives {
+            console::print(&match self.json {
+                true => drives::json(),
+                false => text_of(&drives::tables(), console::width()),
+            });
             return Ok(Outcome::Good);
         }
         let config = match &self.config {
@@ -71,10 +93,15 @@ impl Simulate {
             }
         });
         let experiment = experiment.map_err(|error| error.to_string())?;
-        if let Some(path) = &self.html {
-            whole_file::write(path, &html::page(&experiment))
-                .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
-        }
+        let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
+            Some(path) => whole_file::write(path, &text())
+                .map_err(|error| Failure::from(format!("{}: cannot be written: {error}", path.display()))),
+            None => Ok(()),
+        };
+        write(&self.html, &|| html::page(&experiment))?;
+        write(&self.markdown, &|| {
+            tables_markdown("simulated arrays", &tables::all(&experiment), &[tables::title(&experiment)])
+        })?;
         console::print(&match self.json {
             true => as_json(&experiment)?,
             false => text(&experiment),
@@ -84,17 +111,22 @@ impl Simulate {
 }
 
 fn as_json(experiment: &Experiment) -> Result<String, Failure> {
-    let comparison = tables::comparison(experiment);
-    let mut value = serde_json::to_value(experiment).map_err(|error| error.to_string())?;
-    value["published"] = serde_json::to_value(comparison).map_err(|error| error.to_string())?;
+    let value_of = |value: serde_json::Result<serde_json::Value>| value.map_err(|error| error.to_string());
+    let mut value = value_of(serde_json::to_value(experiment))?;
+    value["published"] = value_of(serde_json::to_value(published::comparison(experiment)))?;
+    value["table_8"] = value_of(serde_json::to_value(words::words(experiment)))?;
     Ok(format!("{value}\n"))
 }
 
 fn text(experiment: &Experiment) -> String {
     let width = console::width();
-    let mut text = wrapped("", &tables::title(experiment), width);
-    for table in tables::all(experiment) {
-        text += &format!("\n{}\n{}", table.title, table_text(&table, width));
+    wrapped("", &tables::title(experiment), width) + &text_of(&tables::all(experiment), width)
+}
+
+fn text_of(tables: &[Table], width: usize) -> String {
+    let mut text = String::new();
+    for table in tables {
+        text += &format!("\n{}\n{}", table.title, table_text(table, width));
         text += &table.notes.iter().map(|line| wrapped("  ", line, width)).collect::<String>();
     }
     text

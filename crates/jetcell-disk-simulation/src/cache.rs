@@ -1,0 +1,162 @@
+//! A drive's own memory: what it read and read ahead, and writes that it holds back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest piece that is written to the plates at once, in bytes.
+const LONGEST_DESTAGE: u64 = 256 << 10;
+
+/// Parameters of a drive's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheParameters {
+    /// Size in megabytes (10^6).
+    pub mb: f64,
+    /// Kilobytes (10^3) that the drive reads behind each read while it has nothing else to do.
+    pub read_ahead_kb: f64,
+    /// Rate of the interface in megabytes (10^6) per second.
+    pub interface_mb_per_second: f64,
+    /// Whether writes are answered when they are in the memory, and reach the plates later.
+    #[serde(default)]
+    pub writes: bool,
+}
+
+impl CacheParameters {
+    pub(crate) fn is_possible(&self) -> bool {
+        (0.001..=1e6).contains(&self.mb)
+            && (0.0..=self.mb * 1e3).contains(&self.read_ahead_kb)
+            && (0.001..=1e9).contains(&self.interface_mb_per_second)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.mb * 1e6) as u64
+    }
+
+    pub(crate) fn read_ahead(&self) -> u64 {
+        (self.read_ahead_kb * 1e3) as u64
+    }
+
+    /// Milliseconds that bytes take on the interface.
+    pub(crate) fn interface_ms(&self, bytes: u64) -> f64 {
+        bytes as f64 / (self.interface_mb_per_second * 1e3)
+    }
+}
+
+/// Content of the memory. Ranges are bytes of the drive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cache {
+    /// What was read, the oldest first.
+    read: VecDeque<Range<u64>>,
+    /// First byte and end of what is not on the plates yet. Ranges do not touch.
+    unwritten: BTreeMap<u64, u64>,
+    unwritten_bytes: u64,
+}
+
+impl Cache {
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.unwritten_bytes
+    }
+
+    /// Whether all of a range is here.
+    pub fn has(&self, range: &Range<u64>) -> bool {
+        let covers = |start: u64, end: u64| start <= range.start && range.end <= end;
+        let before = self.unwritten.range(..=range.start).next_back();
+        before.is_some_and(|(start, end)| covers(*start, *end))
+            || self.read.iter().any(|of| covers(of.start, of.end))
+    }
+
+    /// Notes what was read. The oldest ranges go until everything has room.
+    pub fn note_read(&mut self, range: Range<u64>, room: u64) {
+        match self.read.back_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.read.push_back(range),
+        }
+        let room = room.saturating_sub(self.unwritten_bytes);
+        while self.read.len() > 1 && self.read.iter().map(|of| of.end - of.start).sum::<u64>() > room {
+            self.read.pop_front();
+        }
+        // A long sequence keeps its end.
+        if let [only] = self.read.make_contiguous() {
+            only.start = only.start.max(only.end.saturating_sub(room));
+        }
+    }
+
+    /// Holds a write back.
+    pub fn hold(&mut self, range: Range<u64>) {
+        self.forget(&range);
+        let Range { mut start, mut end } = range;
+        if let Some((before, _)) = self.unwritten.range(..start).next_back().filter(|(_, to)| **to == start) {
+            start = *before;
+        }
+        if let Some(behind) = self.unwritten.remove(&end) {
+            end = behind;
+        }
+        self.unwritten_bytes += range.end - range.start;
+        self.unwritten.insert(start, end);
+    }
+
+    /// A range is written to the plates: what the memory had of it is old.
+    pub fn forget(&mut self, range: &Range<u64>) {
+        self.read.retain(|of| of.end <= range.start || range.end <= of.start);
+        let overlapping: Vec<(u64, u64)> = self
+            .unwritten
+            .range(..range.end)
+            .rev()
+            .take_while(|(_, end)| **end > range.start)
+            .map(|(start, end)| (*start, *end))
+            .collect();
+        for (start, end) in overlapping {
+            self.unwritten.remove(&start);
+            if start < range.start {
+                self.unwritten.insert(start, range.start);
+            }
+            if end > range.end {
+                self.unwritten.insert(range.end, end);
+            }
+            self.unwritten_bytes -= end.min(range.end) - start.max(range.start);
+        }
+    }
+
+    /// The next piece for the plates: from `position` upwards, then from the first one on.
+    pub fn next_unwritten(&self, position: u64) -> Option<Range<u64>> {
+        let next = self.unwritten.range(position..).next().or_else(|| self.unwritten.iter().next())?;
+        Some(*next.0..(*next.1).min(next.0 + LONGEST_DESTAGE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_that_touch_are_one_range_and_later_ones_win() {
+        let mut cache = Cache::default();
+        for range in [100..200, 300..400, 200..300, 150..160] {
+            cache.hold(range);
+        }
+        assert_eq!((cache.unwritten.clone(), cache.unwritten_bytes()), ([(100, 400)].into(), 300));
+        cache.forget(&(180..220));
+        assert_eq!((cache.unwritten.len(), cache.unwritten_bytes()), (2, 260));
+        assert!(cache.has(&(100..180)) && !cache.has(&(100..181)) && cache.has(&(220..400)));
+        // The elevator goes up, and begins again.
+        assert_eq!([150, 230].map(|at| cache.next_unwritten(at).unwrap()), [220..400, 100..180]);
+        let long = 1 << 30..(1 << 30) + 3 * LONGEST_DESTAGE;
+        cache.hold(long.clone());
+        assert_eq!(cache.next_unwritten(500), Some(long.start..long.start + LONGEST_DESTAGE));
+    }
+
+    #[test]
+    fn the_oldest_reads_go_first_and_a_long_one_keeps_its_end() {
+        let mut cache = Cache::default();
+        cache.note_read(0..100, 250);
+        cache.note_read(1000..1100, 250);
+        cache.note_read(1100..1200, 250);
+        assert!(!cache.has(&(0..100)) && cache.has(&(1000..1200)));
+        cache.note_read(1200..1400, 250);
+        assert!(cache.has(&(1150..1400)) && !cache.has(&(1149..1400)));
+        cache.forget(&(1200..1201));
+        assert!(!cache.has(&(1300..1301)));
+    }
+}

@@ -1,0 +1,77 @@
+//! The result of a simulation as options of `jetcell raid reliability`.
+
+use std::path::Path;
+
+use jetcell_raid_models::RaidType;
+use jetcell_vfs::read_input;
+use serde_json::Value;
+
+use super::super::measured::{Measured, quantity};
+use crate::commands::raid_reliability::Options;
+use crate::outcome::Failure;
+
+/// A longer file is no result.
+const LARGEST: u64 = 64 << 20;
+
+impl Measured {
+    /// The layout and the rebuild of a result of `jetcell raid simulate --json`.
+    pub fn of_simulation(result: &Path, name: Option<&str>) -> Result<Measured, Failure> {
+        let named = |what: String| Failure::from(format!("--simulated {}: {what}", result.display()));
+        let text = read_input(result, LARGEST).map_err(|error| named(error.to_string()))?;
+        let value: Value =
+            serde_json::from_str(&text).map_err(|error| named(format!("not JSON: {error}")))?;
+        let no_result = || named("this is no result of jetcell raid simulate --json".into());
+        let (Some(layouts), Some(found)) =
+            (value["config"]["layouts"].as_array(), value["layouts"].as_array())
+        else {
+            return Err(no_result());
+        };
+        let place = match name {
+            Some(name) => layouts.iter().position(|layout| layout["name"] == name),
+            None => layouts.iter().position(|layout| layout["write_anywhere"].is_object()).or(Some(0)),
+        };
+        let Some(place) = place else {
+            let names: Vec<&str> = layouts.iter().filter_map(|layout| layout["name"].as_str()).collect();
+            return Err(format!(
+                "--layout {}: there is no such layout; layouts are {}",
+                name.unwrap_or_default(),
+                names.join(", ")
+            )
+            .into());
+        };
+        let (layout, figures) = layouts.get(place).zip(found.get(place)).ok_or_else(no_result)?;
+        let groups = layout["groups"].as_array().ok_or_else(no_result)?;
+        let drives = groups.first().and_then(Value::as_u64).ok_or_else(no_result)?;
+        let (raid, data) = match layout["level"].as_str() {
+            Some("raid10") => (RaidType::Raid10, drives / 2),
+            Some("raid5") => (RaidType::Raid5, drives.saturating_sub(1)),
+            Some("raid6") => (RaidType::Raid6, drives.saturating_sub(2)),
+            Some("raid-dp") => (RaidType::RaidDp, drives.saturating_sub(2)),
+            _ => return Err(no_result()),
+        };
+        let bytes = value["drive_gb"].as_f64().ok_or_else(no_result)? * 1e9;
+        let Some(seconds) = figures["timeline"]["whole_rebuild_seconds"].as_f64().filter(|time| *time > 0.0)
+        else {
+            return Err(named(
+                "the rebuild of this layout did not end; choose another one with --layout".into(),
+            ));
+        };
+        let options = Options {
+            raid: Some(raid),
+            data_disks: u32::try_from(data).ok(),
+            groups: u32::try_from(groups.len()).ok(),
+            capacity: quantity(bytes, "B"),
+            rebuild_rate: quantity(bytes / seconds, "B/s"),
+            ..Options::default()
+        };
+        let notes = vec![
+            format!(
+                "layout: {}, {} groups of {drives} drives",
+                layout["name"].as_str().unwrap_or_default(),
+                groups.len()
+            ),
+            format!("rebuild: {:.2} h for a drive under the simulated load", seconds / 3600.0),
+        ];
+        Ok(Measured { options, notes })
+    }
+}

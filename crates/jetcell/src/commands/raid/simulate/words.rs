@@ -1,0 +1,174 @@
+//! Table 8 of the paper: each word beside our figure.
+
+use jetcell_disk_simulation::Experiment;
+use jetcell_disk_simulation::config::{Layout, Level};
+use jetcell_disk_simulation::experiment::{LayoutFigures, State};
+use jetcell_disk_simulation::published::TABLE_8;
+use jetcell_report::decimal;
+use serde::Serialize;
+
+use super::plain::{Plain, figures, head};
+
+/// A word of the paper beside our figure.
+#[derive(Serialize)]
+pub struct Word {
+    pub level: &'static str,
+    pub category: &'static str,
+    pub published: &'static str,
+    /// Our figure, with its unit.
+    pub figure: String,
+    /// The word that our figure gets by the rule of its category; absent without a figure.
+    pub simulated: Option<&'static str>,
+    pub agrees: bool,
+    pub why: &'static str,
+}
+
+/// Categories in the order of the paper's columns.
+const CATEGORIES: [&str; 4] = ["overall", "writes", "degraded", "rebuild"];
+
+/// Overall and rebuild: within a third of the best of the four levels, within two thirds, less.
+fn by_thirds(share_of_best: f64) -> &'static str {
+    match share_of_best {
+        share if share >= 2.0 / 3.0 => "Best",
+        share if share >= 1.0 / 3.0 => "Good",
+        _ => "Poor",
+    }
+}
+
+/// Accesses of drives for each host write.
+fn by_accesses(accesses: f64) -> &'static str {
+    match accesses {
+        accesses if accesses <= 2.05 => "Best",
+        accesses if accesses <= 3.05 => "Good",
+        _ => "Poor",
+    }
+}
+
+/// How much longer reads take with a drive lost.
+fn by_slowdown(share: f64) -> &'static str {
+    match share {
+        share if share <= 0.05 => "Best",
+        share if share <= 0.1 => "Good",
+        _ => "Poor",
+    }
+}
+
+/// What a level is in the paper: RAID-DP is written anywhere, the others in place.
+fn is_level(name: &str, layout: &Layout) -> bool {
+    let anywhere = layout.write_anywhere.is_some();
+    match layout.level {
+        Level::Raid10 => name == "RAID 10" && !anywhere,
+        Level::Raid5 => name == "RAID 5" && !anywhere,
+        Level::Raid6 => name == "RAID 6" && !anywhere,
+        Level::RaidDp => name == "RAID-DP" && anywhere,
+    }
+}
+
+/// Our figure of a category: what the rule judges, and its text.
+fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
+    let normal = figures(layout, State::Normal)?;
+    match category {
+        "overall" => {
+            Some((layout.highest_iops, format!("{} IOPS at 20 ms", decimal(layout.highest_iops, 0))))
+        }
+        "writes" => {
+            // Reads beyond one for each host read are those of writes.
+            let (reads, writes) = (normal.disk_reads_per_host_read - 1.0, normal.disk_writes_per_host_write);
+            let accesses = reads.max(0.0) + writes;
+            let latency = decimal(normal.write_ms, 1);
+            Some((accesses, format!("{} accesses, {latency} ms", decimal(accesses, 2))))
+        }
+        "degraded" => {
+            let slower = |state| figures(layout, state).map(|figures| figures.read_ms / normal.read_ms - 1.0);
+            let (degraded, rebuilding) = (slower(State::Degraded)?, slower(State::Rebuilding)?);
+            let text =
+                format!("reads {:+.0} %, {:+.0} % in the rebuild", degraded * 100.0, rebuilding * 100.0);
+            Some((degraded, text))
+        }
+        _ => {
+            let seconds = layout.timeline.whole_rebuild_seconds?;
+            Some((1.0 / seconds, format!("{} h", decimal(seconds / 3600.0, 2))))
+        }
+    }
+}
+
+/// Why a word is what it is in the model.
+fn why(level: &str, category: &str) -> &'static str {
+    match (level, category) {
+        ("RAID-DP", "overall") => "consistency points leave the drives to reads",
+        (_, "overall") => "accesses for each write take the drives from reads",
+        ("RAID 10", "writes") => "two writes, and no parity to read",
+        ("RAID 5", "writes") => "old data and parity are read first: two reads, two writes",
+        ("RAID 6", "writes") => "three reads, three writes",
+        (_, "writes") => "whole stripes of a young volume; many blocks are one command",
+        ("RAID 10", "degraded") => "the other copy is read",
+        ("RAID 5", "degraded") => "a lost block is read from all other drives of a group of 9",
+        ("RAID 6", "degraded") => {
+            "a lost block takes 7 reads, and the queues are long without a loss already"
+        }
+        (_, "degraded") => {
+            "a lost block takes 14 reads, more than in smaller groups; writes are as fast as before, which is what the paper praises"
+        }
+        ("RAID 10", _) => "one drive is read, whose queue has few writes",
+        ("RAID-DP", _) => {
+            "14 drives are read; nothing else than reads and consistency points is in their queues"
+        }
+        (_, _) => "all drives of the group are read, between the accesses of writes",
+    }
+}
+
+/// All words of the paper for whose level the experiment has a layout.
+pub fn words(experiment: &Experiment) -> Vec<Word> {
+    let place = |name: &str| experiment.config.layouts.iter().position(|layout| is_level(name, layout));
+    let layout = |name: &str| place(name).and_then(|place| experiment.layouts.get(place));
+    let mut all = vec![];
+    for (level, published) in TABLE_8 {
+        let Some(found) = layout(level) else { continue };
+        for (category, published) in CATEGORIES.into_iter().zip(published) {
+            let of_all = TABLE_8.iter().filter_map(|(name, _)| figure(layout(name)?, category));
+            let best = of_all.map(|(value, _)| value).fold(0.0, f64::max);
+            let figure = figure(found, category);
+            let simulated = figure.as_ref().map(|(value, _)| match category {
+                "writes" => by_accesses(*value),
+                "degraded" => by_slowdown(*value),
+                _ => by_thirds(value / best),
+            });
+            all.push(Word {
+                level,
+                category,
+                published,
+                figure: figure.map_or("-".into(), |(_, text)| text),
+                simulated,
+                agrees: simulated == Some(published),
+                why: why(level, category),
+            });
+        }
+    }
+    all
+}
+
+/// The words as a table.
+pub fn table(experiment: &Experiment) -> Plain {
+    let row = |word: Word| {
+        vec![
+            format!("{}, {}", word.level, word.category),
+            word.published.to_string(),
+            word.simulated.unwrap_or("-").to_string(),
+            if word.agrees { "agrees" } else { "differs" }.to_string(),
+            word.figure,
+            word.why.to_string(),
+        ]
+    };
+    Plain {
+        title: "Table 8 of the paper in figures".into(),
+        head: head(&["level, category", "paper", "simulated", "", "figure", "why"]),
+        rows: words(experiment).into_iter().map(row).collect(),
+        has_text: true,
+        note: vec![
+            "Overall and rebuild: Best from two thirds of the best rate of the four levels on, Good from one third on. Writes: Best up to \
+             two accesses of drives for each, Good up to three. Degraded: Best if reads take up to 5 % longer with a drive lost, Good up to \
+             10 %."
+                .into(),
+        ],
+    }
+}

@@ -1,0 +1,116 @@
+//! `jetcell raid simulate`, and what `jetcell raid reliability` makes of it.
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+/// Runs a command of `jetcell raid` that must end with 0, and returns what it prints.
+#[track_caller]
+fn ended(cell: &Cell, words: &[&str]) -> String {
+    let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn json(cell: &Cell, words: &[&str]) -> Value {
+    serde_json::from_str(&ended(cell, &[words, &["--json"]].concat())).unwrap()
+}
+
+/// A short experiment with three of the five layouts of the example.
+fn short(cell: &Cell) -> String {
+    let example = ended(cell, &["simulate", "--example-config"]);
+    let layouts: Vec<&str> = example.split("[[layouts]]").collect();
+    let chosen = [0, 1, 3, 5].map(|part| layouts[part]).join("[[layouts]]");
+    let smaller = [
+        ("\nseconds = 60", "\nseconds = 4"),
+        ("seconds = 25", "seconds = 2"),
+        ("users = 10000", "users = 2000"),
+        ("seconds = 10\nlog", "seconds = 1\nlog"),
+        ("scale = 64", "scale = 2048"),
+    ];
+    smaller.iter().fold(chosen, |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    })
+}
+
+#[test]
+fn an_experiment_in_simulated_time_is_shown_beside_the_published_figures() {
+    let cell = Cell::new();
+    let short = short(&cell);
+    cell.write("short.toml", &short);
+    let words = ["simulate", "--config", "short.toml", "--html", "page.html", "--markdown", "page.md"];
+    let text = ended(&cell, &words);
+    let markdown = std::fs::read_to_string(cell.path("page.md")).unwrap();
+    for what in ["RAID-DP write-anywhere (14+2), rebuilding twice", "RAID 10, after", "9.70", "26.51"] {
+        assert!(text.contains(what) && markdown.contains(what), "{what}: {text}");
+    }
+    for what in ["read latency, ms (table 5)", "RAID 6, degraded", "log write ms"] {
+        assert!(text.contains(what), "{what}: {text}");
+    }
+    let page = std::fs::read_to_string(cell.path("page.html")).unwrap();
+    assert_eq!((page.matches("<svg").count(), page.matches("</html>").count()), (5, 1));
+    for what in ["class=\"readout\"", "the rebuild begins", "Progress of the rebuild", "RAID 6, degraded"] {
+        assert!(page.contains(what), "{what}");
+    }
+    for (from, to, what) in [
+        ("read_share = 0.5", "read_share = 2", "load.read_share must be between 0 and 1"),
+        ("drive = \"15k-146\"", "drive = \"floppy\"", "there is no drive \"floppy\""),
+        ("level = \"raid6\"", "level = \"raid6\"\nsize = 3", "unknown field"),
+        ("drives = 11", "drives = 3", "log.drives must be between 4 and 64"),
+    ] {
+        cell.write("wrong.toml", short.replacen(from, to, 1));
+        let text = cell.program_refused(&["raid", "simulate", "--config", "wrong.toml"]);
+        assert!(text.starts_with("--config wrong.toml") && text.contains(what), "{text}");
+    }
+    let text = cell.program_refused(&["raid", "simulate", "--config", "none.toml"]);
+    assert!(text.starts_with("--config none.toml: No such file"), "{text}");
+}
+
+#[test]
+fn a_simulated_rebuild_counts_in_the_risk_of_its_layout() {
+    let cell = Cell::new();
+    cell.write("short.toml", short(&cell));
+    let value = json(&cell, &["simulate", "--config", "short.toml"]);
+    assert_eq!(value["target_iops"], 1000.0);
+    let ratio =
+        |layout: usize| value["layouts"][layout]["states"][0]["disk_writes_per_host_write"].as_f64().unwrap();
+    assert!(ratio(2) < 1.0 && (ratio(1) - 3.0).abs() < 0.1 && (ratio(0) - 2.0).abs() < 0.1);
+    assert_eq!(value["published"].as_array().unwrap().len(), 9);
+    assert_eq!(value["table_8"].as_array().unwrap().len(), 12, "four words for each of three levels");
+    let seconds = |layout: usize| value["layouts"][layout]["timeline"]["seconds"].as_array().unwrap().clone();
+    let last = |layout: usize| seconds(layout).last().unwrap()["rebuilt_share"].as_f64().unwrap();
+    assert!((0..3).all(|layout| (last(layout) - 1.0).abs() < 1e-9), "each rebuild ends");
+
+    cell.write("result.json", value.to_string());
+    let hours = |layout: usize| {
+        value["layouts"][layout]["timeline"]["whole_rebuild_seconds"].as_f64().unwrap() / 3600.0
+    };
+    let words = ["reliability", "--simulated", "result.json", "--explain"];
+    let found = json(&cell, &words);
+    let restore = found["inputs"]["restore_hours"].as_f64();
+    assert!(restore.is_none_or(|restore| (restore / hours(2) - 1.0).abs() < 0.01), "{found}");
+    let shown = ended(&cell, &words);
+    assert!(shown.contains("raid-dp") || shown.contains("RAID-DP"), "{shown}");
+    let other = ended(&cell, &["reliability", "--simulated", "result.json", "--layout", "RAID 10"]);
+    assert!(other != shown);
+    let refused = |words: &[&str]| cell.program_refused(&[&["raid", "reliability"], words].concat());
+    let text = refused(&["--simulated", "result.json", "--layout", "RAID 7"]);
+    assert!(text.starts_with("--layout RAID 7: there is no such layout; layouts are RAID 10, "), "{text}");
+    let text = refused(&["--simulated", "short.toml"]);
+    assert!(text.starts_with("--simulated short.toml: not JSON"), "{text}");
+    cell.write("other.json", "{\"layouts\": [3]}");
+    assert!(refused(&["--simulated", "other.json"]).contains("this is no result of jetcell raid simulate"));
+}
+
+#[test]
+fn drives_are_shown_beside_what_is_published_of_them() {
+    let cell = Cell::new();
+    let text = ended(&cell, &["simulate", "--drives"]);
+    assert!(text.contains("15k-450") && text.contains("demerit figure") && text.contains("(204)"), "{text}");
+    let value = json(&cell, &["simulate", "--drives"]);
+    assert_eq!(value["drives"].as_array().unwrap().len(), 8);
+    assert!(value["agreements"][0]["demerit"].as_f64().unwrap() < 0.03);
+}
