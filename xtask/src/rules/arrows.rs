@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 24] = [
+const ARROWS: [(&str, &[&str], &[&str]); 25] = [
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
@@ -16,6 +16,11 @@ const ARROWS: [(&str, &[&str], &[&str]); 24] = [
     ("jetcell-disk-simulation", &[], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &[]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &["jetcell-raid-models"]),
+    (
+        "jetcell-simulated-drives",
+        &["jetcell-sync", "jetcell-vfs", "jetcell-disk-simulation"],
+        &["jetcell-array"],
+    ),
     ("jetcell-remote", &["jetcell-sync", "jetcell-vfs"], &["testkit"]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
@@ -67,6 +72,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 24] = [
             "jetcell-raid-models",
             "jetcell-power",
             "jetcell-disk-simulation",
+            "jetcell-simulated-drives",
             "jetcell-sizing",
         ],
         &["testkit"],

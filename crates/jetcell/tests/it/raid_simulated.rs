@@ -1,4 +1,6 @@
-//! `jetcell raid simulate`, and what `jetcell raid reliability` makes of it.
+//! `jetcell raid simulate`, what `jetcell raid reliability` makes of it, and arrays of simulated drives.
+
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -113,4 +115,47 @@ fn drives_are_shown_beside_what_is_published_of_them() {
     let value = json(&cell, &["simulate", "--drives"]);
     assert_eq!(value["drives"].as_array().unwrap().len(), 8);
     assert!(value["agreements"][0]["demerit"].as_f64().unwrap() < 0.03);
+}
+
+#[test]
+fn an_array_of_simulated_drives_takes_their_time() {
+    let cell = Cell::new();
+    let members: Vec<String> = (0..16).map(|number| format!("m{number}")).collect();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    let create = ["create", "a", "--level", "raid-dp", "--size", "16MiB", "--simulate-drive"];
+    let made =
+        |drive: Vec<&'static str>| [create.to_vec(), drive, vec!["--members"], members.clone()].concat();
+    for (drive, what) in [
+        (vec!["floppy"], "there is neither a drive nor a file of this name; drives are 10k-300"),
+        (vec!["15k-146", "--time-scale", "0"], "the time scale must be between 0.01 and 10000"),
+    ] {
+        let text = cell.program_refused(&[vec!["raid"], made(drive)].concat());
+        assert!(text.contains(what), "{text}");
+        assert!(!cell.path("m0").exists() && !cell.path("a").exists());
+    }
+    ended(&cell, &made(vec!["15k-146", "--time-scale", "50"]));
+    let text = ended(&cell, &["status", "a"]);
+    assert!(text.contains("simulated drives: 15k, 146 GB, 50 times as fast as real ones"), "{text}");
+    let status = json(&cell, &["status", "a"]);
+    assert_eq!(status["simulated_drive"]["time_scale"], 50.0);
+    // Sparse files: 16 of 16 MiB would be 256 MiB.
+    use std::os::unix::fs::MetadataExt;
+    let blocks = std::fs::metadata(cell.path("m3")).unwrap().blocks();
+    assert!(blocks * 512 < 8 << 20, "{blocks}");
+
+    // A scrub reads all records: on each member at least as many accesses as there are zones.
+    let began = Instant::now();
+    let scrubbed = json(&cell, &["scrub", "a"]);
+    assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));
+    // Each start reads superblocks and journals of each member, one after the other: 3 accesses of 0.1 ms and more.
+    assert!(began.elapsed().as_secs_f64() * 50.0 > 16.0 * 3.0 * 1e-4);
+    ended(&cell, &["fail", "a", "m2"]);
+    ended(&cell, &["replace", "a", "2", "m16", "--size", "16MiB"]);
+    assert_eq!(json(&cell, &["status", "a"])["state"], "optimal");
+
+    let damaged = std::fs::read_to_string(cell.path("a/array.toml")).unwrap();
+    cell.write("a/array.toml", damaged.replacen("rpm = 15000", "rpm = -1", 1));
+    let text = cell.program_refused(&["raid", "status", "a"]);
+    assert!(text.contains("is damaged (no drive has this rpm)"), "{text}");
+    ended(&cell, &["simulate", "--drives"]);
 }

@@ -1,7 +1,7 @@
 //! The directory of an array: where its members are.
 //!
 //! ```text
-//! DIR/array.toml      identity of the array, paths of its members and of the write log of its LUNs
+//! DIR/array.toml      identity of the array, paths of its members and of the write log of its LUNs, model of simulated drives
 //! DIR/events.jsonl    what happened to it
 //! DIR/write-log       the write log, unless it is elsewhere
 //! ```
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use jetcell_vfs::read_input;
 use serde::{Deserialize, Serialize};
 
+use super::simulated_drive::SimulatedDrive;
 use crate::outcome::Failure;
 use crate::whole_file;
 
@@ -24,7 +25,7 @@ const FILE: &str = "array.toml";
 const LARGEST: u64 = 1 << 20;
 
 /// An array by its directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ArrayDirectory {
     pub path: PathBuf,
     /// Identity of the array, which its members have in their superblocks.
@@ -33,6 +34,8 @@ pub struct ArrayDirectory {
     pub members: Vec<PathBuf>,
     /// The write log of its LUNs, if it is not in the directory.
     pub write_log: Option<PathBuf>,
+    /// The drive whose time the members take, if it is not their own.
+    pub simulated_drive: Option<SimulatedDrive>,
 }
 
 /// Whether a directory is that of an array.
@@ -47,6 +50,8 @@ struct Stored {
     members: Vec<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     write_log: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulated_drive: Option<SimulatedDrive>,
 }
 
 impl ArrayDirectory {
@@ -90,14 +95,18 @@ impl ArrayDirectory {
             damaged(&what)
         })?;
         let id = u128::from_str_radix(&stored.id, 16).map_err(|_| damaged("the identity is not a number"))?;
-        let Stored { members, write_log, .. } = stored;
-        Ok(ArrayDirectory { path: path.to_path_buf(), id, members, write_log })
+        let Stored { members, write_log, simulated_drive, .. } = stored;
+        if let Some(what) = simulated_drive.as_ref().and_then(SimulatedDrive::mistake) {
+            return Err(damaged(&what));
+        }
+        Ok(ArrayDirectory { path: path.to_path_buf(), id, members, write_log, simulated_drive })
     }
 
     /// Writes the file, whole or not at all.
     pub fn save(&self) -> Result<(), Failure> {
         let (members, write_log) = (self.members.clone(), self.write_log.clone());
-        let stored = Stored { id: format!("{:032x}", self.id), members, write_log };
+        let simulated_drive = self.simulated_drive.clone();
+        let stored = Stored { id: format!("{:032x}", self.id), members, write_log, simulated_drive };
         let shown = self.path.join(FILE);
         let failed = |what: &dyn std::fmt::Display| {
             Failure::from(format!("{}: cannot be written: {what}", shown.display()))
@@ -128,14 +137,29 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(ArrayDirectory::open(dir.path()).unwrap_err().to_string().contains("raid create"));
         let members = vec!["/disks/a \"b\"".into(), "/disks/c".into()];
-        let mut array = ArrayDirectory { path: dir.path().into(), id: 0xABC, members, write_log: None };
-        for write_log in [None, Some("/fast/log".into())] {
-            array.write_log = write_log;
+        let mut array = ArrayDirectory {
+            path: dir.path().into(),
+            id: 0xABC,
+            members,
+            write_log: None,
+            simulated_drive: None,
+        };
+        let drives = ["15k-146", "10k-300", "ssd"].map(|name| SimulatedDrive::new(name, 20.0).unwrap());
+        let drives = std::iter::once(None).chain(drives.map(Some));
+        for (write_log, simulated_drive) in [None, Some("/fast/log".into())].into_iter().cycle().zip(drives) {
+            (array.write_log, array.simulated_drive) = (write_log, simulated_drive);
             array.save().unwrap();
             assert_eq!(ArrayDirectory::open(dir.path()).unwrap(), array);
         }
         assert!(ArrayDirectory::refuse_used(dir.path()).is_err());
-        for text in ["", "id = 3", "id = \"x\"\nmembers = []", "id = \"1\"\nmembers = []\nmore = 1", "[[["] {
+        for text in [
+            "",
+            "id = 3",
+            "id = \"x\"\nmembers = []",
+            "id = \"1\"\nmembers = []\nmore = 1",
+            "[[[",
+            "id = \"1\"\nmembers = []\n[simulated_drive]\ntime_scale = 0",
+        ] {
             std::fs::write(dir.path().join(FILE), text).unwrap();
             let complaint = ArrayDirectory::open(dir.path()).unwrap_err().to_string();
             assert!(complaint.contains("is damaged") && complaint.lines().count() == 1, "{complaint}");

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::array_directory::{ArrayDirectory, absolute};
 use super::member_file::{MadeFiles, warn_of_shared_devices};
 use super::running_array::{Severity, add_event};
+use super::simulated_drive::SimulatedDrive;
 use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
@@ -24,6 +25,13 @@ Examples:
   jetcell raid create arr1 --level raid-dp --members /dev/sdb /dev/sdc /dev/sdd /dev/sde
   jetcell raid create arr2 --level raid6 --members disks/m{1..8} --size 1GiB --spares disks/s1
       makes the files that do not exist
+  jetcell raid create arr3 --level raid-dp --members disks/m{1..16} --size 1GiB --simulate-drive 15k-146
+      an array of 16 spindles of 15,000 rpm: each file takes the time of such a drive, wherever it is
+  jetcell raid create arr4 --level raid6 --members disks/m{1..9} --size 1GiB --simulate-drive mine.toml --time-scale 10
+      drives with the parameters of a file, ten times as fast as real ones
+
+Simulated drives: jetcell raid simulate --drives lists them. Files are made sparse. A member that is smaller than the drive has the
+seeks of the whole drive. The write log of LUNs takes no time of a drive. Both options are in array.toml, where they can be changed.
 
 Exit code: 0 created, 2 not created; nothing was changed then, except with --force on members with data.";
 
@@ -49,6 +57,12 @@ pub struct Create {
     /// Consecutive bytes on one member: a power of two from 4KiB to 256KiB
     #[arg(long, default_value = "64KiB", value_name = "SIZE")]
     chunk: ByteSize,
+    /// Let the members take the time of this drive: a name, or a TOML file with its parameters
+    #[arg(long, value_name = "DRIVE")]
+    simulate_drive: Option<String>,
+    /// Let the time of the simulated drives pass so many times faster
+    #[arg(long, default_value_t = 1.0, value_name = "N", requires = "simulate_drive")]
+    time_scale: f64,
     /// Use members that hold data or belong to an array, and destroy that
     #[arg(long)]
     force: bool,
@@ -64,8 +78,11 @@ impl Create {
             |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>();
         let (members, spares) = (absolute_paths(&self.members)?, absolute_paths(&self.spares)?);
         let all = [members.clone(), spares.clone()].concat();
+        let drive = self.simulate_drive.as_ref().map(|name| SimulatedDrive::new(name, self.time_scale));
+        let drive = drive.transpose()?;
+        drive.as_ref().map_or(Ok(()), |drive| drive.check_size(self.size))?;
         let vfs = vfs()?;
-        let files = MadeFiles::make(&*vfs, &all, self.size.map(|size| size.0))?;
+        let files = MadeFiles::make(&*vfs, &all, self.size.map(|size| size.0), drive.is_some())?;
         let options = CreateOptions {
             chunk: self.chunk_blocks()?,
             force: self.force,
@@ -82,13 +99,19 @@ impl Create {
             EventFile::open(&self.array, true)
         };
         let events = made().map_err(|error| format!("{}: cannot be made: {error}", self.array.display()))?;
-        ArrayDirectory { path: self.array.clone(), id, members: all.clone(), write_log: None }.save()?;
+        let (path, members_of_file) = (self.array.clone(), all.clone());
+        let is_simulated = drive.is_some();
+        let directory =
+            ArrayDirectory { path, id, members: members_of_file, write_log: None, simulated_drive: drive };
+        directory.save()?;
         files.keep();
         let (level, count) = (self.level, members.len());
         let text = format!("An array was created: {level}, {count} members, {}.", human_bytes(bytes));
         let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });
         add_event(&events, "array_created", Severity::Information, &text, figures);
-        warn_of_shared_devices(&all);
+        if !is_simulated {
+            warn_of_shared_devices(&all);
+        }
         console::answer(
             self.json,
             &match self.json {

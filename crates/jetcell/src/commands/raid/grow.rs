@@ -60,7 +60,8 @@ impl Grow {
     fn add(&self, running: &mut RunningArray) -> Result<(), Failure> {
         let vfs = running.vfs.clone();
         let members = self.members.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>()?;
-        let files = MadeFiles::make(&*vfs, &members, self.size.map(|size| size.0))?;
+        let is_sparse = running.files.directory.simulated_drive.is_some();
+        let files = MadeFiles::make(&*vfs, &members, self.size.map(|size| size.0), is_sparse)?;
         running.note_candidates(&members)?;
         running.array.grow(&members, self.force).map_err(|error| Failure::from(error.to_string()))?;
         files.keep();

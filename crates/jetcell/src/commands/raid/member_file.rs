@@ -19,8 +19,13 @@ pub struct MadeFiles<'a> {
 }
 
 impl<'a> MadeFiles<'a> {
-    /// Makes the files that do not exist. Refuses those that exist and are in use.
-    pub fn make(vfs: &'a dyn Vfs, paths: &[PathBuf], size: Option<u64>) -> Result<MadeFiles<'a>, Failure> {
+    /// Makes the files that do not exist, without blocks if they are sparse. Refuses those that exist and are in use.
+    pub fn make(
+        vfs: &'a dyn Vfs,
+        paths: &[PathBuf],
+        size: Option<u64>,
+        is_sparse: bool,
+    ) -> Result<MadeFiles<'a>, Failure> {
         let missing: Vec<&PathBuf> = paths.iter().filter(|path| !path.exists()).collect();
         for path in paths.iter().filter(|path| path.exists()) {
             refuse_used(path)?;
@@ -39,15 +44,20 @@ impl<'a> MadeFiles<'a> {
             if files.made.contains(path) {
                 return Err(format!("{shown} is given twice; each member must be a file of its own").into());
             }
-            files.make_one(path, size).map_err(|error| format!("{shown}: cannot be made: {error}"))?;
+            files
+                .make_one(path, size, is_sparse)
+                .map_err(|error| format!("{shown}: cannot be made: {error}"))?;
         }
         Ok(files)
     }
 
-    fn make_one(&mut self, path: &Path, size: u64) -> std::io::Result<()> {
+    fn make_one(&mut self, path: &Path, size: u64, is_sparse: bool) -> std::io::Result<()> {
         let file = self.vfs.open(path, OpenMode::CreateNew)?;
         self.made.push(path.to_path_buf());
-        file.grow(size)?;
+        match is_sparse {
+            true => std::fs::OpenOptions::new().write(true).open(path)?.set_len(size)?,
+            false => file.grow(size)?,
+        }
         file.sync(IoReason::Other)?;
         self.vfs.sync_directory(parent_directory(path))
     }

@@ -104,7 +104,9 @@ impl NewMember {
     ) -> Result<(), Failure> {
         let vfs = running.vfs.clone();
         let path = absolute(&self.file)?;
-        let files = MadeFiles::make(&*vfs, std::slice::from_ref(&path), self.size.map(|size| size.0))?;
+        let is_sparse = running.files.directory.simulated_drive.is_some();
+        let files =
+            MadeFiles::make(&*vfs, std::slice::from_ref(&path), self.size.map(|size| size.0), is_sparse)?;
         running.note_candidates(std::slice::from_ref(&path))?;
         let added = add(&mut running.array, &path, self.force);
         added.map_err(|error| Failure::from(error.to_string()))?;

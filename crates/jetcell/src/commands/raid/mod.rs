@@ -17,6 +17,7 @@ mod scrub;
 mod serve;
 mod shown;
 mod simulate;
+mod simulated_drive;
 mod snapshot;
 mod status;
 

@@ -31,6 +31,7 @@ pub struct Start {
 /// A started array.
 pub struct RunningArray {
     pub array: Array,
+    /// The machine's file system; members that are simulated drives have a layer of their own.
     pub vfs: Arc<dyn Vfs>,
     pub files: ArrayFiles,
 }
@@ -69,7 +70,11 @@ impl Start {
         }
         let members: Vec<PathBuf> = known.into_iter().map(|(path, _)| path).collect();
         let options = AssembleOptions { force: self.start_degraded, ..AssembleOptions::default() };
-        let mut array = Array::assemble(vfs.clone(), &members, options).map_err(|error| match error {
+        let of_members = match &directory.simulated_drive {
+            Some(drive) => drive.over(vfs.clone())?,
+            None => vfs.clone(),
+        };
+        let mut array = Array::assemble(of_members, &members, options).map_err(|error| match error {
             ArrayError::Refused(Refusal::DirtyDegraded { missing }) => format!(
                 "{}: the array was not shut down and {missing} of its members are missing; bring them back, or add \
                  --start-degraded",

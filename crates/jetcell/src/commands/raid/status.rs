@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::array_directory::ArrayDirectory;
 use super::running_array::{state_word, why};
+use super::simulated_drive::SimulatedDrive;
 use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
@@ -125,6 +126,7 @@ impl Look {
             directory.path.display(),
             found.layout.level
         )];
+        lines.extend(directory.simulated_drive.as_ref().map(|drive| format!("  {}", drive.as_text())));
         for (number, slot) in found.slots.iter().enumerate() {
             lines.push(slot_line(number, slot, rates.map(|rates| rates.slots[number])));
         }
@@ -151,6 +153,7 @@ impl Look {
             "array": directory.path, "id": format!("{:032x}", directory.id), "level": found.layout.level.to_string(),
             "state": state_word(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
+            "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDrive::as_json),
             "slots": found.slots.iter().enumerate().map(slot).collect::<Vec<_>>(),
             "spares": spares.iter().map(|(path, _)| path).collect::<Vec<_>>(),
             "left_out": left_out.iter().map(|(path, state)| json!({ "file": path, "why": why(state) })).collect::<Vec<_>>(),

@@ -1,0 +1,168 @@
+//! All drives with their time, and the thread that ends accesses.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jetcell_disk_simulation::disk::DiskCounters;
+use jetcell_disk_simulation::drive::{Access, Drive};
+use jetcell_sync::thread::JoinHandle;
+use jetcell_sync::{Arc, Condvar, Mutex};
+use jetcell_vfs::{Clock, RealClock, SimClock, abort_on_panic};
+
+use crate::drives::{Completion, DriveId, Drives};
+
+/// What the time of the drives is.
+enum Time {
+    Real { clock: RealClock, scale: f64 },
+    Simulated(Arc<SimClock>),
+}
+
+struct State {
+    drives: Drives,
+    /// Nothing new begins.
+    is_closed: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something ends earlier than was known, or nothing new begins.
+    changed: Condvar,
+    time: Time,
+}
+
+/// All drives, with their thread. The last user waits for what was begun.
+pub(crate) struct Machine {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Machine {
+    /// Drives whose time passes so many times faster than the real one.
+    pub fn in_real_time(drive: Drive, scale: f64) -> io::Result<Machine> {
+        let time = Time::Real { clock: RealClock::new(), scale: scale.max(1e-3) };
+        let shared = Arc::new(Shared::new(drive, time));
+        let works = shared.clone();
+        let thread = jetcell_sync::thread::Builder::new().name("drives".into());
+        let thread = thread.spawn(move || abort_on_panic(|| works.end_accesses()))?;
+        Ok(Machine { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Drives whose time is that of a clock which they move.
+    pub fn in_simulated_time(drive: Drive, clock: Arc<SimClock>) -> Machine {
+        let shared = Arc::new(Shared::new(drive, Time::Simulated(clock)));
+        Machine { shared, thread: Mutex::new(None) }
+    }
+
+    /// The drive of a file, which has this many bytes now.
+    pub fn drive_of(&self, path: &Path, bytes: u64) -> DriveId {
+        self.shared.state.lock().drives.of(path, bytes)
+    }
+
+    /// What each drive did.
+    pub fn counters(&self) -> BTreeMap<PathBuf, DiskCounters> {
+        self.shared.state.lock().drives.counters()
+    }
+
+    /// Begins accesses of a drive.
+    pub fn begin(&self, id: DriveId, accesses: Vec<(Access, Completion)>) {
+        self.shared.begin(|drives, now| drives.begin(id, now, accesses));
+    }
+
+    /// Begins a flush of a drive.
+    pub fn flush(&self, id: DriveId, completion: Completion) {
+        self.shared.begin(|drives, now| drives.flush(id, now, completion));
+    }
+
+    /// Whether a sync has to wait for a drive.
+    pub fn has_flushes(&self) -> bool {
+        self.shared.state.lock().drives.hold_writes_back()
+    }
+
+    /// The file of a drive has another length.
+    pub fn resize(&self, id: DriveId, bytes: u64) {
+        self.shared.state.lock().drives.resize(id, bytes);
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.shared.state.lock().is_closed = true;
+        self.shared.changed.notify_all();
+        let thread = self.thread.lock().take();
+        let myself = jetcell_sync::thread::current().id();
+        // The last file may be dropped by a completion; the thread that runs it is not joined.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != myself) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn new(drive: Drive, time: Time) -> Shared {
+        let state = State { drives: Drives::new(drive), is_closed: false };
+        Shared { state: Mutex::new(state), changed: Condvar::new(), time }
+    }
+
+    /// The time of the model.
+    fn now(&self) -> Duration {
+        match &self.time {
+            Time::Real { clock, scale } => clock.monotonic().mul_f64(*scale),
+            Time::Simulated(clock) => clock.monotonic(),
+        }
+    }
+
+    fn begin(&self, begin: impl FnOnce(&mut Drives, Duration)) {
+        let mut state = self.state.lock();
+        let now = self.now();
+        let mut ended = state.drives.advance(now);
+        let before = state.drives.next_end();
+        begin(&mut state.drives, now);
+        match &self.time {
+            Time::Real { .. } => {
+                // What takes no time.
+                ended.extend(state.drives.advance(now));
+                let next = state.drives.next_end();
+                if next.is_some_and(|next| before.is_none_or(|before| next < before)) {
+                    self.changed.notify_all();
+                }
+            }
+            Time::Simulated(clock) => {
+                while let Some(end) = state.drives.next_end().filter(|_| state.drives.is_awaited()) {
+                    clock.advance(end.saturating_sub(clock.monotonic()));
+                    let completions = state.drives.advance(end);
+                    drop(state);
+                    completions.into_iter().for_each(|completion| completion());
+                    state = self.state.lock();
+                }
+            }
+        }
+        drop(state);
+        ended.into_iter().for_each(|completion| completion());
+    }
+
+    /// The work of the thread.
+    fn end_accesses(&self) {
+        let Time::Real { scale, .. } = &self.time else { return };
+        let mut state = self.state.lock();
+        loop {
+            let now = self.now();
+            let ended = state.drives.advance(now);
+            if !ended.is_empty() {
+                drop(state);
+                ended.into_iter().for_each(|completion| completion());
+                state = self.state.lock();
+                continue;
+            }
+            match state.drives.next_end() {
+                // A timer may be a little early; the time is compared again.
+                Some(end) => {
+                    self.changed.wait_for(&mut state, end.saturating_sub(now).div_f64(*scale));
+                }
+                None if state.is_closed => return,
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+}

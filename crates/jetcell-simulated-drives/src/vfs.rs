@@ -1,0 +1,55 @@
+//! The layer over a file system.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jetcell_disk_simulation::disk::DiskCounters;
+use jetcell_disk_simulation::drive::Drive;
+use jetcell_sync::Arc;
+use jetcell_vfs::{File, OpenMode, SimClock, Vfs, VfsLayer};
+
+use crate::file::DriveFile;
+use crate::machine::Machine;
+
+/// A file system of which every open file is a drive of its own.
+///
+/// The lock files and directories of the file system below take no time.
+pub struct SimulatedDrives {
+    inner: Arc<dyn Vfs>,
+    machine: Arc<Machine>,
+}
+
+impl SimulatedDrives {
+    /// Drives in real time, or so many times faster.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn new(inner: Arc<dyn Vfs>, drive: Drive, time_scale: f64) -> io::Result<SimulatedDrives> {
+        let machine = Machine::in_real_time(drive, time_scale)?;
+        Ok(SimulatedDrives { inner, machine: Arc::new(machine) })
+    }
+
+    /// Drives in simulated time, without a thread: each call ends its own accesses, and moves the clock by the time that they take.
+    pub fn in_simulated_time(inner: Arc<dyn Vfs>, drive: Drive, clock: Arc<SimClock>) -> SimulatedDrives {
+        SimulatedDrives { inner, machine: Arc::new(Machine::in_simulated_time(drive, clock)) }
+    }
+
+    /// What each drive did.
+    pub fn counters(&self) -> BTreeMap<PathBuf, DiskCounters> {
+        self.machine.counters()
+    }
+}
+
+impl VfsLayer for SimulatedDrives {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.inner
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let inner = self.inner.open(path, mode)?;
+        let bytes = inner.len()?;
+        let id = self.machine.drive_of(path, bytes);
+        Ok(Arc::new(DriveFile::new(inner, self.machine.clone(), id)))
+    }
+}

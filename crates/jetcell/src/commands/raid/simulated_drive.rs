@@ -1,0 +1,93 @@
+//! The drive whose time the members of an array take.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jetcell_disk_simulation::config::{drives, read_drive};
+use jetcell_disk_simulation::drive::Drive;
+use jetcell_simulated_drives::SimulatedDrives;
+use jetcell_vfs::{Vfs, read_input};
+use jetcell_workload::units::ByteSize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::outcome::Failure;
+
+/// A longer file is no drive.
+const LARGEST: u64 = 1 << 20;
+const SLOWEST: f64 = 0.01;
+const FASTEST: f64 = 10_000.0;
+
+/// A model of a drive, and how many times faster than in reality its time passes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimulatedDrive {
+    time_scale: f64,
+    drive: Drive,
+}
+
+impl SimulatedDrive {
+    /// The drive of this name, or in the TOML file of this name.
+    pub fn new(name: &str, time_scale: f64) -> Result<SimulatedDrive, Failure> {
+        let mut table = drives();
+        let drive = match table.remove(name) {
+            Some(drive) => drive,
+            None if Path::new(name).exists() => {
+                let named = |what: String| Failure::from(format!("--simulate-drive {name}: {what}"));
+                let text = read_input(Path::new(name), LARGEST).map_err(|error| named(error.to_string()))?;
+                read_drive(&text).map_err(|error| named(error.to_string()))?
+            }
+            None => {
+                let names = drives().into_keys().collect::<Vec<_>>().join(", ");
+                return Err(format!(
+                    "--simulate-drive {name}: there is neither a drive nor a file of this name; drives are {names}"
+                )
+                .into());
+            }
+        };
+        let drive = SimulatedDrive { time_scale, drive };
+        match drive.mistake() {
+            Some(what) => Err(what.into()),
+            None => Ok(drive),
+        }
+    }
+
+    /// What no drive can be.
+    pub fn mistake(&self) -> Option<String> {
+        if !(SLOWEST..=FASTEST).contains(&self.time_scale) {
+            return Some(format!("the time scale must be between {SLOWEST} and {FASTEST}"));
+        }
+        self.drive.impossible_field().map(|field| format!("no drive has this {field}"))
+    }
+
+    /// Fails if members are larger than the drive.
+    pub fn check_size(&self, size: Option<ByteSize>) -> Result<(), Failure> {
+        match size {
+            Some(size) if size.0 > self.drive.capacity() => Err(format!(
+                "--size {size}: the simulated drive ({}) has {} GB; a smaller member has the seeks of the whole drive",
+                self.drive.name(),
+                self.drive.capacity() / 1_000_000_000
+            )
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The files of `vfs` as such drives.
+    pub fn over(&self, vfs: Arc<dyn Vfs>) -> Result<Arc<dyn Vfs>, Failure> {
+        let drives = SimulatedDrives::new(vfs, self.drive.clone(), self.time_scale);
+        Ok(Arc::new(drives.map_err(|error| format!("simulated drives cannot start: {error}"))?))
+    }
+
+    pub fn as_text(&self) -> String {
+        let name = self.drive.name();
+        match self.time_scale {
+            1.0 => format!("simulated drives: {name}, in real time"),
+            scale => format!("simulated drives: {name}, {scale} times as fast as real ones"),
+        }
+    }
+
+    pub fn as_json(&self) -> Value {
+        json!({ "name": self.drive.name(), "time_scale": self.time_scale })
+    }
+}
