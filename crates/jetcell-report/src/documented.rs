@@ -3,8 +3,8 @@
 use jetcell_workload::Phase;
 use jetcell_workload::fragmentation::{FileMap, Fragmentation, FragmentationChange};
 use jetcell_workload::measurement::{
-    DefragSummary, DiskUse, FileVerification, HostUse, Latencies, LatencySummary, Limit, Limiter, OpenLoop,
-    Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
+    ArraySample, DefragSummary, DiskUse, FileVerification, HostUse, Latencies, LatencySummary, Limit,
+    Limiter, OpenLoop, Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
 };
 use jetcell_workload::result::{
     Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase,
@@ -130,6 +130,7 @@ pub(crate) fn everything() -> RunResult {
     analysis.saturation = Some(saturation());
     analysis.open_loop = Some(OpenLoop::default());
     (analysis.host, analysis.host_samples) = (host.clone(), vec![host; 3]);
+    analysis.array_samples = vec![ArraySample { rebuilt_percent: Some(1.0), ..ArraySample::default() }];
     result.scan = vec![ScanSummary::default()];
     result.instances.iter_mut().for_each(|row| {
         (row.maintenance_reads_per_second, row.replication_reads_per_second) = (1.0, 1.0);

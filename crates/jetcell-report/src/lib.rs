@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod array_series;
 mod bars;
 pub mod chart;
 pub mod comparison;

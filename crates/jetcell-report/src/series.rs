@@ -7,6 +7,7 @@ use jetcell_workload::result::{
 };
 use jetcell_workload::{Bound, TestKind};
 
+use crate::array_series;
 use crate::chart::{Along, Chart, Series};
 use crate::number::significant;
 
@@ -51,6 +52,8 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
             worst("log writes", |i| some_io(i.log_write)),
         ],
     );
+    let mut latency = latency;
+    latency.marks = array_series::marks(&result.analysis.array_samples);
     let limits = &profile.thresholds;
     let latency = match result.test.judges_speed() {
         true => latency
@@ -86,6 +89,7 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
         let stalls = over("stalls", &|sample| sample.page_fault_stalls as f64);
         charts.push(Chart::over_time("Database page fault stalls", "in an interval", vec![stalls]));
     }
+    charts.extend(array_series::charts(&result.analysis.array_samples));
     let host = &result.analysis.host_samples;
     if !host.is_empty() {
         let series = |name: &str, value: fn(&jetcell_workload::measurement::HostUse) -> f64| {

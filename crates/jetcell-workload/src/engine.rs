@@ -13,7 +13,7 @@ use jetcell_vfs::Vfs;
 
 use crate::layout::{CopyPlan, InstancePlan, Plan};
 use crate::measurement::{
-    CacheState, CopyCounters, DefragSummary, InstanceIo, LogCopies, ScanSummary, Verification,
+    ArrayCounters, CacheState, CopyCounters, DefragSummary, InstanceIo, LogCopies, ScanSummary, Verification,
 };
 use crate::profile::{MaintenanceSettings, RecoveryMode};
 use crate::refusal::Refusal;
@@ -160,6 +160,10 @@ pub trait Store: Send + Sync {
     fn io(&self) -> Vec<InstanceIo>;
     /// Cache state.
     fn cache(&self) -> CacheState;
+    /// Arrays below the databases; `None` if they are on none.
+    fn arrays(&self) -> Option<ArrayCounters> {
+        None
+    }
     /// Starts maintenance of every database. It runs until it is ended, or until shutdown.
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()>;
     /// Interrupts maintenance. It can be started again, also with other tasks.

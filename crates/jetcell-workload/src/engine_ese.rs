@@ -46,7 +46,8 @@ use crate::engine::{
 };
 use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{
-    CacheState, DefragSummary, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary, Verification,
+    ArrayCounters, CacheState, DefragSummary, InstanceIo, IoTotals, Latencies, LogCopies, ScanSummary,
+    Verification,
 };
 use crate::profile::{MaintenanceSettings, RecoveryMode};
 use crate::refusal::Refusal;
@@ -67,8 +68,12 @@ pub struct EseEngine {
     files: Arc<dyn Vfs>,
     /// Directories of arrays whose volumes have the files below.
     arrays: Vec<PathBuf>,
+    array_counters: Option<Arc<ArrayReader>>,
     events: Mutex<Option<Arc<dyn EventSink>>>,
 }
+
+/// Reads the counters of the arrays.
+type ArrayReader = dyn Fn() -> ArrayCounters + Send + Sync;
 
 impl EseEngine {
     /// Starts the I/O backend.
@@ -88,7 +93,13 @@ impl EseEngine {
         let arrays = mounts.iter().map(|(directory, _)| directory.clone()).collect();
         let files: Arc<dyn Vfs> =
             if mounts.is_empty() { files } else { Arc::new(MountedVfs::new(files, mounts)) };
-        Ok(EseEngine { files, arrays, events: Mutex::default() })
+        Ok(EseEngine { files, arrays, array_counters: None, events: Mutex::default() })
+    }
+
+    /// Reads these counters of the arrays with each sample. To read them must not take long.
+    #[must_use]
+    pub fn with_array_counters(self, read: Arc<ArrayReader>) -> EseEngine {
+        EseEngine { array_counters: Some(read), ..self }
     }
 
     fn is_locked(&self, path: &Path) -> bool {
@@ -161,6 +172,7 @@ impl Engine for EseEngine {
             worked,
             copiers,
             events,
+            array_counters: self.array_counters.clone(),
         };
         let open = |number: usize| {
             let workers = workers[number].clone();
@@ -296,9 +308,13 @@ struct EseStore {
     copiers: Mutex<Vec<LogCopier>>,
     /// Receives the events of copies, too.
     events: Option<Arc<dyn EventSink>>,
+    array_counters: Option<Arc<ArrayReader>>,
 }
 
 impl Store for EseStore {
+    fn arrays(&self) -> Option<ArrayCounters> {
+        self.array_counters.as_ref().map(|read| read())
+    }
     fn volumes(&self) -> Vec<usize> {
         self.volumes.clone()
     }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_sync::atomic::Ordering;
 use jetcell_vfs::{File, IoReason, OpenMode, Transfer, TransferKind};
 
 use super::table::NodeId;
@@ -107,8 +108,8 @@ impl State {
     fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
         let (first, count) = blocks_of(offset, data.len())?;
         let end = offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
-        self.written.writes += 1;
-        self.written.blocks += count;
+        self.written.writes.fetch_add(1, Ordering::Relaxed);
+        self.written.blocks.fetch_add(count, Ordering::Relaxed);
         if end > self.table.len(node) {
             self.set_len(node, end)?;
         }

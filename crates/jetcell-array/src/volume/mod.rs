@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Arc, Mutex, MutexGuard};
 use jetcell_vfs::{Clock, DirectoryLock, File, OpenMode, Vfs};
 
@@ -41,6 +42,7 @@ const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 #[derive(Clone)]
 pub struct Volume {
     state: Arc<Mutex<State>>,
+    written: Arc<Written>,
     clock: Arc<dyn Clock>,
     /// Prefix of all paths.
     root: PathBuf,
@@ -56,7 +58,7 @@ struct State {
     /// Open files by node.
     handles: BTreeMap<NodeId, usize>,
     locks: BTreeSet<PathBuf>,
-    written: HostWrites,
+    written: Arc<Written>,
 }
 
 /// What callers wrote to the files of a volume since it was mounted.
@@ -66,6 +68,13 @@ pub struct HostWrites {
     pub writes: u64,
     /// Their blocks.
     pub blocks: u64,
+}
+
+/// Counts what callers wrote. It is read without waiting for commits.
+#[derive(Default)]
+struct Written {
+    writes: AtomicU64,
+    blocks: AtomicU64,
 }
 
 fn io_error(error: ArrayError) -> io::Error {
@@ -214,9 +223,11 @@ impl Volume {
         };
         let space = Space::new(2 * AREA..blocks, table.reserve, table.extents());
         let (handles, locks) = (BTreeMap::new(), BTreeSet::new());
-        let written = HostWrites::default();
-        let state = State { base: Some(base), table, space, is_changed: false, handles, locks, written };
-        Ok(Volume { state: Arc::new(Mutex::new(state)), clock, root: root.to_path_buf() })
+        let written = Arc::<Written>::default();
+        let of_state = written.clone();
+        let state =
+            State { base: Some(base), table, space, is_changed: false, handles, locks, written: of_state };
+        Ok(Volume { state: Arc::new(Mutex::new(state)), written, clock, root: root.to_path_buf() })
     }
 
     /// Runs something on the array below the files. `None` after the volume was closed.
@@ -226,7 +237,8 @@ impl Volume {
 
     /// What callers wrote.
     pub fn host_writes(&self) -> HostWrites {
-        self.state.lock().written
+        let Written { writes, blocks } = &*self.written;
+        HostWrites { writes: writes.load(Ordering::Relaxed), blocks: blocks.load(Ordering::Relaxed) }
     }
 
     /// Makes everything durable and shuts the array down; LUNs go on. Files that are still open fail from now on.

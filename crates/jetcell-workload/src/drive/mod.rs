@@ -16,8 +16,8 @@ use crate::layout::Plan;
 use crate::load::Load;
 use crate::machine::Storage;
 use crate::measurement::{
-    CacheState, HostCounters, HostUse, Measurement, OpenLoop, Repetition, Sample, SampleFile, Saturation,
-    Snapshot, SteadyState, Tally,
+    ArraySample, CacheState, HostCounters, HostUse, Measurement, OpenLoop, Repetition, Sample, SampleFile,
+    Saturation, Snapshot, SteadyState, Tally,
 };
 use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
 use crate::profile::Profile;
@@ -139,6 +139,7 @@ impl Drive<'_> {
             at: clock.elapsed().as_secs_f64(),
             io: self.store.io(),
             cache: self.store.cache(),
+            arrays: self.store.arrays(),
             operations: load.operations(),
             copies: self.copies.map(Copies::counters).unwrap_or_default(),
         }
@@ -255,7 +256,7 @@ impl Drive<'_> {
                         observer.log(&format!("samples.csv could not be written: {error}"));
                     }
                     observer.sampled(&sample);
-                    view.add(sample, HostCounters::read(&devices));
+                    view.add(sample, &now, HostCounters::read(&devices));
                     settled |= self.profile.stop_when_steady
                         && SteadyState::is_settled(&view.samples, SHORTEST_SETTLED);
                 }
@@ -344,6 +345,7 @@ struct Window {
     last_host: HostCounters,
     samples: Vec<Sample>,
     host_samples: Vec<HostUse>,
+    array_samples: Vec<ArraySample>,
     repetitions: Vec<Repetition>,
 }
 
@@ -356,11 +358,15 @@ impl Window {
             last_host: host,
             samples: Vec::new(),
             host_samples: Vec::new(),
+            array_samples: Vec::new(),
             repetitions: Vec::new(),
         }
     }
 
-    fn add(&mut self, sample: Sample, host: HostCounters) {
+    fn add(&mut self, sample: Sample, now: &Snapshot, host: HostCounters) {
+        if let Some((before, after)) = self.last.arrays.zip(now.arrays) {
+            self.array_samples.push(after.since(&before, sample.at_seconds, sample.seconds));
+        }
         self.host_samples.push(host.since(&self.last_host, sample.at_seconds, sample.seconds));
         self.last_host = host;
         self.samples.push(sample);
@@ -372,6 +378,7 @@ impl Window {
         Measurement {
             host: self.last_host.since(&self.first_host, totals.seconds, totals.seconds),
             host_samples: self.host_samples.clone(),
+            array_samples: self.array_samples.clone(),
             repetitions: self.repetitions.clone(),
             samples: self.samples.clone(),
             ..totals

@@ -1,6 +1,7 @@
 //! What a run measures: plain values without behaviour of the load. Counters are read while the load runs; samples,
 //! repetitions and latencies are computed from them; the analysis (steady state, limit) explains them.
 
+mod array;
 mod backup_counters;
 mod better;
 mod copy_counters;
@@ -28,6 +29,7 @@ mod verification;
 
 use ese_engine::Error;
 
+pub use array::{ArrayCounters, ArraySample};
 pub use backup_counters::BackupCounters;
 pub use better::Better;
 pub use copy_counters::CopyCounters;
@@ -74,6 +76,8 @@ pub struct Measurement {
     pub host: HostUse,
     /// The machine in each interval.
     pub host_samples: Vec<HostUse>,
+    /// Arrays below the databases in each interval; none if they are on none.
+    pub array_samples: Vec<ArraySample>,
     /// Figures of each repetition that was completed.
     pub repetitions: Vec<Repetition>,
     /// How well the load kept the target rate; `None` in a closed loop.

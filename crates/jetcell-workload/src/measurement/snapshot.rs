@@ -1,6 +1,6 @@
 //! All counters of a run, read at the same time.
 
-use crate::measurement::{CacheState, CopyCounters, InstanceIo};
+use crate::measurement::{ArrayCounters, CacheState, CopyCounters, InstanceIo};
 
 /// All counters at one instant.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Snapshot {
     pub cache: CacheState,
     /// Completed operations of the load.
     pub operations: u64,
+    /// Arrays below the databases, if there are any.
+    pub arrays: Option<ArrayCounters>,
     /// Passive copies of a replication test.
     pub copies: Vec<CopyCounters>,
 }

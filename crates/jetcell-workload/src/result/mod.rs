@@ -24,8 +24,8 @@ use crate::fragmentation::FragmentationChange;
 use crate::layout::Plan;
 use crate::machine::Machine;
 use crate::measurement::{
-    DefragSummary, HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Repetitions, Saturation,
-    ScanSummary, SteadyState, TaskImpact, Trend, Verification,
+    ArraySample, DefragSummary, HostUse, Latencies, LatencyTable, Limit, LogCopies, OpenLoop, Repetitions,
+    Saturation, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
 };
 use crate::observer::Phase;
 use crate::profile::{Profile, TestKind};
@@ -88,6 +88,9 @@ pub struct Analysis {
     pub host: HostUse,
     /// The machine in each interval of `samples.csv`.
     pub host_samples: Vec<HostUse>,
+    /// Arrays below the databases in each interval of `samples.csv`. Empty if they are on none.
+    #[serde(default)]
+    pub array_samples: Vec<ArraySample>,
 }
 
 /// Duration of a phase.

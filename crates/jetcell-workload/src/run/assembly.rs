@@ -281,6 +281,7 @@ pub(crate) fn analysis(measured: &Measurement, threads: usize) -> Analysis {
         open_loop: measured.open_loop,
         host: measured.host.clone(),
         host_samples: measured.host_samples.clone(),
+        array_samples: measured.array_samples.clone(),
     }
 }
 

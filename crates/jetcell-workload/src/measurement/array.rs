@@ -1,0 +1,108 @@
+//! Arrays below the databases, over time.
+
+use serde::{Deserialize, Serialize};
+
+/// What arrays did since they were started, and their state, all arrays together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArrayCounters {
+    /// Writes of the test.
+    pub host_writes: u64,
+    /// Blocks of these writes.
+    pub host_blocks: u64,
+    /// Read commands to members.
+    pub member_reads: u64,
+    /// Write commands to members.
+    pub member_writes: u64,
+    /// Blocks of these writes.
+    pub member_blocks_written: u64,
+    /// Zones that rebuilds have finished, and all of theirs; both 0 if nothing is rebuilt.
+    pub zones_done: u64,
+    /// See `zones_done`.
+    pub zones: u64,
+    /// Slots without a member that has all of their blocks.
+    pub missing: u64,
+}
+
+/// The arrays in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ArraySample {
+    /// End of the interval, in seconds since the measurement began.
+    pub at_seconds: f64,
+    /// Writes of the test.
+    pub host_writes_per_second: f64,
+    /// Read commands to members.
+    pub member_reads_per_second: f64,
+    /// Write commands to members.
+    pub member_writes_per_second: f64,
+    /// `None` without a write of the test in the interval.
+    pub member_writes_per_host_write: Option<f64>,
+    /// See `member_writes_per_host_write`.
+    pub member_blocks_per_host_block: Option<f64>,
+    /// How much of the rebuild is done at the end of the interval; `None` if nothing is rebuilt.
+    pub rebuilt_percent: Option<f64>,
+    /// Slots without a whole member at the end of the interval.
+    pub missing_members: u64,
+}
+
+impl ArrayCounters {
+    /// Adds those of another array.
+    pub fn add(&mut self, other: &ArrayCounters) {
+        self.host_writes += other.host_writes;
+        self.host_blocks += other.host_blocks;
+        self.member_reads += other.member_reads;
+        self.member_writes += other.member_writes;
+        self.member_blocks_written += other.member_blocks_written;
+        self.zones_done += other.zones_done;
+        self.zones += other.zones;
+        self.missing += other.missing;
+    }
+
+    /// The interval of this length that ends with these counters.
+    pub(crate) fn since(&self, earlier: &ArrayCounters, at_seconds: f64, seconds: f64) -> ArraySample {
+        let of = |count: fn(&ArrayCounters) -> u64| count(self).saturating_sub(count(earlier)) as f64;
+        let rate = |count: fn(&ArrayCounters) -> u64| if seconds > 0.0 { of(count) / seconds } else { 0.0 };
+        let each = |members: f64, host: f64| (host > 0.0).then(|| members / host);
+        ArraySample {
+            at_seconds,
+            host_writes_per_second: rate(|all| all.host_writes),
+            member_reads_per_second: rate(|all| all.member_reads),
+            member_writes_per_second: rate(|all| all.member_writes),
+            member_writes_per_host_write: each(of(|all| all.member_writes), of(|all| all.host_writes)),
+            member_blocks_per_host_block: each(
+                of(|all| all.member_blocks_written),
+                of(|all| all.host_blocks),
+            ),
+            rebuilt_percent: each(100.0 * self.zones_done as f64, self.zones as f64),
+            missing_members: self.missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_has_the_difference_of_counters_and_the_state_at_its_end() {
+        let before =
+            ArrayCounters { host_writes: 10, host_blocks: 20, member_writes: 7, ..Default::default() };
+        let mut after = ArrayCounters {
+            host_writes: 30,
+            host_blocks: 60,
+            member_reads: 8,
+            member_writes: 107,
+            member_blocks_written: 80,
+            ..Default::default()
+        };
+        after.add(&ArrayCounters { zones_done: 3, zones: 12, missing: 1, ..Default::default() });
+        let sample = after.since(&before, 9.0, 2.0);
+        assert_eq!((sample.host_writes_per_second, sample.member_writes_per_second), (10.0, 50.0));
+        assert_eq!(
+            (sample.member_writes_per_host_write, sample.member_blocks_per_host_block),
+            (Some(5.0), Some(2.0))
+        );
+        assert_eq!((sample.rebuilt_percent, sample.missing_members, sample.at_seconds), (Some(25.0), 1, 9.0));
+        let idle = before.since(&before, 1.0, 0.0);
+        assert_eq!((idle.member_writes_per_host_write, idle.rebuilt_percent), (None, None));
+    }
+}
