@@ -30,6 +30,7 @@ mod tests;
 mod write_log;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
@@ -168,6 +169,16 @@ impl LunVolume {
     /// Bytes of writes that the next consistency point writes.
     pub fn pending_bytes(&self) -> u64 {
         (self.pending.len() * BLOCK) as u64
+    }
+
+    /// Adds members: their room is free for all LUNs at once. See [`Array::grow`].
+    ///
+    /// # Errors
+    /// The array refuses the members, or failed.
+    pub fn grow(&mut self, paths: &[PathBuf], force: bool) -> Result<()> {
+        self.consistency_point()?;
+        self.array.grow(paths, force)?;
+        self.sweep()
     }
 
     fn check_running(&self) -> Result<()> {

@@ -119,6 +119,10 @@ impl<T: TestCommand> StorageTest<T> {
                 return Outcome::CouldNotRun;
             }
         };
+        let engine = match volumes.counters() {
+            Some(read) => engine.with_array_counters(read),
+            None => engine,
+        };
         let observers = start_observers(&monitor, interrupt, metrics.as_deref(), quiet);
         let finished = match observers.and_then(|observers| Ok((observers, power.begin(profile.duration.0)?)))
         {

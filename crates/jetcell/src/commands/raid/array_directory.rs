@@ -12,7 +12,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::read_input;
+use jetcell_vfs::{is_locked, read_input};
 use serde::{Deserialize, Serialize};
 
 use super::simulated_drive::SimulatedDrive;
@@ -121,6 +121,11 @@ impl ArrayDirectory {
         std::fs::remove_file(self.path.join(FILE))?;
         std::fs::File::open(&self.path)?.sync_all()
     }
+}
+
+/// A member that a process uses: it has the array.
+pub fn used_member(members: &[PathBuf]) -> Option<&PathBuf> {
+    members.iter().find(|path| is_locked(path).unwrap_or(false))
 }
 
 /// The path as it stays right in whatever directory a later command runs.

@@ -1,9 +1,12 @@
 //! What an array holds for its users: blocks of its own, or LUNs.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, LogOptions, LunVolume, Volume};
+use jetcell_array::{Array, ArrayError, LogOptions, LunVolume, SharedLuns, Volume};
+use jetcell_vfs::Vfs;
 
+use super::operated::{Held, Holder};
 use super::running_array::{ArrayFiles, RunningArray, Start};
 use crate::outcome::Failure;
 
@@ -25,19 +28,68 @@ impl Content {
         }
     }
 
-    /// Makes all writes durable on the array itself.
-    pub fn commit(&mut self) -> Result<(), ArrayError> {
-        match self {
-            Content::Array(array) => array.flush(),
-            Content::Luns(volume) => volume.consistency_point(),
-        }
-    }
-
     pub fn close(self) -> Result<(), ArrayError> {
         match self {
             Content::Array(array) => array.close(),
             Content::Luns(volume) => volume.close(),
         }
+    }
+}
+
+/// A started array with what is on it, and its files.
+pub struct Running {
+    pub content: Content,
+    pub vfs: Arc<dyn Vfs>,
+    pub files: ArrayFiles,
+}
+
+/// Content that several threads use. They take turns.
+pub struct Shared(Mutex<Option<Content>>);
+
+impl Shared {
+    pub fn new(content: Content) -> Arc<Shared> {
+        Arc::new(Shared(Mutex::new(Some(content))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Content>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs something on it. `None` after it was closed.
+    pub fn with<T>(&self, call: impl FnOnce(&mut Content) -> T) -> Option<T> {
+        self.lock().as_mut().map(call)
+    }
+
+    /// Shuts the array down. It cannot be used from now on.
+    pub fn close(&self, files: &mut ArrayFiles) -> Result<(), Failure> {
+        let Some(mut content) = self.lock().take() else { return Ok(()) };
+        let saved = files.save_members(&content.array().status());
+        let shown = files.directory.path.display().to_string();
+        let closed = content.close().map_err(|error| Failure::from(format!("{shown}: {error}")));
+        saved.and(closed)
+    }
+}
+
+impl Holder for Shared {
+    fn with(&self, call: &mut dyn FnMut(Held<'_>)) -> bool {
+        let run = |content: &mut Content| match content {
+            Content::Array(array) => call(Held::Array(array)),
+            Content::Luns(volume) => call(Held::Luns(volume)),
+        };
+        self.with(run).is_some()
+    }
+}
+
+impl Holder for Volume {
+    fn with(&self, call: &mut dyn FnMut(Held<'_>)) -> bool {
+        self.with_array(|array| call(Held::Array(array))).is_some()
+    }
+}
+
+impl Holder for SharedLuns {
+    fn with(&self, call: &mut dyn FnMut(Held<'_>)) -> bool {
+        self.with(|volume| call(Held::Luns(volume)));
+        true
     }
 }
 
@@ -52,7 +104,7 @@ pub fn log_options(running: &RunningArray, forget: bool) -> LogOptions {
 ///
 /// # Errors
 /// The array cannot start, or holds databases of tests.
-pub fn start_with_content(start: &Start, forget_log: bool) -> Result<(Content, ArrayFiles), Failure> {
+pub fn start_with_content(start: &Start, forget_log: bool) -> Result<Running, Failure> {
     let mut running = start.start()?;
     let shown = start.array.display().to_string();
     let failed = |error: ArrayError| Failure::from(format!("{shown}: {error}"));
@@ -65,10 +117,19 @@ pub fn start_with_content(start: &Start, forget_log: bool) -> Result<(Content, A
         .into());
     }
     let log = log_options(&running, forget_log);
-    let RunningArray { array, files, .. } = running;
-    if !holds_luns {
-        return Ok((Content::Array(Box::new(array)), files));
-    }
-    let volume = LunVolume::start(array, &log).map_err(failed)?;
-    Ok((Content::Luns(Box::new(volume)), files))
+    let RunningArray { array, vfs, files } = running;
+    let content = match holds_luns {
+        false => Content::Array(Box::new(array)),
+        true => Content::Luns(Box::new(LunVolume::start(array, &log).map_err(failed)?)),
+    };
+    Ok(Running { content, vfs, files })
+}
+
+/// The same for one that has LUNs.
+pub fn start_with_luns(start: &Start) -> Result<Running, Failure> {
+    let Running { content, vfs, files } = start_with_content(start, false)?;
+    let Content::Array(array) = content else { return Ok(Running { content, vfs, files }) };
+    let shown = start.array.display();
+    array.close().map_err(|error| format!("{shown}: {error}"))?;
+    Err(format!("{shown}: the array has no LUNs; jetcell raid lun create makes one").into())
 }

@@ -10,7 +10,7 @@ use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
 use super::array_directory::{ArrayDirectory, absolute};
-use super::member_file::{MadeFiles, warn_of_shared_devices};
+use super::member_file::{MadeFiles, shared_devices};
 use super::running_array::{Severity, add_event};
 use super::simulated_drive::SimulatedDrive;
 use crate::commands::backup::vfs;
@@ -110,7 +110,7 @@ impl Create {
         let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });
         add_event(&events, "array_created", Severity::Information, &text, figures);
         if !is_simulated {
-            warn_of_shared_devices(&all);
+            shared_devices(&all).iter().for_each(|line| console::note(line));
         }
         console::answer(
             self.json,

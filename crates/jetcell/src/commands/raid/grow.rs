@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_workload::units::{ByteSize, human_bytes};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::array_directory::absolute;
-use super::member_file::{MadeFiles, warn_of_shared_devices};
-use super::running_array::{RunningArray, Severity, Start};
-use crate::console;
-use crate::outcome::{Failure, Outcome};
+use super::members::add_members;
+use super::operated::{Answer, Held, Operated};
+use super::running_array::{Severity, Start};
+use super::shown::Shown;
+use crate::outcome::Failure;
 
 /// Adds members with further room to an array
 #[derive(Args)]
@@ -25,7 +26,16 @@ Examples:
 Exit code: 0 grown, 2 refused; the array is as before then.")]
 pub struct Grow {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
+    #[command(flatten)]
+    pub add: AddMembers,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// The members to add.
+#[derive(Args, Serialize, Deserialize)]
+pub struct AddMembers {
     /// Files or block devices of the size of the other members
     #[arg(required = true, value_name = "FILE")]
     members: Vec<PathBuf>,
@@ -35,40 +45,24 @@ pub struct Grow {
     /// Use members that hold data or belong to an array, and destroy that
     #[arg(long)]
     force: bool,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-impl Grow {
-    pub fn grow(&self) -> Result<Outcome, Failure> {
-        let mut running = self.start.start()?;
-        let grown = self.add(&mut running);
-        let (bytes, slots) = (running.array.layout().bytes(), running.array.layout().slots);
-        running.close()?;
-        grown?;
-        console::answer(
-            self.json,
-            &match self.json {
-                true => format!("{}\n", json!({ "slots": slots, "bytes": bytes })),
-                false => format!("{}: {slots} slots, {}\n", self.start.array.display(), human_bytes(bytes)),
-            },
-        );
-        Ok(Outcome::Good)
-    }
-
-    fn add(&self, running: &mut RunningArray) -> Result<(), Failure> {
-        let vfs = running.vfs.clone();
-        let members = self.members.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>()?;
-        let is_sparse = running.files.directory.simulated_drive.is_some();
-        let files = MadeFiles::make(&*vfs, &members, self.size.map(|size| size.0), is_sparse)?;
-        running.note_candidates(&members)?;
-        running.array.grow(&members, self.force).map_err(|error| Failure::from(error.to_string()))?;
-        files.keep();
-        running.save_members()?;
+impl AddMembers {
+    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+        let members = self.members.iter().map(|path| on.path(path)).collect::<Result<Vec<_>, _>>()?;
+        let is_whole = on.on(|held| Ok(matches!(held, Held::Array(_))))?;
+        add_members(on, &members, self.size, |held| match held {
+            Held::Array(array) => array.grow(&members, self.force),
+            Held::Luns(volume) => volume.grow(&members, self.force),
+        })?;
         let text = format!("The array has grown by {} members.", members.len());
-        running.event("array_grown", Severity::Information, &text, json!({ "members": members }));
-        warn_of_shared_devices(&running.files.directory.members);
-        Ok(())
+        on.event("array_grown", Severity::Information, &text, json!({ "members": members }));
+        let (bytes, slots) = on.on_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;
+        let later = match on.beside {
+            Some(_) if is_whole => "; those who use the array now have the new room after the next start",
+            _ => "",
+        };
+        let text = format!("{}: {slots} slots, {}{later}", on.name, human_bytes(bytes));
+        Ok(Answer::good(&json!({ "slots": slots, "bytes": bytes }), &text))
     }
 }

@@ -1,18 +1,24 @@
 //! `jetcell raid lun`.
 
 use std::path::PathBuf;
+use std::thread;
 
 use clap::{Args, Subcommand};
 use jetcell_array::{BLOCK, LogOptions, LunVolume, check_lun_name};
 use jetcell_workload::units::{ByteSize, human_bytes};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::array_directory::absolute;
-use super::content::{Content, log_options, start_with_content};
-use super::running_array::{ArrayFiles, RunningArray, Severity, Start};
+use super::caretaker::{SHORTEST_PAUSE, throttle};
+use super::content::{Content, Running, log_options};
+use super::operated::{Answer, Operated};
+use super::running_array::{RunningArray, Severity, Start};
 use super::shown::Shown;
-use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::Failure;
+
+/// Why `--log` is refused.
+const WRITE_LOG_EXISTS: &str = "the array has LUNs, and so a write log; leave --log out";
 
 /// The commands of LUNs.
 #[derive(Subcommand)]
@@ -25,17 +31,6 @@ pub enum LunCommand {
     Clean(CleanLuns),
     /// Delete a LUN with its snapshots
     Delete(DeleteLun),
-}
-
-impl LunCommand {
-    pub fn run(self) -> Result<Outcome, Failure> {
-        match self {
-            LunCommand::Create(command) => command.create(),
-            LunCommand::List(command) => command.list(),
-            LunCommand::Clean(command) => command.clean(),
-            LunCommand::Delete(command) => command.delete(),
-        }
-    }
 }
 
 /// Makes a LUN that reads as zeros and takes no room
@@ -52,7 +47,16 @@ Examples:
 Exit code: 0 made, 2 refused; nothing was changed then.")]
 pub struct CreateLun {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
+    #[command(flatten)]
+    pub new: NewLun,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// A LUN that is to be made.
+#[derive(Args, Serialize, Deserialize)]
+pub struct NewLun {
     /// Name of the LUN: letters, digits, and - _ .
     #[arg(value_name = "LUN")]
     name: String,
@@ -65,82 +69,70 @@ pub struct CreateLun {
     /// Size of the write log, for the first LUN
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     log_size: ByteSize,
-    #[command(flatten)]
-    shown: Shown,
 }
 
 impl CreateLun {
-    fn create(&self) -> Result<Outcome, Failure> {
+    /// Fails if there cannot be such a LUN.
+    pub fn check(&self) -> Result<(), Failure> {
         let block = BLOCK as u64;
-        if self.size.0 == 0 || !self.size.0.is_multiple_of(block) {
-            return Err(format!("--size {} must be a multiple of {block} bytes", self.size).into());
+        if self.new.size.0 == 0 || !self.new.size.0.is_multiple_of(block) {
+            return Err(format!("--size {} must be a multiple of {block} bytes", self.new.size).into());
         }
-        check_lun_name(&self.name).map_err(|error| error.to_string())?;
-        let mut running = self.start.start()?;
-        let shown = self.start.array.display();
-        let is_volume = LunVolume::is_on(&mut running.array);
-        let refused = match &is_volume {
-            Err(error) => Some(error.to_string()),
-            Ok(true) if self.log.is_some() => {
-                Some("the array has LUNs, and so a write log; leave --log out".into())
-            }
-            Ok(_) => None,
+        check_lun_name(&self.new.name).map_err(|error| Failure::from(error.to_string()))
+    }
+}
+
+impl NewLun {
+    /// Starts an array that no process uses, as a volume of LUNs.
+    pub fn start(&self, start: &Start) -> Result<Running, Failure> {
+        let mut running = start.start()?;
+        let shown = start.array.display();
+        let is_volume = match LunVolume::is_on(&mut running.array) {
+            Ok(true) if self.log.is_some() => Err(WRITE_LOG_EXISTS.to_string()),
+            found => found.map_err(|error| error.to_string()),
         };
-        if let Some(what) = refused {
-            running.close()?;
-            return Err(format!("{shown}: {what}").into());
-        }
+        let is_volume = match is_volume {
+            Ok(is_volume) => is_volume,
+            Err(what) => {
+                running.close()?;
+                return Err(format!("{shown}: {what}").into());
+            }
+        };
         if let Some(log) = &self.log {
             running.files.directory.write_log = Some(absolute(log)?);
             running.files.directory.save()?;
         }
         let log = LogOptions { bytes: self.log_size.0, ..log_options(&running, false) };
-        let RunningArray { array, mut files, .. } = running;
-        let volume = match is_volume {
-            Ok(true) => LunVolume::start(array, &log),
-            _ => LunVolume::create(array, &log),
-        };
-        let mut volume = match volume {
-            Ok(volume) => volume,
+        let RunningArray { array, vfs, mut files } = running;
+        let volume = if is_volume { LunVolume::start(array, &log) } else { LunVolume::create(array, &log) };
+        match volume {
+            Ok(volume) => Ok(Running { content: Content::Luns(Box::new(volume)), vfs, files }),
             Err(error) => {
                 if self.log.is_some() {
                     files.directory.write_log = None;
                     files.directory.save()?;
                 }
-                return Err(format!("{shown}: {error}").into());
+                Err(format!("{shown}: {error}").into())
             }
-        };
-        let made = volume.create_lun(&self.name, self.size.0 / block);
-        volume.close().map_err(|error| format!("{shown}: {error}"))?;
-        made.map_err(|error| format!("{shown}: {error}"))?;
-        let text = format!("LUN {} of {} was made.", self.name, human_bytes(self.size.0));
-        let figures = json!({ "lun": self.name, "bytes": self.size.0 });
-        files.event("lun_created", Severity::Information, &text, figures.clone());
-        self.shown.print(&figures, &format!("{shown}: LUN {}, {}", self.name, human_bytes(self.size.0)));
-        Ok(Outcome::Good)
-    }
-}
-
-/// Starts the volume of an array, runs something on it, and shuts it down whatever happened.
-pub fn with_luns<T>(
-    start: &Start,
-    run: impl FnOnce(&mut LunVolume) -> Result<T, jetcell_array::ArrayError>,
-) -> Result<(T, ArrayFiles), Failure> {
-    let shown = start.array.display();
-    let (content, mut files) = start_with_content(start, false)?;
-    let mut volume = match content {
-        Content::Luns(volume) => volume,
-        Content::Array(array) => {
-            array.close().map_err(|error| format!("{shown}: {error}"))?;
-            return Err(format!("{shown}: the array has no LUNs; jetcell raid lun create makes one").into());
         }
-    };
-    let result = run(&mut volume);
-    files.save_members(&volume.array().status())?;
-    let closed = volume.close();
-    let result = result.map_err(|error| format!("{shown}: {error}"))?;
-    closed.map_err(|error| format!("{shown}: {error}"))?;
-    Ok((result, files))
+    }
+
+    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+        let name = on.name;
+        if on.beside.is_some() && self.log.is_some() {
+            return Err(format!("{name}: {WRITE_LOG_EXISTS}").into());
+        }
+        on.on_luns(|volume| volume.create_lun(&self.name, self.size.0 / BLOCK as u64))?;
+        let size = human_bytes(self.size.0);
+        let text = format!("LUN {} of {size} was made.", self.name);
+        let figures = json!({ "lun": self.name, "bytes": self.size.0 });
+        on.event("lun_created", Severity::Information, &text, figures.clone());
+        let later = match on.beside {
+            Some(_) => "; jetcell raid serve offers it after its next start",
+            None => "",
+        };
+        Ok(Answer::good(&figures, &format!("{name}: LUN {}, {size}{later}", self.name)))
+    }
 }
 
 /// Lists the LUNs of an array
@@ -155,34 +147,27 @@ Examples:
 Exit code: 0 listed, 2 could not run.")]
 pub struct ListLuns {
     #[command(flatten)]
-    start: Start,
-    /// Print the list as JSON
-    #[arg(long)]
-    json: bool,
+    pub start: Start,
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
-impl ListLuns {
-    fn list(&self) -> Result<Outcome, Failure> {
-        let ((luns, free), _) = with_luns(&self.start, |volume| Ok((volume.luns()?, volume.free_bytes())))?;
-        if self.json {
-            let luns: Vec<_> = luns
-                .iter()
-                .map(|lun| {
-                    json!({ "name": lun.name, "bytes": lun.bytes, "used_bytes": lun.used_bytes,
-                            "snapshots": lun.snapshots.len() })
-                })
-                .collect();
-            console::print(&format!("{}\n", json!({ "free_bytes": free, "luns": luns })));
-            return Ok(Outcome::Good);
-        }
-        let lines = luns.iter().map(|lun| {
-            let (bytes, used) = (human_bytes(lun.bytes), human_bytes(lun.used_bytes));
-            format!("{}: {bytes}, {used} used, {} snapshots\n", lun.name, lun.snapshots.len())
-        });
-        let lines: String = lines.collect();
-        console::show(&format!("{lines}{} free for all LUNs\n", human_bytes(free)));
-        Ok(Outcome::Good)
-    }
+/// The LUNs with what they take.
+pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
+    let (luns, free) = on.on_luns(|volume| Ok((volume.luns()?, volume.free_bytes())))?;
+    let lines = luns.iter().map(|lun| {
+        let (bytes, used) = (human_bytes(lun.bytes), human_bytes(lun.used_bytes));
+        format!("{}: {bytes}, {used} used, {} snapshots\n", lun.name, lun.snapshots.len())
+    });
+    let text = format!("{}{} free for all LUNs", lines.collect::<String>(), human_bytes(free));
+    let luns: Vec<_> = luns
+        .iter()
+        .map(|lun| {
+            json!({ "name": lun.name, "bytes": lun.bytes, "used_bytes": lun.used_bytes,
+                    "snapshots": lun.snapshots.len() })
+        })
+        .collect();
+    Ok(Answer::good(&json!({ "free_bytes": free, "luns": luns }), &text))
 }
 
 /// Moves blocks of zones that are at most half in use together
@@ -196,29 +181,29 @@ Examples:
 Exit code: 0 cleaned, 2 could not run.")]
 pub struct CleanLuns {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
     #[command(flatten)]
-    shown: Shown,
+    pub shown: Shown,
 }
 
-impl CleanLuns {
-    fn clean(&self) -> Result<Outcome, Failure> {
-        let ((moved, before, after), _) = with_luns(&self.start, |volume| {
-            let first = volume.clean_step()?;
-            let (mut moved, mut last) = (first.moved, first);
-            while last.moved > 0 && last.whole_rows_after > last.whole_rows_before {
-                last = volume.clean_step()?;
-                moved += last.moved;
-            }
-            Ok((moved, first.whole_rows_before, last.whole_rows_after))
-        })?;
-        let array = self.start.array.display();
-        self.shown.print(
-            &json!({ "blocks_moved": moved, "free_rows": after, "free_rows_before": before }),
-            &format!("{array}: {moved} blocks moved; {after} rows are free as a whole, {before} before"),
-        );
-        Ok(Outcome::Good)
+/// Cleans as long as it makes room. Beside a load, it pauses like a rebuild.
+pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
+    let mut throttle = throttle();
+    let first = on.on_luns(LunVolume::clean_step)?;
+    let (mut moved, mut last) = (first.moved, first);
+    while last.moved > 0 && last.whole_rows_after > last.whole_rows_before && !on.pace.cancel.is_cancelled() {
+        if on.beside.is_some() {
+            let latency = on.on_array(|array| Ok(array.take_load_latency()))?;
+            thread::sleep(throttle.pause(latency).max(SHORTEST_PAUSE));
+        }
+        last = on.on_luns(LunVolume::clean_step)?;
+        moved += last.moved;
     }
+    let (before, after) = (first.whole_rows_before, last.whole_rows_after);
+    Ok(Answer::good(
+        &json!({ "blocks_moved": moved, "free_rows": after, "free_rows_before": before }),
+        &format!("{}: {moved} blocks moved; {after} rows are free as a whole, {before} before", on.name),
+    ))
 }
 
 /// Deletes a LUN with its snapshots
@@ -232,19 +217,20 @@ Examples:
 Exit code: 0 deleted, 2 refused.")]
 pub struct DeleteLun {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
     /// Name of the LUN
     #[arg(value_name = "LUN")]
-    name: String,
+    pub name: String,
     /// Confirm that what the LUN holds may be lost
     #[arg(long)]
-    force: bool,
+    pub force: bool,
     #[command(flatten)]
-    shown: Shown,
+    pub shown: Shown,
 }
 
 impl DeleteLun {
-    fn delete(&self) -> Result<Outcome, Failure> {
+    /// Fails without a confirmation.
+    pub fn check(&self) -> Result<(), Failure> {
         let shown = self.start.array.display();
         if !self.force {
             return Err(format!(
@@ -253,11 +239,15 @@ impl DeleteLun {
             )
             .into());
         }
-        let ((), mut files) = with_luns(&self.start, |volume| volume.delete_lun(&self.name))?;
-        let text = format!("LUN {} was deleted.", self.name);
-        let figures = json!({ "lun": self.name });
-        files.event("lun_deleted", Severity::Information, &text, figures.clone());
-        self.shown.print(&figures, &format!("{shown}: LUN {} was deleted", self.name));
-        Ok(Outcome::Good)
+        Ok(())
     }
+}
+
+/// Deletes a LUN that is not in use.
+pub fn delete(on: &Operated<'_>, name: &str) -> Result<Answer, Failure> {
+    on.refuse_used_lun(name)?;
+    on.on_luns(|volume| volume.delete_lun(name))?;
+    let figures = json!({ "lun": name });
+    on.event("lun_deleted", Severity::Information, &format!("LUN {name} was deleted."), figures.clone());
+    Ok(Answer::good(&figures, &format!("{}: LUN {name} was deleted", on.name)))
 }

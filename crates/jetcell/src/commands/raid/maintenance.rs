@@ -1,19 +1,24 @@
 //! `jetcell raid rebuild`, and the rebuild that follows a replacement.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_array::{BLOCK, ZONE_ROWS};
-use jetcell_backup::{Cancel, Pace, Progress};
+use jetcell_array::{ArrayState, BLOCK, RebuildProgress, ZONE_ROWS};
+use jetcell_backup::{Pace, Progress};
 use jetcell_vfs::Pacer;
 use jetcell_workload::units::{ByteSize, human_bytes};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::running_array::{RunningArray, Severity, Start, state_word};
-use crate::commands::transfer_progress::{TransferProgress, rate, stop_on_signals};
-use crate::console;
-use crate::outcome::{Failure, Outcome};
+use super::operated::{Answer, Beside, Operated};
+use super::running_array::{Severity, Start, state_word};
+use super::shown::Shown;
+use crate::commands::transfer_progress::rate;
+use crate::outcome::Failure;
 
+/// Time between two looks at a rebuild that goes on beside a load.
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes of a zone on one member.
 pub const ZONE_BYTES: u64 = ZONE_ROWS * BLOCK as u64;
 
@@ -29,25 +34,29 @@ Examples:
 Exit code: 0 nothing is left to rebuild, 1 interrupted, or blocks could not be recovered, 2 could not run.")]
 pub struct Rebuild {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
+    #[command(flatten)]
+    pub rebuild: ContinueRebuild,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// How a rebuild goes on.
+#[derive(Args, Serialize, Deserialize)]
+pub struct ContinueRebuild {
     /// Limit the rate of the rebuild
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-impl Rebuild {
-    pub fn rebuild(&self) -> Result<Outcome, Failure> {
-        let mut running = self.start.start()?;
-        let result = rebuild(&mut running, self.rate);
-        finish(running, result, self.json)
+impl ContinueRebuild {
+    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+        rebuild(on, self.rate)
     }
 }
 
 /// What a rebuild did.
-pub struct Rebuilt {
+struct Rebuilt {
     bytes: u64,
     seconds: f64,
     rows_lost: u64,
@@ -62,16 +71,10 @@ pub struct ZonePace {
 }
 
 impl ZonePace {
-    /// The pace, and the progress that is shown until it is dropped.
-    pub fn start(
-        title: &'static str,
-        rate: Option<ByteSize>,
-        running: &RunningArray,
-    ) -> Result<(TransferProgress, ZonePace), Failure> {
-        let cancel = Cancel::default();
-        stop_on_signals(cancel.clone())?;
-        let (progress, pace) = TransferProgress::with_cancel(title, rate, cancel);
-        Ok((progress, ZonePace { pace, pacer: Pacer::new(running.vfs.clock()), moved: 0 }))
+    /// The pace that the user wants.
+    pub fn start(on: &Operated<'_>, rate: Option<ByteSize>) -> ZonePace {
+        let pace = Pace { rate: rate.map(|rate| rate.0), ..on.pace.clone() };
+        ZonePace { pace, pacer: Pacer::new(on.vfs.clock()), moved: 0 }
     }
 
     /// Bytes that were done so far.
@@ -82,6 +85,15 @@ impl ZonePace {
     /// Whether the user wants the work to end.
     pub fn is_cancelled(&self) -> bool {
         self.pace.cancel.is_cancelled()
+    }
+
+    /// Notes what was rebuilt since an earlier state.
+    fn advance_to(&mut self, before: &RebuildProgress, now: &RebuildProgress) {
+        self.advance(
+            now.zones_since(before) * ZONE_BYTES,
+            now.zones_done * ZONE_BYTES,
+            now.zones * ZONE_BYTES,
+        );
     }
 
     /// Notes `bytes` more, and waits as long as the rate demands.
@@ -97,53 +109,14 @@ impl ZonePace {
 }
 
 /// Rebuilds until nothing is left, or the user interrupts it.
-pub fn rebuild(running: &mut RunningArray, rate: Option<ByteSize>) -> Result<Rebuilt, Failure> {
-    let began = Instant::now();
-    let (shown, mut pace) = ZonePace::start("Rebuild", rate, running)?;
-    let mut progress = running.array.rebuild_progress();
-    if !progress.is_complete() {
-        running.event("rebuild_started", Severity::Information, "A rebuild has started.", json!({}));
-    }
-    let mut rows_lost = 0;
-    while !progress.is_complete() && !pace.is_cancelled() {
-        let before = progress;
-        progress = running.array.rebuild_step().map_err(|error| running.failed(error))?;
-        rows_lost += progress.rows_lost;
-        let bytes = progress.zones_since(&before) * ZONE_BYTES;
-        pace.advance(bytes, progress.zones_done * ZONE_BYTES, progress.zones * ZONE_BYTES);
-    }
-    drop(shown);
-    let rebuilt = Rebuilt {
-        bytes: pace.moved(),
-        seconds: began.elapsed().as_secs_f64(),
-        rows_lost,
-        is_complete: progress.is_complete(),
+pub fn rebuild(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Answer, Failure> {
+    let Rebuilt { bytes, seconds, rows_lost, is_complete } = match on.beside {
+        None => rebuild_here(on, rate)?,
+        Some(beside) => watch(on, beside, rate)?,
     };
-    running.save_members()?;
-    match rebuilt.is_complete {
-        _ if rebuilt.bytes == 0 => {}
-        true => running.files.rebuild_completed(rebuilt.bytes, rebuilt.seconds, rows_lost),
-        false => {
-            let figures =
-                json!({ "bytes": rebuilt.bytes, "seconds": rebuilt.seconds, "rows_lost": rows_lost });
-            running.event("rebuild_interrupted", Severity::Warning, "The rebuild was interrupted.", figures);
-        }
-    }
-    Ok(rebuilt)
-}
-
-/// Shuts the array down, whatever happened, and prints the result.
-pub fn finish(
-    running: RunningArray,
-    result: Result<Rebuilt, Failure>,
-    json: bool,
-) -> Result<Outcome, Failure> {
-    let name = running.files.directory.path.display().to_string();
-    let state = state_word(running.array.status().state);
-    let closed = running.close();
-    let Rebuilt { bytes, seconds, rows_lost, is_complete } = result?;
-    closed?;
-    let rate = human_bytes((bytes as f64 / seconds.max(1e-3)) as u64);
+    let (name, status) = (on.name, on.on_array(|array| Ok(array.status()))?);
+    let state = state_word(status.state);
+    let per_second = human_bytes((bytes as f64 / seconds.max(1e-3)) as u64);
     let end = match (is_complete, bytes) {
         (false, _) => format!("; interrupted: jetcell raid rebuild {name} continues"),
         (true, 0) => "; nothing is left to rebuild".into(),
@@ -151,18 +124,68 @@ pub fn finish(
     };
     let lost =
         if rows_lost > 0 { format!("; {rows_lost} rows could not be recovered") } else { String::new() };
-    console::answer(
-        json,
-        &match json {
-            true => format!(
-                "{}\n",
-                json!({ "complete": is_complete, "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost, "state": state })
-            ),
-            false => format!(
-                "{name}: {} rebuilt in {seconds:.1} s ({rate}/s), {state}{end}{lost}\n",
-                human_bytes(bytes)
-            ),
-        },
+    let figures = json!({ "complete": is_complete, "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost, "state": state });
+    let text = format!(
+        "{name}: {} rebuilt in {seconds:.1} s ({per_second}/s), {state}{end}{lost}",
+        human_bytes(bytes)
     );
-    Ok(if is_complete && rows_lost == 0 { Outcome::Good } else { Outcome::Findings })
+    Ok(Answer { is_good: is_complete && rows_lost == 0, ..Answer::good(&figures, &text) })
+}
+
+fn rebuild_here(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Rebuilt, Failure> {
+    let began = Instant::now();
+    let mut pace = ZonePace::start(on, rate);
+    let mut progress = on.on_array(|array| Ok(array.rebuild_progress()))?;
+    if !progress.is_complete() {
+        on.event("rebuild_started", Severity::Information, "A rebuild has started.", json!({}));
+    }
+    let mut rows_lost = 0;
+    while !progress.is_complete() && !pace.is_cancelled() {
+        let before = progress;
+        progress = on.on_array(|array| array.rebuild_step())?;
+        rows_lost += progress.rows_lost;
+        pace.advance_to(&before, &progress);
+    }
+    on.save_members()?;
+    let (bytes, seconds) = (pace.moved(), began.elapsed().as_secs_f64());
+    let is_complete = progress.is_complete();
+    match is_complete {
+        _ if bytes == 0 => {}
+        true => on.files().rebuild_completed(bytes, seconds, rows_lost),
+        false => {
+            let figures = json!({ "bytes": bytes, "seconds": seconds, "rows_lost": rows_lost });
+            on.event("rebuild_interrupted", Severity::Warning, "The rebuild was interrupted.", figures);
+        }
+    }
+    Ok(Rebuilt { bytes, seconds, rows_lost, is_complete })
+}
+
+/// Watches a rebuild that what looks after the array does, and notes.
+fn watch(on: &Operated<'_>, beside: &Beside, rate: Option<ByteSize>) -> Result<Rebuilt, Failure> {
+    let began = Instant::now();
+    let lost_before = beside.rows_lost();
+    let mut pace = ZonePace::start(on, None);
+    let look = || -> Result<RebuildProgress, Failure> {
+        on.on_array(|array| {
+            if array.status().state == ArrayState::Stopped {
+                // Says why.
+                array.flush()?;
+            }
+            Ok(array.rebuild_progress())
+        })
+    };
+    beside.set_rate(rate.map(|rate| rate.0));
+    let mut progress = look()?;
+    while !progress.is_complete() && !pace.is_cancelled() {
+        thread::sleep(WATCH_INTERVAL);
+        let before = progress;
+        progress = look()?;
+        pace.advance_to(&before, &progress);
+    }
+    Ok(Rebuilt {
+        bytes: pace.moved(),
+        seconds: began.elapsed().as_secs_f64(),
+        rows_lost: beside.rows_lost() - lost_before,
+        is_complete: progress.is_complete(),
+    })
 }

@@ -9,7 +9,6 @@ use jetcell_workload::machine::Storage;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::console;
 use crate::outcome::Failure;
 
 /// Files that were made for an array. They are removed again unless the array accepts them.
@@ -106,8 +105,8 @@ fn refuse_used(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Warns of members that one failing device would take away together.
-pub fn warn_of_shared_devices(members: &[PathBuf]) {
+/// Warnings of members that one failing device would take away together.
+pub fn shared_devices(members: &[PathBuf]) -> Vec<String> {
     let mut by_device: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in members {
         let Ok(metadata) = std::fs::metadata(path) else { continue };
@@ -115,10 +114,12 @@ pub fn warn_of_shared_devices(members: &[PathBuf]) {
         let device = known.unwrap_or_else(|| format!("with the number {}", metadata.dev()));
         by_device.entry(device).or_default().push(path.display().to_string());
     }
-    for (device, members) in by_device.into_iter().filter(|(_, members)| members.len() > 1) {
+    let shared = by_device.into_iter().filter(|(_, members)| members.len() > 1);
+    let warning = |(device, members): (String, Vec<String>)| {
         let (count, first, last) = (members.len(), &members[0], &members[members.len() - 1]);
-        console::note(&format!(
+        format!(
             "Warning: {count} members ({first} to {last}) are on one device ({device}); its failure takes all of them away"
-        ));
-    }
+        )
+    };
+    shared.map(warning).collect()
 }

@@ -1,19 +1,20 @@
 //! `jetcell raid fail`, `replace` and `spare`: changes of single members.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_array::{Array, Result as ArrayResult};
 use jetcell_workload::units::ByteSize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::array_directory::absolute;
-use super::maintenance::{finish, rebuild};
-use super::member_file::{MadeFiles, warn_of_shared_devices};
-use super::running_array::{RunningArray, Severity, Start, state_word};
+use super::maintenance::rebuild;
+use super::member_file::{MadeFiles, shared_devices};
+use super::operated::{Answer, Held, Operated};
+use super::running_array::{Severity, Start, state_word};
 use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
-use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::Failure;
 
 /// Takes a member out of an array, as if it had failed
 #[derive(Args)]
@@ -28,61 +29,50 @@ Examples:
 Exit code: 0 taken out, 2 refused: the array does not bear the loss.")]
 pub struct Fail {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
+    #[command(flatten)]
+    pub take_out: TakeOut,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// The member to take out.
+#[derive(Args, Serialize, Deserialize)]
+pub struct TakeOut {
     /// The member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-impl Fail {
-    pub fn fail(&self) -> Result<Outcome, Failure> {
-        let mut running = self.start.start()?;
-        let slot = running.slot_of(&self.member)?;
-        if let Err(error) = running.array.fail(slot) {
-            let failure = running.failed(error);
-            running.close()?;
-            return Err(failure);
+impl TakeOut {
+    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+        let slot = on.slot_of(&self.member)?;
+        let status = on.on_array(|array| array.fail(slot).map(|()| array.status()))?;
+        // What looks after an array in use notes all its failures.
+        if on.beside.is_none() {
+            let text = format!("The member {} of slot {slot} was taken out.", self.member);
+            let figures = json!({ "slot": slot, "member": self.member });
+            on.event("member_failed", Severity::Warning, &text, figures);
         }
-        let text = format!("The member {} of slot {slot} was taken out.", self.member);
-        running.event(
-            "member_failed",
-            Severity::Warning,
-            &text,
-            json!({ "slot": slot, "member": self.member }),
-        );
-        let status = running.array.status();
-        let spare = status.slots[slot].replacement.clone();
-        running.close()?;
-        let name = self.start.array.display();
-        console::answer(
-            self.json,
-            &match (self.json, &spare) {
-                (true, _) => {
-                    format!(
-                        "{}\n",
-                        json!({ "slot": slot, "state": state_word(status.state), "replacement": spare })
-                    )
-                }
-                (false, Some(spare)) => format!(
-                    "{name}: slot {slot} has lost its member; the spare {} takes its place: jetcell raid rebuild {name}\n",
-                    spare.display()
-                ),
-                (false, None) => {
-                    format!(
-                        "{name}: slot {slot} has lost its member; jetcell raid replace {name} {slot} FILE gives it another\n"
-                    )
-                }
-            },
-        );
-        Ok(Outcome::Good)
+        let (name, spare) = (on.name, &status.slots[slot].replacement);
+        let next = match (spare, on.beside) {
+            (Some(spare), None) => {
+                format!("the spare {} takes its place: jetcell raid rebuild {name}", spare.display())
+            }
+            (Some(spare), Some(_)) => {
+                format!("the spare {} takes its place and is filled beside the load", spare.display())
+            }
+            (None, _) => format!("jetcell raid replace {name} {slot} FILE gives it another"),
+        };
+        Ok(Answer::good(
+            &json!({ "slot": slot, "state": state_word(status.state), "replacement": spare }),
+            &format!("{name}: slot {slot} has lost its member; {next}"),
+        ))
     }
 }
 
 /// A file that is to become a member.
-#[derive(Args)]
+#[derive(Args, Serialize, Deserialize)]
 pub struct NewMember {
     /// The new member: a file or block device of the size of the others
     #[arg(value_name = "FILE")]
@@ -99,22 +89,46 @@ impl NewMember {
     /// Makes the file a member by `add`. If that is refused, the array and the file are as before.
     fn add(
         &self,
-        running: &mut RunningArray,
-        add: impl FnOnce(&mut jetcell_array::Array, &std::path::Path, bool) -> jetcell_array::Result<()>,
+        on: &Operated<'_>,
+        add: impl FnOnce(&mut Array, &Path, bool) -> ArrayResult<()>,
     ) -> Result<(), Failure> {
-        let vfs = running.vfs.clone();
-        let path = absolute(&self.file)?;
-        let is_sparse = running.files.directory.simulated_drive.is_some();
-        let files =
-            MadeFiles::make(&*vfs, std::slice::from_ref(&path), self.size.map(|size| size.0), is_sparse)?;
-        running.note_candidates(std::slice::from_ref(&path))?;
-        let added = add(&mut running.array, &path, self.force);
-        added.map_err(|error| Failure::from(error.to_string()))?;
-        files.keep();
-        running.save_members()?;
-        warn_of_shared_devices(&running.files.directory.members);
-        Ok(())
+        let path = on.path(&self.file)?;
+        add_members(on, std::slice::from_ref(&path), self.size, |held| add(held.array(), &path, self.force))
     }
+
+    /// Adds the file as a spare.
+    pub fn add_spare(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+        self.add(on, |array, path, force| array.add_spare(path, force))?;
+        let (file, figures) = (self.file.display(), json!({ "member": self.file }));
+        let text = format!("{file} was added as a spare.");
+        on.event("spare_added", Severity::Information, &text, figures.clone());
+        Ok(Answer::good(&figures, &format!("{}: {file} is a spare", on.name)))
+    }
+}
+
+/// Makes files members by `add`. If that is refused, the array and the files are as before.
+pub fn add_members(
+    on: &Operated<'_>,
+    paths: &[PathBuf],
+    size: Option<ByteSize>,
+    add: impl FnOnce(Held<'_>) -> ArrayResult<()>,
+) -> Result<(), Failure> {
+    // Drives that are simulated are files on one device, which need no room of their own.
+    let is_simulated = on.files().directory.simulated_drive.is_some();
+    let files = MadeFiles::make(&*on.vfs, paths, size.map(|size| size.0), is_simulated)?;
+    {
+        // No other thread writes the list of members between the two.
+        let mut of_array = on.files();
+        of_array.note_candidates(paths)?;
+        on.on(add)?;
+    }
+    files.keep();
+    on.save_members()?;
+    if !is_simulated {
+        let members = on.files().directory.members.clone();
+        shared_devices(&members).iter().for_each(|line| (on.note)(line));
+    }
+    Ok(())
 }
 
 /// Gives a slot a new member, and rebuilds or copies it
@@ -130,7 +144,16 @@ Examples:
 Exit code: 0 rebuilt, 1 interrupted, or blocks could not be recovered, 2 refused.")]
 pub struct Replace {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
+    #[command(flatten)]
+    pub replace: ReplaceMember,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// The old member and the new one.
+#[derive(Args, Serialize, Deserialize)]
+pub struct ReplaceMember {
     /// The old member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
@@ -139,22 +162,16 @@ pub struct Replace {
     /// Limit the rate of the rebuild
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-impl Replace {
-    pub fn replace(&self) -> Result<Outcome, Failure> {
-        let mut running = self.start.start()?;
-        let result = running.slot_of(&self.member).and_then(|slot| {
-            self.new.add(&mut running, |array, path, force| array.replace(slot, path, force))?;
-            let text = format!("Slot {slot} gets {} in place of {}.", self.new.file.display(), self.member);
-            let figures = json!({ "slot": slot, "member": self.new.file });
-            running.event("member_replaced", Severity::Information, &text, figures);
-            rebuild(&mut running, self.rate)
-        });
-        finish(running, result, self.json)
+impl ReplaceMember {
+    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+        let slot = on.slot_of(&self.member)?;
+        self.new.add(on, |array, path, force| array.replace(slot, path, force))?;
+        let text = format!("Slot {slot} gets {} in place of {}.", self.new.file.display(), self.member);
+        let figures = json!({ "slot": slot, "member": self.new.file });
+        on.event("member_replaced", Severity::Information, &text, figures);
+        rebuild(on, self.rate)
     }
 }
 
@@ -170,25 +187,9 @@ Examples:
 Exit code: 0 added, 2 refused.")]
 pub struct Spare {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
     #[command(flatten)]
-    new: NewMember,
+    pub new: NewMember,
     #[command(flatten)]
-    shown: Shown,
-}
-
-impl Spare {
-    pub fn add(&self) -> Result<Outcome, Failure> {
-        let mut running = self.start.start()?;
-        let added = self.new.add(&mut running, |array, path, force| array.add_spare(path, force));
-        let (file, figures) = (self.new.file.display(), json!({ "member": self.new.file }));
-        if added.is_ok() {
-            let text = format!("{file} was added as a spare.");
-            running.event("spare_added", Severity::Information, &text, figures.clone());
-        }
-        running.close()?;
-        added?;
-        self.shown.print(&figures, &format!("{}: {file} is a spare", self.start.array.display()));
-        Ok(Outcome::Good)
-    }
+    pub shown: Shown,
 }

@@ -4,6 +4,7 @@ mod array_directory;
 mod bench;
 mod caretaker;
 mod content;
+mod control;
 mod create;
 mod destroy;
 mod grow;
@@ -12,6 +13,9 @@ mod maintenance;
 mod measured;
 mod member_file;
 mod members;
+mod operated;
+mod operation;
+mod performed;
 mod running_array;
 mod scrub;
 mod serve;
@@ -24,8 +28,9 @@ mod status;
 use clap::Subcommand;
 
 pub use self::array_directory::{ArrayDirectory, is_array};
-pub use self::caretaker::{Care, Caretaker};
+pub use self::caretaker::{Seen, UsedArray};
 pub use self::content::log_options;
+pub use self::control::ControlSocket;
 use self::create::Create;
 use self::destroy::Destroy;
 use self::grow::Grow;
@@ -33,9 +38,9 @@ use self::lun::LunCommand;
 use self::maintenance::Rebuild;
 use self::measured::Measured;
 use self::members::{Fail, Replace, Spare};
+pub use self::operated::{Beside, Holder};
 pub use self::running_array::{ArrayFiles, RunningArray, Severity, Start};
 use self::scrub::Scrub;
-pub use self::serve::POINT_INTERVAL;
 use self::serve::Serve;
 use self::simulate::Simulate;
 use self::snapshot::SnapshotCommand;
@@ -47,7 +52,8 @@ use crate::outcome::{Failure, Outcome, print_error};
 /// Shown below the list of the commands.
 pub const EXAMPLES: &str = "\
 An array has a directory, which the commands are given: it lists the members and holds the events. Members are files or block
-devices of one size.
+devices of one size. While jetcell raid serve or a test uses an array, commands that change members, LUNs or snapshots run in that process,
+beside its load; destroy and bench refuse it.
 
 Examples:
   jetcell raid create arr1 --level raid-dp --members m1 m2 m3 m4 m5 m6 --size 256MiB
@@ -133,15 +139,15 @@ impl Raid {
         match self {
             Raid::Create(command) => outcome(command.create()),
             Raid::Status(command) => outcome(command.show()),
-            Raid::Fail(command) => outcome(command.fail()),
-            Raid::Replace(command) => outcome(command.replace()),
-            Raid::Spare(command) => outcome(command.add()),
-            Raid::Rebuild(command) => outcome(command.rebuild()),
-            Raid::Scrub(command) => outcome(command.scrub()),
+            Raid::Fail(command) => outcome(command.run()),
+            Raid::Replace(command) => outcome(command.run()),
+            Raid::Spare(command) => outcome(command.run()),
+            Raid::Rebuild(command) => outcome(command.run()),
+            Raid::Scrub(command) => outcome(command.run()),
             Raid::Serve(command) => outcome(command.serve()),
             Raid::Lun(command) => outcome(command.run()),
             Raid::Snapshot(command) => outcome(command.run()),
-            Raid::Grow(command) => outcome(command.grow()),
+            Raid::Grow(command) => outcome(command.run()),
             Raid::Destroy(command) => outcome(command.destroy()),
             Raid::Bench(command) => command.run(),
             Raid::Simulate(command) => outcome(command.simulate()),

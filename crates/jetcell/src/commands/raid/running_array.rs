@@ -8,11 +8,11 @@ use clap::Args;
 use jetcell_array::{
     Array, ArrayError, ArrayState, AssembleOptions, Examination, LunVolume, MemberState, Refusal, Status,
 };
-use jetcell_vfs::{Vfs, is_locked};
+use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::{Value, json};
 
-use super::array_directory::ArrayDirectory;
+use super::array_directory::{ArrayDirectory, used_member};
 use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::Failure;
@@ -52,7 +52,7 @@ impl Start {
     pub fn start(&self) -> Result<RunningArray, Failure> {
         let directory = ArrayDirectory::open(&self.array)?;
         let vfs = vfs()?;
-        if let Some(used) = directory.members.iter().find(|path| is_locked(path).unwrap_or(false)) {
+        if let Some(used) = used_member(&directory.members) {
             let (array, member) = (self.array.display(), used.display());
             return Err(format!(
                 "{array}: a process uses the array (its member {member}); end that process first"
@@ -107,6 +107,14 @@ pub enum Severity {
 }
 
 impl ArrayFiles {
+    /// Notes files that are about to become members: they must be found again, whatever happens next.
+    pub fn note_candidates(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
+        let directory = &mut self.directory;
+        let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
+        directory.members = directory.members.iter().cloned().chain(new).collect();
+        directory.save()
+    }
+
     /// Adds an event to the file of the array, with further figures.
     pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
         add_event(&self.events, name, severity, text, figures);
@@ -137,38 +145,6 @@ impl RunningArray {
     /// Adds an event to the file of the array, with further figures.
     pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
         self.files.event(name, severity, text, figures);
-    }
-
-    /// An error of the array, with its name.
-    pub fn failed(&self, error: ArrayError) -> Failure {
-        named(&self.files.directory.path, error)
-    }
-
-    /// The slot of a member, given as its path or as the number of the slot.
-    pub fn slot_of(&self, member: &str) -> Result<usize, Failure> {
-        let status = self.array.status();
-        let has = |path: &Option<PathBuf>| {
-            path.as_ref().is_some_and(|path| self.vfs.same_file(path, Path::new(member)))
-        };
-        if let Some(slot) = status.slots.iter().position(|slot| has(&slot.member) || has(&slot.replacement)) {
-            return Ok(slot);
-        }
-        match member.parse() {
-            Ok(slot) if slot < status.slots.len() => Ok(slot),
-            _ => Err(format!(
-                "{member} is neither a member of the array nor a slot (0 to {}); jetcell raid status lists them",
-                status.slots.len() - 1
-            )
-            .into()),
-        }
-    }
-
-    /// Notes files that are about to become members: they must be found again, whatever happens next.
-    pub fn note_candidates(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
-        let directory = &mut self.files.directory;
-        let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
-        directory.members = directory.members.iter().cloned().chain(new).collect();
-        directory.save()
     }
 
     /// Writes the members that the array has now into the file of its directory.

@@ -1,17 +1,24 @@
 //! `jetcell raid scrub`.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_array::ScrubReport;
+use jetcell_array::{ScrubReport, SlotStatus};
 use jetcell_workload::units::{ByteSize, human_bytes};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::caretaker::{SHORTEST_PAUSE, throttle};
 use super::maintenance::{ZONE_BYTES, ZonePace};
-use super::running_array::{RunningArray, Severity, Start};
+use super::operated::{Answer, Operated};
+use super::running_array::{Severity, Start};
+use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
-use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::Failure;
+
+/// Time between two looks whether a rebuild, which comes first, is complete.
+const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reads and verifies all blocks of an array, and repairs what is damaged
 #[derive(Args)]
@@ -27,87 +34,63 @@ Examples:
 Exit code: 0 all is right, 1 damage was found (repaired or not), or the pass was interrupted, 2 could not run.")]
 pub struct Scrub {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
+    #[command(flatten)]
+    pub pass: ScrubPass,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// How a pass goes on.
+#[derive(Args, Serialize, Deserialize)]
+pub struct ScrubPass {
     /// Limit the rate, in bytes of the array
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-impl Scrub {
-    pub fn scrub(&self) -> Result<Outcome, Failure> {
-        let mut running = self.start.start()?;
-        let began = Instant::now();
-        let result = self.pass(&mut running);
-        let slots = running.array.status().slots;
-        let member = |slot: usize| slots[slot].member.clone().unwrap_or_default();
-        let closed = running.close();
-        let (report, is_complete) = result?;
-        closed?;
-        let seconds = began.elapsed().as_secs_f64();
-        let damaged: Vec<(usize, u64)> =
-            report.damaged.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
-        if self.json {
-            let damaged: Vec<Value> = damaged
-                .iter()
-                .map(|(slot, count)| json!({ "slot": slot, "member": member(*slot), "blocks": count }))
-                .collect();
-            let disagreements: Vec<Value> = report
-                .disagreements
-                .iter()
-                .map(|found| json!({ "row": found.row, "suspect": found.suspect, "repaired": found.is_repaired }))
-                .collect();
-            let value = json!({ "complete": is_complete, "seconds": seconds, "zones": report.zones, "rows": report.rows,
-                "damaged": damaged, "repaired": report.repaired, "unrecoverable_rows": report.unrecoverable,
-                "disagreements": disagreements });
-            console::print(&format!("{value}\n"));
-        } else {
-            let rate = human_bytes(((report.zones * ZONE_BYTES) as f64 / seconds.max(1e-3)) as u64);
-            let end = if is_complete { "" } else { "; interrupted: the same command continues" };
-            let mut lines = vec![format!(
-                "{}: {} rows verified in {seconds:.1} s ({rate}/s of each member){end}",
-                self.start.array.display(),
-                report.rows
-            )];
-            lines.extend(damaged.iter().map(|(slot, count)| {
-                format!("  slot {slot} ({}): {count} damaged or stale blocks", member(*slot).display())
-            }));
-            if report.repaired > 0 {
-                lines.push(format!("  {} blocks written back", report.repaired));
-            }
-            lines.extend(
-                report.unrecoverable.iter().map(|row| format!("  row {row}: too many blocks are damaged")),
-            );
-            lines.extend(report.disagreements.iter().map(|found| {
-                let suspect = found.suspect.map_or("no single slot explains it".into(), |slot| {
-                    format!("slot {slot} would explain it")
-                });
-                let repaired =
-                    if found.is_repaired { "; parity was computed again" } else { "; nothing was changed" };
-                format!("  row {}: checksums are right, parity disagrees; {suspect}{repaired}", found.row)
-            }));
-            console::show(&(lines.join("\n") + "\n"));
+impl ScrubPass {
+    pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
+        let turn = on.beside.map(|beside| beside.scrub());
+        if matches!(turn, Some(None)) {
+            return Err(format!("{}: a scrub of the array goes on already; wait for its end", on.name).into());
         }
-        Ok(if is_complete && report.is_clean() { Outcome::Good } else { Outcome::Findings })
+        let began = Instant::now();
+        let (report, is_complete) = self.pass(on, began)?;
+        let slots = on.on_array(|array| Ok(array.status().slots))?;
+        Ok(answer(on.name, &slots, &report, is_complete, began.elapsed().as_secs_f64()))
     }
 
     /// The rest of the pass. Returns whether it came to its end.
-    fn pass(&self, running: &mut RunningArray) -> Result<(ScrubReport, bool), Failure> {
-        let began = Instant::now();
-        let (shown, mut pace) = ZonePace::start("Scrub", self.rate, running)?;
+    fn pass(&self, on: &Operated<'_>, began: Instant) -> Result<(ScrubReport, bool), Failure> {
+        let mut pace = ZonePace::start(on, self.rate);
         let mut report = ScrubReport::default();
-        let zones = running.array.layout().zones();
-        let before = running.array.scrub_cursor();
-        let columns = running.array.layout().data_columns() as u64;
+        let (zones, before, columns) = on.on_array(|array| {
+            let layout = array.layout();
+            Ok((layout.zones(), array.scrub_cursor(), layout.data_columns() as u64))
+        })?;
+        let mut throttle = throttle();
         let mut is_complete = false;
         while !is_complete && !pace.is_cancelled() {
-            is_complete = running.array.scrub_step(&mut report).map_err(|error| running.failed(error))?;
+            let is_beside = on.beside.is_some();
+            let step = on.on_array(|array| {
+                if is_beside && !array.rebuild_progress().is_complete() {
+                    return Ok(None);
+                }
+                let is_last = array.scrub_step(&mut report)?;
+                Ok(Some((is_last, array.take_load_latency())))
+            })?;
+            let Some((is_last, latency)) = step else {
+                thread::sleep(REBUILD_INTERVAL);
+                continue;
+            };
+            is_complete = is_last;
             let bytes = ZONE_BYTES * columns;
             pace.advance(bytes, (before + report.zones) * bytes, zones * bytes);
+            if is_beside {
+                thread::sleep(throttle.pause(latency).max(SHORTEST_PAUSE));
+            }
         }
-        drop(shown);
         let damaged: u64 = report.damaged.iter().sum();
         let severity = match report.is_clean() {
             true => Severity::Information,
@@ -124,7 +107,47 @@ impl Scrub {
             format!("A scrub verified {rows} rows: {damaged} damaged blocks, {repaired} written back.");
         let figures = json!({ "rows": rows, "bytes": pace.moved(), "seconds": began.elapsed().as_secs_f64(),
             "damaged": damaged, "repaired": repaired, "complete": is_complete });
-        running.event("scrub_ended", severity, &text, figures);
+        on.event("scrub_ended", severity, &text, figures);
         Ok((report, is_complete))
     }
+}
+
+fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: bool, seconds: f64) -> Answer {
+    let member = |slot: usize| slots[slot].member.clone().unwrap_or_default();
+    let damaged: Vec<(usize, u64)> =
+        report.damaged.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+    let of_slots: Vec<Value> = damaged
+        .iter()
+        .map(|(slot, count)| json!({ "slot": slot, "member": member(*slot), "blocks": count }))
+        .collect();
+    let disagreements: Vec<Value> = report
+        .disagreements
+        .iter()
+        .map(|found| json!({ "row": found.row, "suspect": found.suspect, "repaired": found.is_repaired }))
+        .collect();
+    let value = json!({ "complete": is_complete, "seconds": seconds, "zones": report.zones, "rows": report.rows,
+        "damaged": of_slots, "repaired": report.repaired, "unrecoverable_rows": report.unrecoverable,
+        "disagreements": disagreements });
+    let rate = human_bytes(((report.zones * ZONE_BYTES) as f64 / seconds.max(1e-3)) as u64);
+    let end = if is_complete { "" } else { "; interrupted: the same command continues" };
+    let mut lines = vec![format!(
+        "{name}: {} rows verified in {seconds:.1} s ({rate}/s of each member){end}",
+        report.rows
+    )];
+    lines.extend(damaged.iter().map(|(slot, count)| {
+        format!("  slot {slot} ({}): {count} damaged or stale blocks", member(*slot).display())
+    }));
+    if report.repaired > 0 {
+        lines.push(format!("  {} blocks written back", report.repaired));
+    }
+    lines.extend(report.unrecoverable.iter().map(|row| format!("  row {row}: too many blocks are damaged")));
+    lines.extend(report.disagreements.iter().map(|found| {
+        let suspect = found
+            .suspect
+            .map_or("no single slot explains it".into(), |slot| format!("slot {slot} would explain it"));
+        let repaired =
+            if found.is_repaired { "; parity was computed again" } else { "; nothing was changed" };
+        format!("  row {}: checksums are right, parity disagrees; {suspect}{repaired}", found.row)
+    }));
+    Answer { is_good: is_complete && report.is_clean(), ..Answer::good(&value, &lines.join("\n")) }
 }

@@ -10,7 +10,7 @@ use crate::console;
 pub struct Shown {
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 impl Shown {

@@ -4,14 +4,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Local, SecondsFormat};
 use clap::{Args, Subcommand};
-use jetcell_array::{ArrayError, LunVolume};
+use jetcell_array::LunVolume;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::lun::with_luns;
+use super::operated::{Answer, Operated};
 use super::running_array::{Severity, Start};
 use super::shown::Shown;
-use crate::console;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::Failure;
 
 /// The commands of snapshots.
 #[derive(Subcommand)]
@@ -31,7 +31,7 @@ pub enum SnapshotCommand {
 /// A snapshot of a LUN
 #[derive(Args)]
 #[command(after_help = "\
-A snapshot takes no room when it is made; it keeps the blocks that its LUN replaces later. The LUN must not be served meanwhile. What its
+A snapshot takes no room when it is made; it keeps the blocks that its LUN replaces later. The LUN may be in use meanwhile. What its
 clients have not written yet is not in the snapshot: shut them down first, or freeze their file systems.
 
 Examples:
@@ -41,15 +41,33 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed then.")]
 pub struct Named {
     #[command(flatten)]
-    start: Start,
+    pub start: Start,
+    #[command(flatten)]
+    pub name: SnapshotName,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// A snapshot by its LUN and its name.
+#[derive(Args, Serialize, Deserialize)]
+pub struct SnapshotName {
     /// Name of the LUN
     #[arg(value_name = "LUN")]
     lun: String,
     /// Name of the snapshot: letters, digits, and - _ .
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
-    #[command(flatten)]
-    shown: Shown,
+}
+
+/// What happens to a snapshot.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotChange {
+    Create,
+    Delete,
+    RollBack,
+    /// A LUN of this name shares it.
+    Clone(String),
 }
 
 /// Lists the snapshots of all LUNs of an array
@@ -61,16 +79,15 @@ Examples:
 Exit code: 0 listed, 2 could not run.")]
 pub struct List {
     #[command(flatten)]
-    start: Start,
-    /// Print the list as JSON
-    #[arg(long)]
-    json: bool,
+    pub start: Start,
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 /// Makes a snapshot the present state of its LUN
 #[derive(Args)]
 #[command(after_help = "\
-What was written since is lost, unless another snapshot has it. All snapshots stay.
+What was written since is lost, unless another snapshot has it. All snapshots stay. A LUN that is served, or on which a test runs, is refused.
 
 Examples:
   jetcell raid snapshot create arr1 mail undo && jetcell raid snapshot rollback arr1 mail before-update --force
@@ -78,10 +95,10 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed then.")]
 pub struct RollBack {
     #[command(flatten)]
-    named: Named,
+    pub named: Named,
     /// Confirm that what was written since may be lost
     #[arg(long)]
-    force: bool,
+    pub force: bool,
 }
 
 /// Makes a LUN with the content of a snapshot
@@ -95,85 +112,68 @@ Examples:
 Exit code: 0 done, 2 refused; nothing was changed then.")]
 pub struct CloneSnapshot {
     #[command(flatten)]
-    named: Named,
+    pub named: Named,
     /// Name of the new LUN
     #[arg(value_name = "NEW")]
-    new: String,
+    pub new: String,
 }
 
-impl SnapshotCommand {
-    pub fn run(self) -> Result<Outcome, Failure> {
-        match self {
-            SnapshotCommand::Create(named) => {
-                named.change("snapshot_created", "was made", |volume, named| {
-                    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-                    volume.create_snapshot(&named.lun, &named.snapshot, now)
-                })
-            }
-            SnapshotCommand::Delete(named) => {
-                named.change("snapshot_deleted", "was deleted", |volume, named| {
-                    volume.delete_snapshot(&named.lun, &named.snapshot)
-                })
-            }
-            SnapshotCommand::Rollback(RollBack { named, force }) => {
-                if !force {
-                    let (array, lun) = (named.start.array.display(), &named.lun);
-                    return Err(format!(
-                        "{array}: what was written to {lun} since the snapshot would be lost; add --force if that is intended"
-                    )
-                    .into());
-                }
-                named.change("snapshot_rolled_back", "is the present state of its LUN", |volume, named| {
-                    volume.roll_back(&named.lun, &named.snapshot)
-                })
-            }
-            SnapshotCommand::Clone(CloneSnapshot { named, new }) => {
-                named.change("snapshot_cloned", &format!("is shared by the LUN {new}"), |volume, named| {
-                    volume.clone_snapshot(&named.lun, &named.snapshot, &new)
-                })
-            }
-            SnapshotCommand::List(list) => list.list(),
+impl RollBack {
+    /// Fails without a confirmation.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.force {
+            return Ok(());
         }
+        let (array, lun) = (self.named.start.array.display(), &self.named.name.lun);
+        Err(format!(
+            "{array}: what was written to {lun} since the snapshot would be lost; add --force if that is intended"
+        )
+        .into())
     }
 }
 
-impl Named {
-    /// Runs something on the volume, notes the event, and says what was done.
-    fn change(
-        &self,
-        event: &str,
-        done: &str,
-        run: impl FnOnce(&mut LunVolume, &Named) -> Result<(), ArrayError>,
-    ) -> Result<Outcome, Failure> {
-        let ((), mut files) = with_luns(&self.start, |volume| run(volume, self))?;
-        let Named { lun, snapshot, .. } = self;
+impl SnapshotName {
+    /// Changes the snapshot, notes the event, and says what was done.
+    pub fn perform(&self, on: &Operated<'_>, change: &SnapshotChange) -> Result<Answer, Failure> {
+        let SnapshotName { lun, snapshot } = self;
+        let (event, done) = match change {
+            SnapshotChange::Create => ("snapshot_created", "was made".into()),
+            SnapshotChange::Delete => ("snapshot_deleted", "was deleted".into()),
+            SnapshotChange::RollBack => {
+                on.refuse_used_lun(lun)?;
+                ("snapshot_rolled_back", "is the present state of its LUN".into())
+            }
+            SnapshotChange::Clone(new) => ("snapshot_cloned", format!("is shared by the LUN {new}")),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        on.on_luns(|volume| match change {
+            SnapshotChange::Create => volume.create_snapshot(lun, snapshot, now),
+            SnapshotChange::Delete => volume.delete_snapshot(lun, snapshot),
+            SnapshotChange::RollBack => volume.roll_back(lun, snapshot),
+            SnapshotChange::Clone(new) => volume.clone_snapshot(lun, snapshot, new),
+        })?;
         let figures = json!({ "lun": lun, "snapshot": snapshot });
         let text = format!("Snapshot {snapshot} of {lun} {done}.");
-        files.event(event, Severity::Information, &text, figures.clone());
-        let array = self.start.array.display();
-        self.shown.print(&figures, &format!("{array}: snapshot {snapshot} of {lun} {done}"));
-        Ok(Outcome::Good)
+        on.event(event, Severity::Information, &text, figures.clone());
+        Ok(Answer::good(&figures, &format!("{}: snapshot {snapshot} of {lun} {done}", on.name)))
     }
 }
 
-impl List {
-    fn list(&self) -> Result<Outcome, Failure> {
-        let (luns, _) = with_luns(&self.start, LunVolume::luns)?;
-        let at = |seconds: u64| {
-            let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
-            time.map_or_else(String::new, |time| {
-                time.with_timezone(&Local).to_rfc3339_opts(SecondsFormat::Secs, false)
-            })
-        };
-        let snapshots = luns.iter().flat_map(|lun| lun.snapshots.iter().map(move |snapshot| (lun, snapshot)));
-        let lines = snapshots.map(|(lun, snapshot)| match self.json {
-            true => format!(
-                "{}\n",
-                json!({ "lun": lun.name, "snapshot": snapshot.name, "created": at(snapshot.created) })
-            ),
-            false => format!("{} {} {}\n", lun.name, snapshot.name, at(snapshot.created)),
-        });
-        console::show(&lines.collect::<String>());
-        Ok(Outcome::Good)
+/// One line for each snapshot.
+pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
+    let luns = on.on_luns(LunVolume::luns)?;
+    let at = |seconds: u64| {
+        let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+        time.map_or_else(String::new, |time| {
+            time.with_timezone(&Local).to_rfc3339_opts(SecondsFormat::Secs, false)
+        })
+    };
+    let snapshots = luns.iter().flat_map(|lun| lun.snapshots.iter().map(move |snapshot| (lun, snapshot)));
+    let (mut json, mut text) = (String::new(), String::new());
+    for (lun, snapshot) in snapshots {
+        let (lun, name, created) = (&lun.name, &snapshot.name, at(snapshot.created));
+        json += &format!("{}\n", json!({ "lun": lun, "snapshot": name, "created": created }));
+        text += &format!("{lun} {name} {created}\n");
     }
+    Ok(Answer { json, text, is_good: true })
 }

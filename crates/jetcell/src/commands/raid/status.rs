@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use jetcell_array::{ArrayState, Examination, SlotState, SlotStatus};
 use jetcell_report::printable_lines;
-use jetcell_vfs::{Vfs, is_locked};
+use jetcell_vfs::Vfs;
 use jetcell_workload::units::{TimeSpan, human_bytes};
 use serde_json::{Value, json};
 
-use super::array_directory::ArrayDirectory;
+use super::array_directory::{ArrayDirectory, used_member};
 use super::running_array::{state_word, why};
 use super::simulated_drive::SimulatedDrive;
 use crate::commands::backup::vfs;
@@ -92,7 +92,7 @@ struct Rates {
 impl Look {
     fn take(vfs: &Arc<dyn Vfs>, array: &Path) -> Result<Look, Failure> {
         let directory = ArrayDirectory::open(array)?;
-        let in_use = directory.members.iter().any(|path| is_locked(path).unwrap_or(false));
+        let in_use = used_member(&directory.members).is_some();
         let found = Examination::new(&**vfs, directory.id, &directory.members)
             .map_err(|error| format!("{}: {error}", array.display()))?;
         Ok(Look { directory, found, in_use, at: Instant::now() })

@@ -4,18 +4,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use jetcell_array::{ArrayError, HostWrites, LunVolume, SharedLuns, Volume};
 use jetcell_vfs::Vfs;
+use jetcell_workload::measurement::ArrayCounters;
 use jetcell_workload::{Mistake, TestKind};
 use serde_json::json;
 
 use crate::commands::raid::{
-    ArrayDirectory, ArrayFiles, Care, Caretaker, POINT_INTERVAL, RunningArray, Severity, Start, is_array,
-    log_options,
+    ArrayDirectory, ArrayFiles, Beside, ControlSocket, Holder, RunningArray, Seen, Severity, Start,
+    UsedArray, is_array, log_options,
 };
 use crate::console;
 use crate::outcome::Failure;
@@ -58,7 +58,12 @@ pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Resu
 pub struct ArrayVolumes {
     mounted: Vec<Mounted>,
     stop: Arc<AtomicBool>,
+    /// For counters; it must not keep an array in use.
+    watched: Vec<Watched>,
 }
+
+/// An array, and the volumes on it.
+type Watched = (Weak<UsedArray>, Vec<Volume>);
 
 struct Mounted {
     array: PathBuf,
@@ -68,6 +73,7 @@ struct Mounted {
     luns: Option<SharedLuns>,
     /// Looks after the array until the test ends.
     beside: Option<JoinHandle<()>>,
+    control: Option<ControlSocket>,
 }
 
 /// A directory of the test as an array and perhaps one of its LUNs.
@@ -88,7 +94,7 @@ impl ArrayVolumes {
             let (array, lun) = array_and_lun(&directory);
             luns_of.entry(array).or_default().insert(directory, lun);
         }
-        let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default() };
+        let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default(), watched: vec![] };
         for (array, directories) in luns_of {
             if let Err(failure) = volumes.mount_one(array, directories) {
                 // The others have been started already.
@@ -114,6 +120,7 @@ impl ArrayVolumes {
         let is_whole = running.array.rebuild_progress().is_complete();
         let log = log_options(&running, false);
         let RunningArray { array, vfs, files } = running;
+        let used_luns = directories.values().flatten().cloned().collect();
         let (volumes, luns) = match holds_luns {
             false => {
                 let volume = Volume::mount(array, vfs.clock(), &path).map_err(failed)?;
@@ -147,20 +154,24 @@ impl ArrayVolumes {
             console::note(&format!("{}: members are rebuilt beside the load", path.display()));
         }
         let files = Arc::new(Mutex::new(files));
-        let (stop, noted) = (self.stop.clone(), files.clone());
-        let beside = match (luns.clone(), &volumes[..]) {
-            (Some(luns), _) => {
-                Some(std::thread::spawn(move || look_after(&stop, &noted, step_with_points(luns))))
-            }
-            (None, [(_, volume)]) => {
-                let volume = volume.clone();
-                let step =
-                    move |caretaker: &mut Caretaker| volume.with_array(|array| caretaker.step(array))?.ok();
-                Some(std::thread::spawn(move || look_after(&stop, &noted, step)))
-            }
-            _ => None,
+        let holder: Option<Arc<dyn Holder>> = match (&luns, &volumes[..]) {
+            (Some(luns), _) => Some(Arc::new(luns.clone())),
+            (None, [(_, volume), ..]) => Some(Arc::new(volume.clone())),
+            (None, []) => None,
         };
-        self.mounted.push(Mounted { array: path, files, volumes, luns, beside });
+        let (mut beside, mut control) = (None, None);
+        if let Some(holder) = holder {
+            let used = Arc::new(UsedArray::new(holder, files.clone(), vfs, Beside::of_luns(used_luns)));
+            let written: Vec<Volume> = volumes.iter().map(|(_, volume)| volume.clone()).collect();
+            self.watched.push((Arc::downgrade(&used), written));
+            control = Some(ControlSocket::open(&path, used.clone()));
+            let stop = self.stop.clone();
+            beside = Some(std::thread::spawn(move || {
+                // The close reports an error of the rebuild or of a consistency point.
+                let _ = used.look_after(None, &|| stop.load(Ordering::SeqCst));
+            }));
+        }
+        self.mounted.push(Mounted { array: path, files, volumes, luns, beside, control });
         Ok(())
     }
 
@@ -170,6 +181,21 @@ impl ArrayVolumes {
         volumes
             .map(|(directory, volume)| (directory.clone(), Arc::new(volume.clone()) as Arc<dyn Vfs>))
             .collect()
+    }
+
+    /// Reads the counters of all arrays, as they were a moment ago. `None` without an array.
+    pub fn counters(&self) -> Option<Arc<dyn Fn() -> ArrayCounters + Send + Sync>> {
+        let watched = self.watched.clone();
+        let read = move || {
+            let mut all = ArrayCounters::default();
+            for (used, volumes) in &watched {
+                if let Some(used) = used.upgrade() {
+                    all.add(&counters_of(&used.seen(), volumes));
+                }
+            }
+            all
+        };
+        (!self.watched.is_empty()).then(|| Arc::new(read) as Arc<dyn Fn() -> ArrayCounters + Send + Sync>)
     }
 
     /// Shuts the arrays down.
@@ -200,8 +226,9 @@ fn misplaced(
 
 impl Mounted {
     fn close(mut self) -> Result<(), Failure> {
+        drop(self.control.take());
         if let Some(beside) = self.beside.take() {
-            // The close reports an error of the rebuild or of a consistency point.
+            // A panic there was reported there.
             let _ = beside.join();
         }
         // What is pending belongs to the figures, too.
@@ -257,6 +284,23 @@ impl Mounted {
     }
 }
 
+fn counters_of(seen: &Seen, volumes: &[Volume]) -> ArrayCounters {
+    let mut counters = ArrayCounters {
+        member_reads: seen.counters.member_reads,
+        member_writes: seen.counters.member_writes,
+        member_blocks_written: seen.counters.member_blocks_written,
+        zones_done: seen.zones_done,
+        zones: seen.zones,
+        missing: seen.missing as u64,
+        ..ArrayCounters::default()
+    };
+    for HostWrites { writes, blocks } in volumes.iter().map(Volume::host_writes) {
+        counters.host_writes += writes;
+        counters.host_blocks += blocks;
+    }
+    counters
+}
+
 fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), Failure> {
     let failed = |what: String| Failure::from(format!("{}: {what}", array.display()));
     match luns.into_inner() {
@@ -267,34 +311,4 @@ fn close_luns(luns: SharedLuns, array: &Path) -> Result<(), Failure> {
 
 fn lock(files: &Mutex<ArrayFiles>) -> MutexGuard<'_, ArrayFiles> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Does steps with pauses in which the load has the array for itself, and notes what they find. A step that fails is the last one: the
-/// load meets the error as well.
-fn look_after(
-    stop: &AtomicBool,
-    files: &Mutex<ArrayFiles>,
-    mut step: impl FnMut(&mut Caretaker) -> Option<Care>,
-) {
-    let mut caretaker = Caretaker::new();
-    while !stop.load(Ordering::SeqCst) {
-        let Some(Care { changes, pause }) = step(&mut caretaker) else { return };
-        changes.iter().for_each(|change| change.note(&mut lock(files)));
-        std::thread::sleep(pause.max(Duration::from_millis(1)));
-    }
-}
-
-/// A step on an array with LUNs, which makes their consistency points, too.
-fn step_with_points(luns: SharedLuns) -> impl FnMut(&mut Caretaker) -> Option<Care> {
-    let mut point = Instant::now();
-    move |caretaker| {
-        let step = |volume: &mut LunVolume| {
-            if point.elapsed() >= POINT_INTERVAL {
-                volume.consistency_point()?;
-                point = Instant::now();
-            }
-            caretaker.step(volume.array())
-        };
-        luns.with(step).ok()
-    }
 }

@@ -2,38 +2,15 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jetcell_array::{ArrayError, BLOCK, BlockStore};
 use jetcell_nbd::{Export, Extent, Read};
 
-use crate::commands::raid::content::Content;
+use crate::commands::raid::content::{Content, Shared};
 
 /// Blocks whose state is found out at once.
 const MOST_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
-
-/// What is served. Connections and the caretaker of the array take turns.
-pub struct Shared(Mutex<Option<Content>>);
-
-impl Shared {
-    pub fn new(content: Content) -> Arc<Shared> {
-        Arc::new(Shared(Mutex::new(Some(content))))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Content>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs something on it. `None` after it was taken.
-    pub fn with<T>(&self, call: impl FnOnce(&mut Content) -> T) -> Option<T> {
-        self.lock().as_mut().map(call)
-    }
-
-    /// The content, which no client can use from now on.
-    pub fn take(&self) -> Option<Content> {
-        self.lock().take()
-    }
-}
 
 /// A device.
 pub struct DeviceExport {

@@ -4,21 +4,22 @@ mod export;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use jetcell_array::{ArrayError, Status};
 use jetcell_backup::Cancel;
 use jetcell_nbd::{Address, Export, Limits, Server};
 use jetcell_workload::units::human_bytes;
 use serde_json::json;
 
-use self::export::{DeviceExport, Shared};
+use self::export::DeviceExport;
 use super::array_directory::absolute;
-use super::caretaker::{Care, Caretaker};
-use super::content::{Content, start_with_content};
+use super::caretaker::UsedArray;
+use super::content::{Content, Running, Shared, start_with_content};
+use super::control::ControlSocket;
+use super::operated::Beside;
 use super::running_array::{ArrayFiles, Severity, Start};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console;
@@ -26,8 +27,6 @@ use crate::outcome::{Failure, Outcome};
 
 /// Time after which writes to an array are committed although no client asks for it.
 const LONGEST_UNCOMMITTED: Duration = Duration::from_secs(5);
-/// Time between two consistency points of LUNs.
-pub const POINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A device that is served: its name, and a URI for clients.
 type Device = (String, Arc<dyn Export>);
@@ -86,7 +85,7 @@ impl Serve {
         };
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
-        let (content, files) = start_with_content(&self.start, self.forget_log)?;
+        let Running { content, vfs, mut files } = start_with_content(&self.start, self.forget_log)?;
         let (shared, devices) = self.devices(content, &name);
         let limits = Limits { connections: self.connections.into(), ..Limits::default() };
         let bound = if devices.is_empty() {
@@ -99,18 +98,23 @@ impl Serve {
         let (server, address) = match bound {
             Ok(bound) => bound,
             Err(what) => {
-                close(&shared, files)?;
+                shared.close(&mut files)?;
                 return Err(what.into());
             }
         };
-        let mut served = Served { shared, files };
-        served.begin(&address, &devices, self.json);
+        self.begin(&mut files, &address, &devices);
+        let luns = devices.iter().map(|(name, _)| name.clone()).collect();
+        let files = Arc::new(Mutex::new(files));
+        let used = Arc::new(UsedArray::new(shared.clone(), files, vfs, Beside::of_luns(luns)));
+        let control = ControlSocket::open(&self.start.array, used.clone());
         let stopper = server.stopper();
         let running = thread::spawn(move || server.run());
-        let result = served.look_after(&cancel);
+        let result = used.look_after(Some(LONGEST_UNCOMMITTED), &|| cancel.is_cancelled());
         stopper.stop();
         let ended = running.join();
-        let closed = served.end();
+        drop(control);
+        let mut files = used.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = end(&shared, &mut files);
         result.map_err(|error| format!("{shown}: {error}"))?;
         ended.map_err(|_| format!("{shown}: a thread of the server has failed"))?;
         closed.map(|()| Outcome::Good)
@@ -135,6 +139,24 @@ impl Serve {
         let devices = luns.into_iter().map(device).collect();
         (shared, devices)
     }
+    /// Says where the devices are.
+    fn begin(&self, files: &mut ArrayFiles, address: &Address, devices: &[Device]) {
+        let uris: Vec<String> = devices.iter().map(|(name, _)| address.uri(name)).collect();
+        let text = format!("The array is served as {}.", uris.join(", "));
+        files.event("serving_started", Severity::Information, &text, json!({ "uris": uris }));
+        if let Address::Tcp(address) = address
+            && !address.ip().is_loopback()
+        {
+            console::note(&format!(
+                "{address}: each program that can connect to this address can read and write the array"
+            ));
+        }
+        let lines = devices.iter().zip(&uris).map(|((name, export), uri)| match self.json {
+            true => format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() })),
+            false => format!("{uri} ({})\n", human_bytes(export.size())),
+        });
+        console::show(&lines.collect::<String>());
+    }
 }
 
 /// An address as an error names it.
@@ -145,83 +167,20 @@ fn listening_on(address: &Address) -> String {
     }
 }
 
-/// An array that clients use.
-struct Served {
-    shared: Arc<Shared>,
-    files: ArrayFiles,
-}
-
-impl Served {
-    fn begin(&mut self, address: &Address, devices: &[Device], as_json: bool) {
-        let uris: Vec<String> = devices.iter().map(|(name, _)| address.uri(name)).collect();
-        let text = format!("The array is served as {}.", uris.join(", "));
-        self.files.event("serving_started", Severity::Information, &text, json!({ "uris": uris }));
-        if let Address::Tcp(address) = address
-            && !address.ip().is_loopback()
-        {
-            console::note(&format!(
-                "{address}: each program that can connect to this address can read and write the array"
-            ));
-        }
-        let lines = devices.iter().zip(&uris).map(|((name, export), uri)| match as_json {
-            true => format!("{}\n", json!({ "uri": uri, "export": name, "bytes": export.size() })),
-            false => format!("{uri} ({})\n", human_bytes(export.size())),
-        });
-        console::show(&lines.collect::<String>());
+/// Shuts the array down.
+fn end(shared: &Shared, files: &mut ArrayFiles) -> Result<(), Failure> {
+    if let Some(counters) = shared.with(|content| content.array().counters()) {
+        let text = format!(
+            "The array is not served any more: {} blocks read, {} written in {} commits, {} rows recovered, {} blocks repaired.",
+            counters.blocks_read,
+            counters.blocks_written,
+            counters.commits,
+            counters.rows_recovered,
+            counters.blocks_repaired
+        );
+        let figures = json!({ "blocks_read": counters.blocks_read, "blocks_written": counters.blocks_written,
+            "commits": counters.commits });
+        files.event("serving_ended", Severity::Information, &text, figures);
     }
-
-    /// Rebuilds, notes failures and commits writes that no client flushes, until the user interrupts it.
-    fn look_after(&mut self, cancel: &Cancel) -> Result<(), ArrayError> {
-        let mut caretaker = Caretaker::new();
-        let mut committed = Instant::now();
-        while !cancel.is_cancelled() {
-            let step = |content: &mut Content| -> Result<(Care, Status), ArrayError> {
-                let interval =
-                    if matches!(content, Content::Luns(_)) { POINT_INTERVAL } else { LONGEST_UNCOMMITTED };
-                if committed.elapsed() >= interval {
-                    content.commit()?;
-                    committed = Instant::now();
-                }
-                let care = caretaker.step(content.array())?;
-                Ok((care, content.array().status()))
-            };
-            let Some(result) = self.shared.with(step) else { return Ok(()) };
-            let (care, status) = result?;
-            for change in &care.changes {
-                change.note(&mut self.files);
-            }
-            if !care.changes.is_empty()
-                && let Err(error) = self.files.save_members(&status)
-            {
-                console::note(&error.to_string());
-            }
-            thread::sleep(care.pause);
-        }
-        Ok(())
-    }
-
-    /// Shuts the array down.
-    fn end(mut self) -> Result<(), Failure> {
-        if let Some(counters) = self.shared.with(|content| content.array().counters()) {
-            let text = format!(
-                "The array is not served any more: {} blocks read, {} written in {} commits, {} rows recovered, {} blocks repaired.",
-                counters.blocks_read,
-                counters.blocks_written,
-                counters.commits,
-                counters.rows_recovered,
-                counters.blocks_repaired
-            );
-            let figures = json!({ "blocks_read": counters.blocks_read, "blocks_written": counters.blocks_written,
-                "commits": counters.commits });
-            self.files.event("serving_ended", Severity::Information, &text, figures);
-        }
-        close(&self.shared, self.files)
-    }
-}
-
-fn close(shared: &Shared, mut files: ArrayFiles) -> Result<(), Failure> {
-    let Some(mut content) = shared.take() else { return Ok(()) };
-    files.save_members(&content.array().status())?;
-    let shown = files.directory.path.display().to_string();
-    content.close().map_err(|error| format!("{shown}: {error}").into())
+    shared.close(files)
 }

@@ -1,0 +1,57 @@
+//! Operations on an array that a process uses: commands send them to that process through a socket in the directory of the array.
+//!
+//! A client sends one line, the [request](super::operation::Request), and gets lines back: progress and notes, and at last the answer or
+//! an error. It keeps its direction of the connection open; to close it interrupts the operation, as Ctrl-C would.
+
+mod client;
+mod lines;
+mod server;
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::operated::Answer;
+
+pub use self::client::{ask, connect};
+pub use self::server::ControlSocket;
+
+/// Name of the socket in the directory of an array.
+const SOCKET: &str = "control.sock";
+/// Longest path of a socket in the system, without the byte that ends it.
+const LONGEST_PATH: usize = 107;
+/// Longest request.
+const MOST_REQUEST: usize = 1 << 20;
+/// Longest reply: a scrub lists rows.
+const MOST_REPLY: usize = 256 << 20;
+
+/// A line to a client.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reply {
+    Progress { done: u64, total: u64, moved: u64 },
+    Note(String),
+    Answer(Answer),
+    Error(String),
+}
+
+/// A path that a socket can have: one that is too long is named by way of its open directory.
+struct SocketPath {
+    path: PathBuf,
+    _directory: Option<File>,
+}
+
+impl SocketPath {
+    fn new(directory: &Path, name: &str) -> std::io::Result<SocketPath> {
+        let path = directory.join(name);
+        if path.as_os_str().as_bytes().len() <= LONGEST_PATH {
+            return Ok(SocketPath { path, _directory: None });
+        }
+        let open = File::open(directory)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}/{name}", open.as_raw_fd()));
+        Ok(SocketPath { path, _directory: Some(open) })
+    }
+}

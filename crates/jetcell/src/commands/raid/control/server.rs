@@ -1,0 +1,203 @@
+//! The side of the process that uses the array.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use jetcell_backup::{Cancel, Pace, Progress};
+
+use super::lines::{Found, Lines};
+use super::{MOST_REQUEST, Reply, SOCKET, SocketPath};
+use crate::commands::raid::caretaker::UsedArray;
+use crate::commands::raid::operated::{Answer, Operated};
+use crate::commands::raid::operation::Request;
+use crate::console;
+use crate::outcome::Failure;
+
+/// Connections at a time. Others are closed.
+const MOST_CONNECTIONS: usize = 16;
+/// Time for a client to send its request, and to take a reply.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two looks for new connections.
+const ACCEPT_INTERVAL: Duration = Duration::from_millis(50);
+/// Least time between two states of the progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The socket of an array in use. When this is dropped, operations are interrupted and the socket is removed.
+pub struct ControlSocket {
+    is_stopped: Arc<AtomicBool>,
+    listening: Option<JoinHandle<()>>,
+}
+
+impl ControlSocket {
+    /// Listens from now on. Without the socket, for example in a directory that cannot be written, the array can be used all the same;
+    /// a note says that commands cannot reach it.
+    pub fn open(directory: &Path, used: Arc<UsedArray>) -> ControlSocket {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let listening = listen(directory).and_then(|(listener, path)| {
+            let is_stopped = is_stopped.clone();
+            thread::Builder::new().name("control".into()).spawn(move || {
+                accept(&listener, &used, &is_stopped);
+                // It stays if it cannot be removed, and the next process replaces it.
+                let _ = fs::remove_file(&path.path);
+            })
+        });
+        let note = |error| {
+            console::note(&format!(
+                "{}: other commands cannot change the array while it is in use: {error}",
+                directory.join(SOCKET).display()
+            ));
+        };
+        ControlSocket { is_stopped, listening: listening.map_err(note).ok() }
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        if let Some(listening) = self.listening.take() {
+            // A panic there was reported there.
+            let _ = listening.join();
+        }
+    }
+}
+
+/// A socket that only its owner can use from the first moment. It replaces one that a process left behind: only the
+/// process that has the array listens.
+fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
+    let path = SocketPath::new(directory, SOCKET)?;
+    match fs::symlink_metadata(&path.path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "a file of this name is no socket; remove it",
+            ));
+        }
+        _ => {}
+    }
+    // No other user can enter this directory.
+    let private = tempfile::Builder::new().prefix(".control").tempdir_in(directory)?;
+    let made = SocketPath::new(private.path(), SOCKET)?;
+    let listener = UnixListener::bind(&made.path)?;
+    listener.set_nonblocking(true)?;
+    fs::set_permissions(&made.path, fs::Permissions::from_mode(0o600))?;
+    fs::rename(&made.path, &path.path)?;
+    Ok((listener, path))
+}
+
+/// Serves clients until it is stopped and all of them have ended.
+fn accept(listener: &UnixListener, used: &UsedArray, is_stopped: &AtomicBool) {
+    let open = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        while !is_stopped.load(Ordering::SeqCst) {
+            let Ok((stream, _)) = listener.accept() else {
+                thread::sleep(ACCEPT_INTERVAL);
+                continue;
+            };
+            if open.fetch_add(1, Ordering::SeqCst) >= MOST_CONNECTIONS {
+                open.fetch_sub(1, Ordering::SeqCst);
+                continue;
+            }
+            let serve = || {
+                // A client that has gone is no matter.
+                let _ = serve(stream, used, is_stopped);
+                open.fetch_sub(1, Ordering::SeqCst);
+            };
+            if thread::Builder::new().name("control".into()).spawn_scoped(scope, serve).is_err() {
+                open.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    });
+}
+
+/// Reads one request, runs it, and replies.
+fn serve(stream: UnixStream, used: &UsedArray, is_stopped: &AtomicBool) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let client = Client { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: Cancel::default() };
+    let mut lines = Lines::new(stream, MOST_REQUEST)?;
+    let began = Instant::now();
+    let line = loop {
+        match lines.next()? {
+            Found::Line(line) => break line,
+            Found::Nothing if began.elapsed() < PATIENCE && !is_stopped.load(Ordering::SeqCst) => {}
+            Found::Nothing | Found::End => return Ok(()),
+        }
+    };
+    let request: Request = match serde_json::from_slice(&line) {
+        Ok(request) => request,
+        Err(error) => {
+            client.send(&Reply::Error(format!(
+                "the request is not understood ({error}); use jetcell of one version"
+            )));
+            return Ok(());
+        }
+    };
+    let is_done = AtomicBool::new(false);
+    let reply = thread::scope(|scope| {
+        scope.spawn(|| watch(&mut lines, &client.cancel, &is_done, is_stopped));
+        let answer = perform(&request, used, &client);
+        is_done.store(true, Ordering::SeqCst);
+        answer.map_or_else(|failure| Reply::Error(failure.to_string()), Reply::Answer)
+    });
+    client.send(&reply);
+    Ok(())
+}
+
+/// Interrupts the operation when the client has gone, asks for it by closing its direction, or this process ends.
+fn watch(lines: &mut Lines, cancel: &Cancel, is_done: &AtomicBool, is_stopped: &AtomicBool) {
+    while !is_done.load(Ordering::SeqCst) {
+        let has_gone = matches!(lines.next(), Ok(Found::End) | Err(_));
+        if has_gone || is_stopped.load(Ordering::SeqCst) {
+            return cancel.cancel();
+        }
+    }
+}
+
+fn perform(request: &Request, used: &UsedArray, client: &Client) -> Result<Answer, Failure> {
+    let progress = client.clone();
+    let sent: Mutex<Option<Instant>> = Mutex::new(None);
+    let show = move |Progress { done, total, moved }: Progress| {
+        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.is_none_or(|sent| sent.elapsed() >= PROGRESS_INTERVAL) {
+            *sent = Some(Instant::now());
+            progress.send(&Reply::Progress { done, total, moved });
+        }
+    };
+    let pace = Pace { rate: None, cancel: client.cancel.clone(), progress: Some(Arc::new(show)) };
+    let on = Operated {
+        name: &request.array,
+        directory: &request.directory,
+        holder: &*used.holder,
+        files: &used.files,
+        vfs: used.vfs.clone(),
+        beside: Some(&used.beside),
+        pace,
+        note: &|text| client.send(&Reply::Note(text.into())),
+    };
+    request.operation.perform(&on)
+}
+
+/// Where replies go.
+#[derive(Clone)]
+struct Client {
+    stream: Arc<Mutex<UnixStream>>,
+    cancel: Cancel,
+}
+
+impl Client {
+    /// Sends a line. If the client has gone, the operation is interrupted.
+    fn send(&self, reply: &Reply) {
+        let Ok(line) = serde_json::to_string(reply) else { return };
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.write_all(format!("{line}\n").as_bytes()).is_err() {
+            self.cancel.cancel();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! An array that an operation works on: one that a command has for itself, or one that others use at the same time.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jetcell_array::{Array, ArrayError, LunVolume};
+use jetcell_backup::Pace;
+use jetcell_vfs::Vfs;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::running_array::{ArrayFiles, Severity};
+use crate::outcome::Failure;
+
+/// An array in turn: as a whole, or below its LUNs. No other thread uses it meanwhile.
+pub enum Held<'a> {
+    Array(&'a mut Array),
+    Luns(&'a mut LunVolume),
+}
+
+impl<'a> Held<'a> {
+    pub fn array(self) -> &'a mut Array {
+        match self {
+            Held::Array(array) => array,
+            Held::Luns(volume) => volume.array(),
+        }
+    }
+
+    pub fn luns(self) -> Option<&'a mut LunVolume> {
+        match self {
+            Held::Array(_) => None,
+            Held::Luns(volume) => Some(volume),
+        }
+    }
+}
+
+/// What owns an array that several threads use in turns.
+pub trait Holder: Send + Sync {
+    /// Runs something while no other thread uses the array. Returns whether it ran: not after the array was shut down.
+    fn with(&self, call: &mut dyn FnMut(Held<'_>)) -> bool;
+}
+
+/// Runs something once. `None` after the array was shut down.
+pub fn held<T>(holder: &dyn Holder, call: impl FnOnce(Held<'_>) -> T) -> Option<T> {
+    let (mut call, mut result) = (Some(call), None);
+    holder.with(&mut |held| result = call.take().map(|call| call(held)));
+    result
+}
+
+/// What goes on beside the operations on an array in use.
+#[derive(Default)]
+pub struct Beside {
+    /// The LUNs that others use.
+    pub luns: Vec<String>,
+    /// Most bytes of a rebuild per second; 0: no limit.
+    rate: AtomicU64,
+    /// Rows that rebuilds could not recover.
+    rows_lost: AtomicU64,
+    is_scrubbed: AtomicBool,
+}
+
+impl Beside {
+    pub fn of_luns(luns: Vec<String>) -> Beside {
+        Beside { luns, ..Beside::default() }
+    }
+
+    pub fn rate(&self) -> Option<u64> {
+        Some(self.rate.load(Ordering::Relaxed)).filter(|rate| *rate > 0)
+    }
+
+    /// Limits the rebuild that goes on, or the next one.
+    pub fn set_rate(&self, rate: Option<u64>) {
+        self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub fn rows_lost(&self) -> u64 {
+        self.rows_lost.load(Ordering::Relaxed)
+    }
+
+    pub fn add_rows_lost(&self, rows: u64) {
+        self.rows_lost.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// The turn to scrub, until it is dropped. `None` while another scrub has it.
+    pub fn scrub(&self) -> Option<ScrubTurn<'_>> {
+        (!self.is_scrubbed.swap(true, Ordering::SeqCst)).then_some(ScrubTurn(self))
+    }
+}
+
+/// The only scrub of an array.
+pub struct ScrubTurn<'a>(&'a Beside);
+
+impl Drop for ScrubTurn<'_> {
+    fn drop(&mut self) {
+        self.0.is_scrubbed.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The result of an operation, in the two forms in which a command prints it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    pub json: String,
+    pub text: String,
+    /// Exit code 0, else 1.
+    pub is_good: bool,
+}
+
+impl Answer {
+    /// One line of each form.
+    pub fn good(json: &Value, text: &str) -> Answer {
+        Answer { json: format!("{json}\n"), text: format!("{text}\n"), is_good: true }
+    }
+}
+
+/// An array, and what an operation on it needs.
+pub struct Operated<'a> {
+    /// As the user named it.
+    pub name: &'a str,
+    /// The working directory of the user.
+    pub directory: &'a Path,
+    pub holder: &'a dyn Holder,
+    pub files: &'a Mutex<ArrayFiles>,
+    pub vfs: Arc<dyn Vfs>,
+    /// `None`: nothing else uses the array.
+    pub beside: Option<&'a Beside>,
+    /// Progress, and the end on request.
+    pub pace: Pace,
+    /// Receives lines for the user.
+    pub note: &'a dyn Fn(&str),
+}
+
+impl Operated<'_> {
+    pub fn on_array<T>(&self, call: impl FnOnce(&mut Array) -> Result<T, ArrayError>) -> Result<T, Failure> {
+        self.on(|held| call(held.array()))
+    }
+
+    pub fn on_luns<T>(
+        &self,
+        call: impl FnOnce(&mut LunVolume) -> Result<T, ArrayError>,
+    ) -> Result<T, Failure> {
+        let none = || "the array has no LUNs; jetcell raid lun create makes one".to_string();
+        self.on(|held| held.luns().map_or_else(|| Err(ArrayError::Luns(none())), call))
+    }
+
+    pub fn on<T>(&self, call: impl FnOnce(Held<'_>) -> Result<T, ArrayError>) -> Result<T, Failure> {
+        let name = self.name;
+        let result = held(self.holder, call)
+            .ok_or_else(|| Failure::from(format!("{name}: the array was shut down meanwhile")))?;
+        result.map_err(|error| format!("{name}: {error}").into())
+    }
+
+    pub fn files(&self) -> MutexGuard<'_, ArrayFiles> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event to the file of the array.
+    pub fn event(&self, name: &str, severity: Severity, text: &str, figures: Value) {
+        self.files().event(name, severity, text, figures);
+    }
+
+    /// Writes the members that the array has now into the file of its directory.
+    pub fn save_members(&self) -> Result<(), Failure> {
+        // The state is taken while no other thread writes the file, so that an older one never replaces it.
+        let mut files = self.files();
+        let status = self.on_array(|array| Ok(array.status()))?;
+        files.save_members(&status)
+    }
+
+    /// A path of the user as it is right in this process.
+    pub fn path(&self, path: &Path) -> Result<PathBuf, Failure> {
+        super::array_directory::absolute(&self.directory.join(path))
+    }
+
+    /// The slot of a member, given as its path or as the number of the slot.
+    pub fn slot_of(&self, member: &str) -> Result<usize, Failure> {
+        let status = self.on_array(|array| Ok(array.status()))?;
+        let path = self.path(Path::new(member))?;
+        let has =
+            |found: &Option<PathBuf>| found.as_ref().is_some_and(|found| self.vfs.same_file(found, &path));
+        if let Some(slot) = status.slots.iter().position(|slot| has(&slot.member) || has(&slot.replacement)) {
+            return Ok(slot);
+        }
+        match member.parse() {
+            Ok(slot) if slot < status.slots.len() => Ok(slot),
+            _ => Err(format!(
+                "{member} is neither a member of the array nor a slot (0 to {}); jetcell raid status lists them",
+                status.slots.len() - 1
+            )
+            .into()),
+        }
+    }
+
+    /// Fails if others use a LUN.
+    pub fn refuse_used_lun(&self, lun: &str) -> Result<(), Failure> {
+        match self.beside {
+            Some(beside) if beside.luns.iter().any(|used| used == lun) => Err(format!(
+                "{}: clients or a test use the LUN {lun}; end jetcell raid serve or the test first",
+                self.name
+            )
+            .into()),
+            _ => Ok(()),
+        }
+    }
+}
