@@ -99,9 +99,30 @@ def killed(command, processors, directory):
 
 
 def opened(point, directory, duration):
-    """Options for existing databases; --force replaces the results only."""
+    """A run on existing databases."""
+    shutil.rmtree(directory / "out", ignore_errors=True)
     command = jetcell(point, directory, "--open", "--duration", f"{duration}s")
-    return [option for option in command if option not in ("--force", "--growth-percent", "5")]
+    at = command.index("--growth-percent")
+    return [option for option in command[:at] + command[at + 2:] if option != "--force"]
+
+
+def backup(point, directory):
+    """Reads all databases from end to end, as a full backup does. Returns bytes per second."""
+    command = opened(point, directory, 1)
+    command[command.index("performance")] = "backup"
+    at = command.index("--duration")
+    found = completed(command[:at] + command[at + 2:], point["processors"], directory)
+    return found["initial_database_bytes"] / found["backup"]["seconds"]
+
+
+def summary(series, point, rounds):
+    """Medians of the rounds, and the lowest and highest figure."""
+    values = {name: [one[name] for one in rounds] for name in rounds[0]}
+    return {
+        "series": series, "point": point, "rounds": len(rounds),
+        "median": {name: statistics.median(all) for name, all in values.items()},
+        "spread": {name: [min(all), max(all)] for name, all in values.items()},
+    }
 
 
 def databases(directory):
@@ -135,7 +156,6 @@ def in_turns(point, directory):
     """Verifications, each between two raw reads of the same files: a disk may serve what was read before faster."""
     reads, examined, after_run = [raw_read(point, directory)], [], []
     for _ in range(TURNS):
-        shutil.rmtree(directory / "out", ignore_errors=True)
         rates = verified(point, directory)
         reads.append(raw_read(point, directory))
         around = (reads[-2] + reads[-1]) / 2
@@ -165,8 +185,8 @@ def measure(point, directory, duration):
         creation = phase(first, "create")
         read = in_turns(point, directory)
         killed(opened(point, directory, 60), processors, directory)
-        shutil.rmtree(directory / "out", ignore_errors=True)
         again = completed(opened(point, directory, 1), processors, directory)
+        backed_up = backup(point, directory) / MIB
         return {
             **read,
             "fio_write": write,
@@ -176,6 +196,8 @@ def measure(point, directory, duration):
             "warm_up": phase(first, "warm")["seconds"],
             "mix": first["achieved_transactional_iops"],
             "mix_processor": phase(first, "measure")["processor_seconds"] / max(first["measured_seconds"], 0.001),
+            "backup": backed_up,
+            "backup_of_raw": backed_up / read["raw_read"],
             "recovery": phase(again, "attach")["seconds"],
             "memory": first["peak_resident_bytes"] / MIB,
             "cache": first["plan"]["cache_bytes"] / MIB,
@@ -247,11 +269,7 @@ def main():
             print(f"round {number + 1}, {series}: {point}, load of the machine {load:.1f}", file=sys.stderr)
             figures = measure(point, directory / "point", arguments.duration)
             rounds[place].append({**figures, "load": load})
-            medians = [
-                {"series": series, "point": point, "rounds": len(found),
-                 "median": {name: statistics.median(one[name] for one in found) for name in found[0]}}
-                for (series, point), found in zip(wanted, rounds) if found
-            ]
+            medians = [summary(*one, found) for one, found in zip(wanted, rounds) if found]
             found = {"version": version, "processors": os.cpu_count(), "medians": medians}
             (output / "scale.json").write_text(json.dumps(found, indent=1) + "\n")
     return scale_chart.write(found, output)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures how a run of `jetcell test performance` grows: with the size of a database, the number of databases, the threads
-# of the load, and the processors. Prints a table, and writes the figures and a chart.
+# of the load, and the processors: creation, mix, verification, backup, recovery, memory. Prints a table, and writes the figures and a chart.
 #
 #   bench/scale.sh                        1, 4, 16 and 64 GiB as far as the volume has room, 1 to 64 databases, 1 to 64
 #                                         threads, 1 and 2 processors, three rounds; several hours
