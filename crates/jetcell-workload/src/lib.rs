@@ -67,3 +67,5 @@ pub use watch::{BackupWatch, ReplayWatch};
 mod load_tests;
 #[cfg(test)]
 mod run_tests;
+#[cfg(test)]
+mod slow_volume_tests;

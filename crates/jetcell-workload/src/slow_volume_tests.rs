@@ -1,0 +1,201 @@
+//! The load on the real engine with eight volumes, one of which becomes slow from time to time.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use jetcell_vfs::{
+    Backend, File, FileLayer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, Vfs, VfsLayer,
+};
+
+use crate::engine::{Engine, Opening, Store};
+use crate::engine_ese::EseEngine;
+use crate::layout::Plan;
+use crate::load::{Load, fill};
+use crate::measurement::IoTotals;
+use crate::observer::{Observer, Phase, StopSignal};
+use crate::profile::Options;
+use crate::run_tests::scratch;
+
+const VOLUMES: usize = 8;
+/// The volume that becomes slow.
+const SLOW: usize = 3;
+/// How much longer everything takes there.
+const DELAY: Duration = Duration::from_millis(40);
+/// How long the volume is slow, or fast, at a time.
+const INTERVAL: Duration = Duration::from_millis(400);
+
+/// A volume on which every transfer and every sync takes longer, while it is slow.
+struct SlowVfs {
+    inner: Arc<dyn Vfs>,
+    slow: Arc<AtomicBool>,
+}
+
+impl VfsLayer for SlowVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.inner
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let inner = self.inner.open(path, mode)?;
+        let (delayed, due) = channel::<(Instant, Vec<Transfer>)>();
+        let below = inner.clone();
+        // It ends with the file.
+        spawn(move || {
+            for (at, batch) in due {
+                sleep(at.saturating_duration_since(Instant::now()));
+                below.submit(batch);
+            }
+        });
+        Ok(Arc::new(SlowFile { inner, slow: self.slow.clone(), delayed }))
+    }
+}
+
+struct SlowFile {
+    inner: Arc<dyn File>,
+    slow: Arc<AtomicBool>,
+    delayed: Sender<(Instant, Vec<Transfer>)>,
+}
+
+impl SlowFile {
+    fn delay(&self) -> Duration {
+        if self.slow.load(Relaxed) { DELAY } else { Duration::ZERO }
+    }
+}
+
+impl FileLayer for SlowFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        sleep(self.delay());
+        self.inner.read_at(offset, buffer, reason)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        sleep(self.delay());
+        self.inner.write_at(offset, data, reason)
+    }
+    /// Returns at once, as a device does.
+    fn submit(&self, batch: Vec<Transfer>) {
+        self.delayed.send((Instant::now() + self.delay(), batch)).unwrap();
+    }
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        sleep(self.delay());
+        self.inner.sync(reason)
+    }
+}
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn begin(&mut self, _: Phase, _: u64) {}
+    fn advance(&mut self, _: u64, _: &str) {}
+    fn log(&mut self, _: &str) {}
+}
+
+/// Reads of each database, and their time, while the volume is fast (0) and slow (1).
+#[derive(Default)]
+struct Measured {
+    seconds: [f64; 2],
+    reads: [[IoTotals; VOLUMES]; 2],
+}
+
+impl Measured {
+    fn measure(&mut self, store: &dyn Store, is_slow: bool) {
+        let (before, began) = (store.io(), Instant::now());
+        sleep(INTERVAL);
+        let after = store.io();
+        self.seconds[usize::from(is_slow)] += began.elapsed().as_secs_f64();
+        for ((sum, after), before) in self.reads[usize::from(is_slow)].iter_mut().zip(&after).zip(&before) {
+            sum.add(&after.database_read.since(&before.database_read));
+        }
+    }
+
+    /// Reads per second and milliseconds of each, of these volumes together.
+    fn of(&self, is_slow: bool, volumes: impl Iterator<Item = usize>) -> (f64, f64) {
+        let (mut sum, at) = (IoTotals::default(), usize::from(is_slow));
+        volumes.for_each(|volume| sum.add(&self.reads[at][volume]));
+        let rates = sum.rates(self.seconds[at]);
+        (rates.per_second, rates.average_ms)
+    }
+
+    /// What must hold while the volume is slow, with wide margins: each of the others has more than half of its rate and less than
+    /// twice its latency, and the slow one has less than a tenth of its rate.
+    fn holds(&self) -> bool {
+        let each = |volume: usize| {
+            let [fast, slow] = [false, true].map(|is_slow| self.of(is_slow, volume..volume + 1));
+            (slow.0 / fast.0, slow.1 / fast.1)
+        };
+        let of_others = (0..VOLUMES).filter(|volume| *volume != SLOW).map(each);
+        let mut kept = of_others.map(|(rate, latency)| rate > 0.5 && latency < 2.0);
+        let (rate, latency) = each(SLOW);
+        kept.all(|kept| kept) && rate < 0.1 && latency > 10.0
+    }
+}
+
+/// Databases of 32 MiB in these directories, with the load of eight threads.
+fn options(dirs: Vec<PathBuf>) -> Options {
+    Options {
+        databases: Some(dirs.len()),
+        dirs,
+        size: Some("32MiB".parse().unwrap()),
+        cache: Some("48MiB".parse().unwrap()),
+        threads: Some(8),
+        ..Options::default()
+    }
+}
+
+/// Without a share for each volume, all threads would wait for the slow one, and all databases would be as slow as it.
+#[test]
+fn one_slow_volume_does_not_slow_the_others() {
+    let root = scratch();
+    let dirs: Vec<PathBuf> = (0..VOLUMES).map(|volume| root.path().join(format!("v{volume}"))).collect();
+    dirs.iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+    let real: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+    let slow = Arc::new(AtomicBool::new(false));
+    let mounts = dirs.iter().enumerate().map(|(volume, dir)| -> (PathBuf, Arc<dyn Vfs>) {
+        match volume {
+            SLOW => (dir.clone(), Arc::new(SlowVfs { inner: real.clone(), slow: slow.clone() })),
+            _ => (dir.clone(), real.clone()),
+        }
+    });
+    let engine = EseEngine::with_mounts(Backend::Threads, mounts.collect()).unwrap();
+    let mut profile = options(dirs).resolve().unwrap();
+    profile.records.tables = 1;
+    let plan = Plan::make(&profile, &engine, "now", false).unwrap();
+    plan.instances.iter().for_each(|instance| std::fs::create_dir_all(&instance.log_dir).unwrap());
+    let store = engine.open(&plan, Opening::Create).unwrap();
+    fill(&*store, &plan, &profile, &StopSignal::default(), &mut Nobody).unwrap();
+    store.shutdown().unwrap();
+
+    let store = engine.open(&plan, Opening::Attach).unwrap();
+    let load = Load::new(&*store, VOLUMES, &profile).unwrap();
+    let mut measured = Measured::default();
+    let ((), failure) = load.run(|_| {
+        // In turns, because other programs use this machine, too.
+        for turn in 0..40 {
+            for is_slow in [false, true] {
+                slow.store(is_slow, Relaxed);
+                measured.measure(&*store, is_slow);
+            }
+            if turn >= 2 && measured.holds() {
+                break;
+            }
+        }
+    });
+    assert!(failure.is_none(), "{failure:?}");
+    slow.store(false, Relaxed);
+    store.shutdown().unwrap();
+    let shown =
+        |is_slow| (0..VOLUMES).map(|volume| measured.of(is_slow, volume..volume + 1)).collect::<Vec<_>>();
+    assert!(
+        measured.holds(),
+        "reads per second and ms, fast: {:.1?}\nslow: {:.1?}",
+        shown(false),
+        shown(true)
+    );
+    eprintln!("fast: {:.1?}\nslow: {:.1?}", shown(false), shown(true));
+}
