@@ -40,13 +40,14 @@ fn measure(volume: &mut LunVolume, what: &str, pages: &[u64]) -> jetcell_array::
     }
     volume.consistency_point()?;
     let (after, now) = (volume.array().counters(), volume.counters());
+    let members = after.members.total().since(&before.members.total());
     let writes = (now.host_writes - luns.host_writes) as f64;
     let blocks = (now.host_blocks - luns.host_blocks) as f64;
     let written = (now.data_blocks + now.map_blocks - luns.data_blocks - luns.map_blocks) as f64;
     println!(
         "  {what:<8} {:>6.2} commands, {:>5.2} blocks; {:>3.0} % in whole rows, {:>5.2} blocks of maps for each block",
-        (after.member_writes - before.member_writes) as f64 / writes,
-        (after.member_blocks_written - before.member_blocks_written) as f64 / blocks,
+        members.writes as f64 / writes,
+        members.blocks_written as f64 / blocks,
         (now.blocks_in_whole_rows - luns.blocks_in_whole_rows) as f64 / written * 100.0,
         (now.map_blocks - luns.map_blocks) as f64 / blocks,
     );

@@ -43,8 +43,8 @@ mod test_array;
 mod volume;
 
 pub use array::{
-    Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, Examination, MemberState, SlotState,
-    SlotStatus, Status,
+    Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, Examination, LoadMeter, MemberState,
+    SlotState, SlotStatus, Status,
 };
 pub use bytes::BlockStore;
 pub use error::{ArrayError, Refusal, Result};
@@ -55,4 +55,5 @@ pub use luns::{
     check_lun_name,
 };
 pub use maintenance::{Disagreement, RebuildProgress, ScrubReport, Throttle};
+pub use member::{Lifetime, MemberTransfers, Transfers};
 pub use volume::{HostWrites, Volume};

@@ -6,7 +6,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
 use super::create::open_distinct;
-use super::{Array, Counters, Mode, ZONES_PER_NOTE};
+use super::{Array, Counters, LoadMeter, Mode, ZONES_PER_NOTE};
 use crate::error::{Refusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{Config, Device, MemberLayout, Superblock};
@@ -46,11 +46,12 @@ impl Array {
         let devices = usable_devices(found, &config, options.force)?;
         let code = config.layout.code();
         let clock = vfs.clock();
+        let lifetime_before = config.lifetime;
         let mode = if options.access == Access::ReadOnly { Mode::ReadOnly } else { Mode::ReadWrite };
         let mut array = Array {
             kernel: Kernel::of_this_machine(&*clock),
             vfs,
-            clock,
+            load: LoadMeter::new(clock),
             code,
             sequence: config.journal_floor,
             config,
@@ -64,7 +65,10 @@ impl Array {
             failed: vec![],
             zones_since_note: 0,
             zones_per_note: ZONES_PER_NOTE,
-            load_latency: None,
+            fetched: Default::default(),
+            is_maintenance: false,
+            begun_zone: None,
+            lifetime_before,
             recent_zones: Default::default(),
             replayable_rows: Default::default(),
         };

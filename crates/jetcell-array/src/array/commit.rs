@@ -10,15 +10,15 @@ use super::Array;
 use super::transfers::{Piece, UnderWay, joined};
 use crate::bytes::copy_of;
 use crate::error::Result;
-use crate::geometry::{BLOCK, MAX_DATA_COLUMNS, ZONE_ROWS};
-use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
+use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::integrity::{BlockRecord, CellState, RecordSlot};
 use crate::member::{Image, JournalEntry, MemberId};
 
 /// New content of a cell.
-struct CellWrite {
-    cell: usize,
-    record: BlockRecord,
-    block: Arc<IoBuffer>,
+pub(super) struct CellWrite {
+    pub cell: usize,
+    pub record: BlockRecord,
+    pub block: Arc<IoBuffer>,
 }
 
 /// A row that nothing refers to, and its new content by column.
@@ -32,6 +32,9 @@ const REPLAYED_COMMITS: usize = 2;
 
 /// Rows that are computed while others are written, at least.
 const LEAST_ROWS: usize = ZONE_ROWS as usize;
+
+/// Rows whose old blocks are read at once.
+const ROWS_FETCHED: usize = 64;
 
 /// Zones of which the array remembers that they were written last.
 const RECENT_ZONES: usize = 16;
@@ -165,7 +168,18 @@ impl Array {
     fn planned(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
         self.records.trim();
         self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
-        rows.iter().map(|(row, columns)| Ok((*row, self.plan(*row, columns)?))).collect()
+        let read = |array: &Array| array.counters.members.data_and_parity.blocks_read;
+        let before = read(self);
+        let mut planned = vec![];
+        for rows in rows.chunks(ROWS_FETCHED) {
+            self.fetch_for_plans(rows);
+            let plans: Result<Vec<_>> =
+                rows.iter().map(|(row, columns)| Ok((*row, self.plan(*row, columns)?))).collect();
+            self.release_fetched();
+            planned.extend(plans?);
+        }
+        self.counters.blocks_read_for_writes += read(self) - before;
+        Ok(planned)
     }
 
     /// Which device gets which writes: by row and place in the plan, with all cells that are written of the row.
@@ -223,134 +237,6 @@ impl Array {
         let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
         let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
         Ok(joined(&mut self.buffers, device, blocks.chain(records).collect()))
-    }
-
-    /// The new content of all cells that a write of some columns changes.
-    fn plan(&mut self, row: u64, columns: &[(usize, u64)]) -> Result<Vec<CellWrite>> {
-        let state = self.row_state(row);
-        let new: BTreeMap<usize, Arc<IoBuffer>> =
-            columns.iter().map(|(column, block)| (*column, self.staged[block].clone())).collect();
-        let cells = state.cells.len();
-        let data = self.code.data_columns(cells);
-        let copies = self.code.copies();
-        let generation = state.next_generation();
-        let mut tags = state.tags;
-        new.keys().for_each(|column| tags[*column] = generation as u8);
-        let (array, layout) = (self.config.array, self.config.layout);
-        let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
-            BlockRecord::new(array, row, layout.stored_cell(cell), generation, tags, block)
-        };
-        // The checksums first: they read one block after the other, as memory is read fastest, and parity finds all in the cache.
-        let mut writes = vec![];
-        for (column, block) in &new {
-            let lost: Vec<usize> = (column * copies..(column + 1) * copies)
-                .filter(|cell| self.targets(self.config.layout.slot(row, *cell)).next().is_none())
-                .collect();
-            if self.code.parities() == 0 && lost.len() == copies {
-                return Err(self.unrecoverable(row, &lost));
-            }
-            for cell in column * copies..(column + 1) * copies {
-                writes.push(CellWrite {
-                    cell,
-                    record: record(cell, Default::default(), block),
-                    block: block.clone(),
-                });
-            }
-        }
-        let parity =
-            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, &new, data)? };
-        for (index, block) in parity.into_iter().enumerate() {
-            if let Some(block) = block {
-                writes.push(CellWrite {
-                    cell: data + index,
-                    record: record(data + index, tags, &block),
-                    block: Arc::new(block),
-                });
-            }
-        }
-        Ok(writes)
-    }
-
-    /// The new parity of a row, by the cheapest way that its blocks permit. Parity without a member is left out.
-    fn new_parity(
-        &mut self,
-        row: u64,
-        state: &RowState,
-        new: &BTreeMap<usize, Arc<IoBuffer>>,
-        data: usize,
-    ) -> Result<Vec<Option<IoBuffer>>> {
-        let parities = self.code.parities();
-        if new.len() == data {
-            let columns: Vec<&[u8]> = new.values().map(|block| &block[..]).collect();
-            let mut parity: Vec<IoBuffer> = (0..parities).map(|_| IoBuffer::zeroed(BLOCK)).collect();
-            let mut targets: Vec<&mut [u8]> = parity.iter_mut().map(|block| &mut block[..]).collect();
-            self.code.encode(&self.kernel, &columns, &mut targets);
-            self.counters.full_row_writes += 1;
-            return Ok(parity.into_iter().map(Some).collect());
-        }
-        // Transfers: read-modify-write reads and writes the columns and the parity, reconstruct-write touches each cell once.
-        let is_change_cheaper = 2 * (new.len() + parities) <= data + parities;
-        if is_change_cheaper && let Some(parity) = self.changed_parity(row, state, new, data) {
-            self.counters.read_modify_writes += 1;
-            return Ok(parity);
-        }
-        let mut cells = match self.other_columns(row, state, new, data) {
-            Some(cells) => cells,
-            None => self.whole_row(row, state)?.cells,
-        };
-        for (column, block) in new {
-            cells[*column].copy_from_slice(block);
-        }
-        cells.resize_with(data + parities, || IoBuffer::zeroed(BLOCK));
-        let lost: Vec<usize> = (data..data + parities).collect();
-        let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
-        self.code.recover(&self.kernel, &mut targets, &lost);
-        self.counters.reconstruct_writes += 1;
-        Ok(cells.split_off(data).into_iter().map(Some).collect())
-    }
-
-    /// Parity by its old content and the changes. `None` if a block that this needs is not right.
-    fn changed_parity(
-        &mut self,
-        row: u64,
-        state: &RowState,
-        new: &BTreeMap<usize, Arc<IoBuffer>>,
-        data: usize,
-    ) -> Option<Vec<Option<IoBuffer>>> {
-        let mut parity = vec![];
-        for cell in data..data + self.code.parities() {
-            match state.cells[cell] {
-                CellState::Missing => parity.push(None),
-                _ => parity.push(Some(self.read_cell(row, cell, state)?)),
-            }
-        }
-        for (column, block) in new {
-            let mut delta = self.read_cell(row, *column, state)?;
-            self.kernel.xor_into(&mut delta, &[&block[..]]);
-            let mut blocks: Vec<&mut [u8]> = parity
-                .iter_mut()
-                .map(|block| block.as_mut().map_or(&mut [][..], |block| &mut block[..]))
-                .collect();
-            self.code.update(&self.kernel, *column, &delta, &mut blocks);
-        }
-        Some(parity)
-    }
-
-    /// The data columns that are not written anew, with room for those that are. `None` if one of them is not right.
-    fn other_columns(
-        &mut self,
-        row: u64,
-        state: &RowState,
-        new: &BTreeMap<usize, Arc<IoBuffer>>,
-        data: usize,
-    ) -> Option<Vec<IoBuffer>> {
-        let column = |column| {
-            if new.contains_key(&column) {
-                return Some(IoBuffer::zeroed(BLOCK));
-            }
-            self.read_cell(row, column, state)
-        };
-        (0..data).map(column).collect()
     }
 }
 

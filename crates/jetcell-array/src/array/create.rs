@@ -79,6 +79,7 @@ impl Array {
             is_open: false,
             journal_floor: 1,
             scrub_cursor: 0,
+            lifetime: Default::default(),
         };
         for (device, member) in devices.iter_mut().zip(1..) {
             device.layout = MemberLayout::new(options.journal_images);

@@ -8,7 +8,7 @@ use jetcell_vfs::Vfs;
 use super::status::{ArrayState, SlotState, SlotStatus};
 use crate::error::{Refusal, Result};
 use crate::geometry::Layout;
-use crate::member::{Config, Device, MemberId, Superblock};
+use crate::member::{Config, Device, Lifetime, MemberId, Superblock};
 
 /// What a file is to an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,6 +53,8 @@ pub struct Examination {
     pub members: Vec<(PathBuf, MemberState)>,
     /// The share of the array that the scrub has visited in this pass, between 0 and 1.
     pub scrubbed: f64,
+    /// What happened to it, as far as its superblocks note it: they are written at the end, and after every 16 MiB of a rebuild or scrub.
+    pub lifetime: Lifetime,
 }
 
 impl Examination {
@@ -113,6 +115,7 @@ impl Examination {
             slots,
             members,
             scrubbed: config.scrub_cursor as f64 / zones as f64,
+            lifetime: config.lifetime,
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use jetcell_vfs::{OpenMode, is_power_off};
+use jetcell_vfs::{OpenMode, TransferKind, is_power_off};
 
 use super::{Array, Mode};
 use crate::error::{ArrayError, Refusal, Result};
-use crate::geometry::ZONE_ROWS;
+use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::member::{Device, Extents, MemberId};
 
 impl Array {
@@ -18,10 +18,13 @@ impl Array {
 
     /// The devices that have the blocks of a slot in this row.
     pub(crate) fn sources(&self, slot: usize, row: u64) -> impl Iterator<Item = usize> + use<> {
-        let slot = &self.config.slots[slot];
-        let has_row = slot.rebuilt.contains(row / ZONE_ROWS);
-        let replacement = if has_row { self.device_of(slot.replacement) } else { None };
-        self.device_of(slot.member).into_iter().chain(replacement)
+        let config = &self.config.slots[slot];
+        let has_zone = config.rebuilt.contains(row / ZONE_ROWS);
+        let has_row = |device: &usize| {
+            has_zone || self.begun_zone.as_ref().is_some_and(|begun| begun.has_row(slot, *device, row))
+        };
+        let replacement = self.device_of(config.replacement).filter(has_row);
+        self.device_of(config.member).into_iter().chain(replacement)
     }
 
     /// The devices that a write of a slot goes to.
@@ -120,12 +123,16 @@ impl Array {
         while self.is_config_changed {
             self.is_config_changed = false;
             self.config.generation += 1;
+            self.config.lifetime = self.lifetime();
             for device in 0..self.devices.len() {
                 let target = &mut self.devices[device];
                 if target.failed || !self.config.knows(target.member) {
                     continue;
                 }
                 let result = target.write_superblocks(&self.config);
+                for offset in self.devices[device].layout.superblocks() {
+                    self.count_transfer(TransferKind::Write, device, offset, BLOCK);
+                }
                 self.note_write(device, result)?;
             }
         }

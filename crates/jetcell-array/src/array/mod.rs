@@ -4,9 +4,15 @@ mod assemble;
 mod block_store;
 mod buffers;
 mod commit;
+#[cfg(test)]
+mod costs;
 mod create;
 mod examination;
+mod fetched;
+mod load_meter;
 mod members;
+mod parity;
+mod reads;
 mod records;
 mod recovery;
 mod rows;
@@ -18,24 +24,27 @@ mod transfers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{Clock, IoBuffer, Vfs};
+use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
 
 use self::buffers::Buffers;
+use self::fetched::Fetched;
 use self::records::RecordCache;
 use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;
 use crate::kernels::Kernel;
-use crate::member::{Config, Device};
+use crate::maintenance::BegunZone;
+use crate::member::{Config, Device, Lifetime, MemberTransfers};
 
 pub use self::assemble::{Access, AssembleOptions};
 pub use self::create::CreateOptions;
 pub use self::examination::{Examination, MemberState};
+pub use self::load_meter::LoadMeter;
 pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
+pub(crate) use self::transfers::{Piece, UnderWay};
 
 /// What happened to blocks since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -45,14 +54,10 @@ pub struct Counters {
     pub blocks_read: u64,
     /// Blocks that callers wrote and that were committed.
     pub blocks_written: u64,
-    /// Read commands to members for callers, parity, records, scrubs and rebuilds.
-    pub member_reads: u64,
-    /// Blocks of these commands.
-    pub member_blocks_read: u64,
-    /// Write commands to members for commits and whole rows.
-    pub member_writes: u64,
-    /// Blocks of these commands, with parity, journal and records.
-    pub member_blocks_written: u64,
+    /// Blocks of data and parity that members read because writes of parts of rows need them.
+    pub blocks_read_for_writes: u64,
+    /// Transfers of members, by purpose.
+    pub members: MemberTransfers,
     /// Commits through the journal.
     pub commits: u64,
     /// Rows that were written whole.
@@ -71,6 +76,9 @@ pub struct Counters {
     pub read_errors: u64,
     /// Blocks that were written again with recovered content.
     pub blocks_repaired: u64,
+    /// Blocks with a wrong checksum, of another place or of an older write that reads and writes of callers met. A block counts each time
+    /// that it is met before it is repaired.
+    pub defects: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +95,6 @@ enum Mode {
 /// size. Without a flush, a crash loses them as if they had not happened, and so does dropping the array.
 pub struct Array {
     pub(crate) vfs: Arc<dyn Vfs>,
-    clock: Arc<dyn Clock>,
     pub(crate) kernel: Kernel,
     pub(crate) code: Code,
     pub(crate) config: Config,
@@ -106,8 +113,15 @@ pub struct Array {
     /// Zones that were rebuilt since the progress was noted in the superblocks, and after how many that happens.
     pub(crate) zones_since_note: u64,
     pub(crate) zones_per_note: u64,
-    /// Mean time of reads and flushes lately.
-    load_latency: Option<Duration>,
+    load: LoadMeter,
+    /// Blocks that were read ahead for the operation that runs.
+    fetched: Fetched,
+    /// A rebuild, copy or scrub runs.
+    is_maintenance: bool,
+    /// The zone that is rebuilt in part.
+    pub(crate) begun_zone: Option<BegunZone>,
+    /// What the superblocks said about the time before the array was assembled.
+    lifetime_before: Lifetime,
     /// Zones of the last commits, the last one at the end.
     pub(crate) recent_zones: VecDeque<u64>,
     /// Rows of the commits that a start after a crash would write again.
@@ -136,9 +150,25 @@ impl Array {
         self.sequence > 1
     }
 
-    pub(crate) fn note_member_read(&mut self, blocks: usize) {
-        self.counters.member_reads += 1;
-        self.counters.member_blocks_read += blocks as u64;
+    /// Counts a transfer of a member.
+    fn count_transfer(&mut self, kind: TransferKind, device: usize, offset: u64, bytes: usize) {
+        let layout = self.devices[device].layout;
+        self.counters.members.count(kind, &layout, offset, bytes, self.is_maintenance);
+    }
+
+    /// Reads from a member.
+    fn read_member(&mut self, device: usize, offset: u64, to: &mut [u8]) -> Result<()> {
+        self.count_transfer(TransferKind::Read, device, offset, to.len());
+        self.devices[device].read(offset, to, IoReason::Other)
+    }
+
+    /// Runs a part of a rebuild, copy or scrub, whose transfers count as such.
+    pub(crate) fn maintain<T>(&mut self, step: impl FnOnce(&mut Array) -> Result<T>) -> Result<T> {
+        self.is_maintenance = true;
+        let result = step(self);
+        self.is_maintenance = false;
+        self.release_fetched();
+        result
     }
 
     /// What happened since the array was assembled.
@@ -146,23 +176,21 @@ impl Array {
         self.counters
     }
 
+    /// What happened since the array was created. After a crash, what came after the last write of the superblocks is not counted.
+    pub fn lifetime(&self) -> Lifetime {
+        let Counters { blocks_read, blocks_written, defects, members, .. } = self.counters;
+        self.lifetime_before.plus(&Lifetime { blocks_read, blocks_written, defects, members })
+    }
+
     /// The kernel in use.
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }
 
-    /// Mean time of the reads and flushes since the last call. `None` if there were none.
-    pub fn take_load_latency(&mut self) -> Option<Duration> {
-        self.load_latency.take()
-    }
-
-    /// Runs an operation of the load and notes its time.
-    fn timed<T>(&mut self, operation: impl FnOnce(&mut Array) -> Result<T>) -> Result<T> {
-        let start = self.clock.monotonic();
-        let result = operation(self);
-        let time = self.clock.monotonic().saturating_sub(start);
-        self.load_latency = Some(self.load_latency.map_or(time, |mean| (mean * 7 + time) / 8));
-        result
+    /// The meter of the load's operations. Those who share the array by a lock measure with it, because the wait for the lock is a
+    /// part of what the load feels.
+    pub fn load_meter(&self) -> LoadMeter {
+        self.load.clone()
     }
 
     fn check_range(&self, first: u64, bytes: usize) -> Result<u64> {
@@ -199,7 +227,7 @@ impl Array {
         self.counters.blocks_read += count;
         let blocks: Vec<u64> = (first..first + count).collect();
         let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
-        self.timed(|array| array.read_blocks(&blocks, &mut buffers))
+        self.read_blocks(&blocks, &mut buffers)
     }
 
     /// Reads single blocks, each into a buffer of its own, as one batch: members work on it at the same time.
@@ -213,7 +241,7 @@ impl Array {
             self.check_range(*block, BLOCK)?;
         }
         self.counters.blocks_read += blocks.len() as u64;
-        self.timed(|array| array.read_blocks(blocks, buffers))
+        self.read_blocks(blocks, buffers)
     }
 
     /// Which of these blocks were ever written, in order: a number of blocks, and whether they were. Others read as zeros.
@@ -267,7 +295,7 @@ impl Array {
             return self.check_running();
         }
         self.check_writable()?;
-        self.timed(Array::commit_staged)
+        self.commit_staged()
     }
 
     fn commit_staged(&mut self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use jetcell_vfs::{IoBuffer, IoReason};
+use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
 use super::Array;
 use crate::error::Result;
@@ -59,9 +59,7 @@ impl Array {
         let key = (device, zone);
         if !self.records.blocks.contains_key(&key) {
             let mut block = IoBuffer::zeroed(BLOCK);
-            self.note_member_read(1);
-            let source = &self.devices[device];
-            source.read(source.layout.records(zone), &mut block, IoReason::Other)?;
+            self.read_member(device, self.devices[device].layout.records(zone), &mut block)?;
             self.records.insert(key, block);
         }
         Ok(())
@@ -103,7 +101,7 @@ impl Array {
     }
 
     /// The records of a zone as they must be on a device.
-    pub(super) fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
+    pub(crate) fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
         self.load_records(device, zone)?;
         Ok(&self.records.blocks[&(device, zone)])
     }
@@ -111,9 +109,9 @@ impl Array {
     /// Writes the records of a zone to a device.
     pub(crate) fn write_records(&mut self, device: usize, zone: u64) -> Result<()> {
         self.load_records(device, zone)?;
+        let offset = self.devices[device].layout.records(zone);
+        self.count_transfer(TransferKind::Write, device, offset, BLOCK);
         let block = &self.records.blocks[&(device, zone)];
-        let target = &mut self.devices[device];
-        let offset = target.layout.records(zone);
-        target.write(offset, block, IoReason::Other)
+        self.devices[device].write(offset, block, IoReason::Other)
     }
 }

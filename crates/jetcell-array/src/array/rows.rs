@@ -1,15 +1,18 @@
 //! Blocks of one row: read, verified, recovered and repaired.
 
-use jetcell_vfs::{IoBuffer, IoReason};
+use std::collections::BTreeSet;
+
+use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
 use super::{Array, Mode};
 use crate::error::{ArrayError, Result};
-use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::geometry::{BLOCK, Code, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
-/// All cells of a row with their right content.
+/// Cells of a row with their right content.
 pub(crate) struct WholeRow {
+    /// By number. Those that were not needed are zeros.
     pub cells: Vec<IoBuffer>,
     /// Cells that had to be recovered.
     pub recovered: Vec<usize>,
@@ -48,9 +51,12 @@ impl Array {
             if self.record(device, row, cell) != RecordSlot::Written(record) {
                 continue;
             }
-            self.note_member_read(1);
-            let source = &self.devices[device];
-            if source.read(source.layout.block(row), &mut block, IoReason::Other).is_err() {
+            let place = (device, self.devices[device].layout.block(row));
+            if let Some(found) = self.fetched.block(place).filter(|found| record.matches(found)) {
+                block.copy_from_slice(found);
+                return Some(block);
+            }
+            if self.read_member(device, place.1, &mut block).is_err() {
                 self.counters.read_errors += 1;
             } else if record.matches(&block) {
                 return Some(block);
@@ -61,16 +67,34 @@ impl Array {
         None
     }
 
-    /// All cells of a row, recovered where necessary and verified as far as anything is left to verify with.
-    pub(crate) fn whole_row(&mut self, row: u64, state: &RowState) -> Result<WholeRow> {
-        let mut cells = Vec::with_capacity(state.cells.len());
-        let mut recovered = vec![];
-        for cell in 0..state.cells.len() {
-            cells.push(self.read_cell(row, cell, state).unwrap_or_else(|| {
-                recovered.push(cell);
-                IoBuffer::zeroed(BLOCK)
-            }));
+    /// A device that has the block of this record.
+    pub(super) fn source_with(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
+        let slot = self.config.layout.slot(row, cell);
+        self.sources(slot, row).find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
+    }
+
+    /// The cells that follow from each other and that these cells of a row belong to: their copies, or all cells.
+    pub(crate) fn cells_with(&self, wanted: &[usize]) -> Vec<usize> {
+        match &self.code {
+            Code::Mirror { copies } => {
+                let columns: BTreeSet<usize> = wanted.iter().map(|cell| cell / copies).collect();
+                columns.into_iter().flat_map(|column| column * copies..(column + 1) * copies).collect()
+            }
+            _ => (0..self.config.layout.slots).collect(),
         }
+    }
+
+    /// All cells that these cells follow from, recovered where necessary and verified as far as anything is left to verify with.
+    pub(crate) fn whole_row(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> Result<WholeRow> {
+        let mut cells: Vec<IoBuffer> = state.cells.iter().map(|_| IoBuffer::zeroed(0)).collect();
+        let mut recovered = vec![];
+        for cell in self.cells_with(wanted) {
+            match self.read_cell(row, cell, state) {
+                Some(content) => cells[cell] = content,
+                None => recovered.push(cell),
+            }
+        }
+        cells.iter_mut().filter(|cell| cell.is_empty()).for_each(|cell| *cell = IoBuffer::zeroed(BLOCK));
         if recovered.is_empty() {
             return Ok(WholeRow { cells, recovered });
         }
@@ -119,20 +143,35 @@ impl Array {
         column * copies + turn % copies
     }
 
-    /// Reads one block of the array from the members.
-    pub(super) fn read_block(&mut self, block: u64, target: &mut [u8]) -> Result<()> {
-        let (row, column) = self.config.layout.locate(block);
+    /// Counts the recovered cells that members have, but not as they were written.
+    pub(super) fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
+        let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
+        let count = recovered.iter().filter(is_defect).count() as u64;
+        self.counters.defects += count;
+        count
+    }
+
+    /// Reads cells of a row one by one, each into its buffer. What no member has is recovered, and written back.
+    pub(super) fn read_cells(&mut self, row: u64, wanted: Vec<(usize, &mut [u8])>) -> Result<()> {
         self.records.trim();
         let state = self.row_state(row);
-        let copies = self.code.copies();
-        let first = self.preferred_cell(row, column);
-        if let Some(content) = self.read_cell(row, first, &state) {
-            target.copy_from_slice(&content);
+        let mut lost = vec![];
+        for (cell, target) in wanted {
+            match self.read_cell(row, cell, &state) {
+                Some(content) => target.copy_from_slice(&content),
+                None => lost.push((cell, target)),
+            }
+        }
+        if lost.is_empty() {
             return Ok(());
         }
-        let whole = self.whole_row(row, &state)?;
-        target.copy_from_slice(&whole.cells[column * copies]);
+        let cells: Vec<usize> = lost.iter().map(|(cell, _)| *cell).collect();
+        let whole = self.whole_row(row, &state, &cells)?;
+        for (cell, target) in lost {
+            target.copy_from_slice(&whole.cells[cell]);
+        }
         self.counters.rows_recovered += 1;
+        self.count_defects(&state, &whole.recovered);
         self.repair(row, &state, &whole)
     }
 
@@ -163,9 +202,9 @@ impl Array {
         block: &[u8],
     ) -> Result<()> {
         if matches!(record, RecordSlot::Written(_)) {
-            let target = &mut self.devices[device];
-            let offset = target.layout.block(row);
-            target.write(offset, block, IoReason::Other)?;
+            let offset = self.devices[device].layout.block(row);
+            self.count_transfer(TransferKind::Write, device, offset, block.len());
+            self.devices[device].write(offset, block, IoReason::Other)?;
         }
         self.put_record(device, row, record)
     }

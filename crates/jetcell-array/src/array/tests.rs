@@ -434,27 +434,3 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
     assert!(blocks.iter().all(|block| tested.value(*block).unwrap() == 2));
     assert!(tested.array().scrub().unwrap().is_clean());
 }
-
-#[test]
-fn a_write_of_a_block_takes_the_transfers_of_its_level() {
-    let dp = Level::RaidDp { prime: 17 };
-    for (level, members, reads, writes) in [
-        (Level::Raid10 { copies: 2 }, 4, 0, 2),
-        (Level::Raid5, 6, 2, 2),
-        (Level::Raid6, 8, 3, 3),
-        (dp, 8, 3, 3),
-    ] {
-        let mut tested = TestArray::new(level, members, 3);
-        let columns = tested.array().layout().data_columns();
-        let blocks: Vec<u64> =
-            (0..columns).map(|column| tested.array().layout().block_at(5, column)).collect();
-        tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
-        let before = tested.array().counters();
-        tested.write(&[(blocks[1], 2)].into()).unwrap();
-        let after = tested.array().counters();
-        assert_eq!(after.member_reads - before.member_reads, reads, "{level}");
-        assert_eq!(after.member_blocks_read - before.member_blocks_read, reads, "{level}");
-        // To each member its part of the journal, the block, and the block's record.
-        assert_eq!(after.member_writes - before.member_writes, 3 * writes, "{level}");
-    }
-}

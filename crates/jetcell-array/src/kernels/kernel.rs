@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jetcell_sync::OnceLock;
-use jetcell_vfs::Clock;
+use jetcell_vfs::{Clock, IoBuffer};
 
 use super::diagonals::{SumsOfShifts, SumsOfSymbols};
 use super::galois;
@@ -78,17 +78,19 @@ impl Kernel {
         *FASTEST.get_or_init(|| Kernel::fastest(clock))
     }
 
-    /// Time for P and Q of 14 columns, eight times.
+    /// Time for P and Q of 14 columns, eight times. The blocks are where those of an array are: in buffers for transfers, at multiples of
+    /// their length, so that they meet in the same sets of the first-level cache.
     fn trial(&self, clock: &dyn Clock) -> Duration {
         const COLUMNS: usize = 14;
-        // Not a multiple of 4096 from one column to the next, so that the columns do not meet in one set of the cache.
-        const STRIDE: usize = 4096 + 192;
-        let memory = vec![0x5A; COLUMNS * STRIDE];
-        let data: Vec<&[u8]> = memory.chunks(STRIDE).map(|column| &column[..4096]).collect();
-        let (mut p, mut q) = (vec![0; 4096], vec![0; 4096]);
+        const BLOCK: usize = 4096;
+        let mut memory = IoBuffer::zeroed((COLUMNS + 2) * BLOCK);
+        memory.fill(0x5A);
+        let (data, parity) = memory.split_at_mut(COLUMNS * BLOCK);
+        let data: Vec<&[u8]> = data.chunks_exact(BLOCK).collect();
+        let (p, q) = parity.split_at_mut(BLOCK);
         let start = clock.monotonic();
         for _ in 0..8 {
-            self.syndromes(&data, &mut [&mut p, &mut q]);
+            self.syndromes(&data, &mut [&mut *p, &mut *q]);
         }
         clock.monotonic().saturating_sub(start)
     }

@@ -86,6 +86,12 @@ impl Lun<'_> {
         let (first, last) = (range.start, range.end.saturating_sub(1));
         Err(Refusal::OutOfRange { first, last, blocks: self.blocks }.into())
     }
+
+    fn put(&mut self, index: u64, content: Pending) {
+        let is_absorbed = self.volume.put_pending(self.id, index, content);
+        self.volume.counters.blocks_absorbed += u64::from(is_absorbed);
+        self.volume.unlogged.insert((self.id, index));
+    }
 }
 
 impl BlockStore for Lun<'_> {
@@ -127,8 +133,7 @@ impl BlockStore for Lun<'_> {
             self.volume.admit(self.id, range.clone())?;
             self.volume.counters.host_blocks += range.end - range.start;
             for (index, block) in range.zip(data.chunks_exact(BLOCK)) {
-                self.volume.put_pending(self.id, index, Pending::Data(Arc::new(copy_of(block))));
-                self.volume.unlogged.insert((self.id, index));
+                self.put(index, Pending::Data(Arc::new(copy_of(block))));
             }
         }
         Ok(())
@@ -173,8 +178,7 @@ impl BlockStore for Lun<'_> {
                 return Err(ArrayError::Full);
             }
             for index in mapped {
-                self.volume.put_pending(self.id, index, Pending::Hole);
-                self.volume.unlogged.insert((self.id, index));
+                self.put(index, Pending::Hole);
             }
         }
         Ok(())

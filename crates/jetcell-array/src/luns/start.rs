@@ -215,10 +215,13 @@ impl LunVolume {
     }
 
     /// Adds a block to the next consistency point.
-    pub(super) fn put_pending(&mut self, lun: u32, index: u64, content: Pending) {
+    /// Returns whether it replaces data that no consistency point has written.
+    pub(super) fn put_pending(&mut self, lun: u32, index: u64, content: Pending) -> bool {
         self.pending_data += u64::from(matches!(content, Pending::Data(_)));
         let before = self.pending.insert((lun, index), content);
-        self.pending_data -= u64::from(matches!(before, Some(Pending::Data(_))));
+        let replaces_data = matches!(before, Some(Pending::Data(_)));
+        self.pending_data -= u64::from(replaces_data);
         self.pending_leaves.insert((lun, index / super::block_map::FAN_OUT as u64));
+        replaces_data
     }
 }

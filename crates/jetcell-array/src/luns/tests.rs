@@ -227,12 +227,38 @@ fn a_young_volume_needs_fewer_commands_than_its_clients_and_few_more_bytes() {
     }
     volume.consistency_point().unwrap();
     let (counters, after) = (volume.counters(), volume.array().counters());
-    let commands = (after.member_writes - before.member_writes) as f64 / counters.host_writes as f64;
-    let blocks =
-        (after.member_blocks_written - before.member_blocks_written) as f64 / counters.host_blocks as f64;
+    let written = after.members.total().since(&before.members.total());
+    let commands = written.writes as f64 / counters.host_writes as f64;
+    let blocks = written.blocks_written as f64 / counters.host_blocks as f64;
     assert!(commands < 1.0, "{commands}");
     assert!((8.0 / 6.0..1.9).contains(&blocks), "{blocks}");
+    assert_eq!(counters.blocks_absorbed, 0);
     assert_eq!(counters.blocks_in_whole_rows, counters.data_blocks + counters.map_blocks);
+}
+
+#[test]
+fn blocks_that_are_replaced_in_memory_never_reach_the_array_and_all_others_do_with_their_parity() {
+    let disk = disk(Level::Raid6, 8, 40);
+    let mut volume = start(&disk, &members(8)).unwrap();
+    volume.create_lun("a", 6000).unwrap();
+    let before = volume.array().counters();
+    for round in 0..40u64 {
+        // Ten places, again and again, and one new page.
+        write(&mut volume, "a", round % 10, &[round + 1; 2]).unwrap();
+        write(&mut volume, "a", 100 + 2 * round, &[7; 2]).unwrap();
+        volume.flush().unwrap();
+        if round == 19 {
+            volume.consistency_point().unwrap();
+        }
+    }
+    volume.lun("a").unwrap().zero_blocks(100..120).unwrap();
+    volume.consistency_point().unwrap();
+    let (counters, after) = (volume.counters(), volume.array().counters());
+    assert_eq!(counters.host_blocks, 160);
+    // Twice: of 40 writes of one of the eleven blocks 0 to 10, the last one of each. The zeros replaced nothing that was pending.
+    assert_eq!((counters.blocks_absorbed, counters.data_blocks), (58, 102));
+    let written = after.members.data_and_parity.since(&before.members.data_and_parity);
+    assert!(written.blocks_written * 6 >= counters.data_blocks * 8, "{written:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What an array does beside reads and writes: rebuilding, copying and scrubbing in small steps, and changes of its members.
 //!
-//! A step handles one zone, so that the caller decides how much of it happens between reads and writes; [`Throttle`] helps.
+//! A step handles some rows, so that the caller decides how much of it happens between reads and writes; [`Throttle`] helps.
 
 #[cfg(test)]
 mod interruptions;
@@ -10,7 +10,9 @@ mod scrub;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod zones_ahead;
 
+pub(crate) use rebuild::BegunZone;
 pub use rebuild::RebuildProgress;
 pub use scrub::{Disagreement, ScrubReport};
 pub use throttle::Throttle;

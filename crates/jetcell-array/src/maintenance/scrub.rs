@@ -10,6 +10,8 @@
 //!
 //! Parity is never computed again from data whose checksums fail.
 
+use std::ops::Range;
+
 use crate::array::Array;
 use crate::error::{ArrayError, Result};
 use crate::geometry::ZONE_ROWS;
@@ -56,20 +58,26 @@ impl ScrubReport {
 impl Array {
     /// Checks the next zone and adds to the report. Returns whether that was the last zone of a pass.
     pub fn scrub_step(&mut self, report: &mut ScrubReport) -> Result<bool> {
+        self.scrub_zones(1, report)
+    }
+
+    /// Checks up to so many zones, which members read at the same time and ahead of the check, and adds to the report. Returns whether that
+    /// was the end of a pass.
+    pub fn scrub_zones(&mut self, most: u64, report: &mut ScrubReport) -> Result<bool> {
         self.check_writable()?;
-        let zone = self.config.scrub_cursor.min(self.config.layout.zones() - 1);
+        let zones = self.config.layout.zones();
+        let first = self.config.scrub_cursor.min(zones - 1);
+        let end = zones.min(first + most.clamp(1, self.most_rows() / ZONE_ROWS));
         report.damaged.resize(self.config.slots.len(), 0);
         // Judged is what the members have, not what is remembered.
         self.records.trim();
-        self.records.forget_zone(zone);
-        for row in zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS {
-            self.scrub_row(row, report)?;
-        }
-        report.zones += 1;
-        let is_last = zone + 1 == self.config.layout.zones();
-        self.config.scrub_cursor = if is_last { 0 } else { zone + 1 };
+        (first..end).for_each(|zone| self.records.forget_zone(zone));
+        self.maintain(|array| array.scrub_rows(first * ZONE_ROWS..end * ZONE_ROWS, report))?;
+        report.zones += end - first;
+        let is_last = end == zones;
+        self.config.scrub_cursor = if is_last { 0 } else { end };
         // Others see how far the pass is, and a pass that is killed goes on from here.
-        if is_last || (zone + 1).is_multiple_of(self.zones_per_note) {
+        if is_last || first / self.zones_per_note != end / self.zones_per_note {
             self.save_config()?;
         }
         Ok(is_last)
@@ -84,19 +92,30 @@ impl Array {
     pub fn scrub(&mut self) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
         self.config.scrub_cursor = 0;
-        while !self.scrub_step(&mut report)? {}
+        while !self.scrub_zones(u64::MAX, &mut report)? {}
         Ok(report)
     }
 
-    fn scrub_row(&mut self, row: u64, report: &mut ScrubReport) -> Result<()> {
-        let state = self.row_state(row);
+    fn scrub_rows(&mut self, rows: Range<u64>, report: &mut ScrubReport) -> Result<()> {
+        let all: Vec<usize> = (0..self.config.layout.slots).collect();
+        let mut ahead = self.zones_ahead(rows, |_, _, _| all.clone());
+        while let Some(states) = ahead.next(self) {
+            for (row, state) in states {
+                self.scrub_row(row, &state, report)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn scrub_row(&mut self, row: u64, state: &RowState, report: &mut ScrubReport) -> Result<()> {
         report.rows += u64::from(state.generation > 0);
-        self.scrub_empty_cells(row, &state, report)?;
+        self.scrub_empty_cells(row, state, report)?;
         if state.cells.iter().all(|cell| *cell == CellState::Empty) {
             return Ok(());
         }
+        let all: Vec<usize> = (0..state.cells.len()).collect();
         let before = self.counters().blocks_repaired;
-        let whole = match self.whole_row(row, &state) {
+        let whole = match self.whole_row(row, state, &all) {
             Ok(whole) => whole,
             Err(ArrayError::Unrecoverable { .. }) => {
                 report.unrecoverable.push(row);
@@ -114,7 +133,7 @@ impl Array {
             }
         }
         if !whole.recovered.is_empty() {
-            self.repair(row, &state, &whole)?;
+            self.repair(row, state, &whole)?;
             report.repaired += self.counters().blocks_repaired - before;
             return Ok(());
         }
@@ -124,7 +143,7 @@ impl Array {
                 let mut cells = whole.cells;
                 let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
                 self.code.recover(&self.kernel, &mut targets, &[cell]);
-                self.rewrite_parity(row, cell, &state, &cells[cell])?;
+                self.rewrite_parity(row, cell, state, &cells[cell])?;
                 let suspect = Some(self.config.layout.slot(row, cell));
                 report.disagreements.push(Disagreement { row, suspect, is_repaired: true });
                 Ok(())

@@ -1,9 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jetcell_vfs::Vfs;
+
 use crate::geometry::{BLOCK, Layout, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot};
-use crate::test_array::{SHAPES, TestArray};
+use crate::test_array::{SHAPES, TestArray, ZONES};
 use crate::{ArrayError, ArrayState, Level, Refusal, SlotState};
 
 fn redundant() -> impl Iterator<Item = (Level, usize)> {
@@ -297,19 +299,111 @@ fn new_members_with_data_or_in_use_and_losses_beyond_the_level_are_refused() {
     assert_eq!(tested.array().status().state, ArrayState::Optimal);
 }
 
-#[test]
-fn steps_of_a_rebuild_pause_only_while_the_load_is_slow() {
+/// Runs a rebuild beside a load whose reads take `latency`, until so much time has passed. Returns the steps.
+fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
     let mut tested = written(Level::Raid5, 4, 10, 3);
-    tested.array().fail(0).unwrap();
+    let clock = tested.disk.clock();
+    let mut throttle = crate::Throttle::new(Duration::from_millis(20), Duration::from_millis(200));
+    let (mut steps, blocks) = (0, tested.model.len() as u64);
+    let end = clock.monotonic() + time;
+    while clock.monotonic() < end {
+        if tested.array().rebuild_progress().is_complete() {
+            tested.array().fail(0).unwrap();
+            let file = tested.new_file();
+            tested.array().replace(0, &file, false).unwrap();
+        }
+        let meter = tested.array().load_meter();
+        meter.timed(|| {
+            clock.sleep(latency);
+            tested.value(steps as u64 % blocks).unwrap();
+        });
+        tested.array().rebuild_rows(throttle.rows()).unwrap();
+        steps += 1;
+        clock.sleep(throttle.pause(Duration::from_millis(1), meter.take()));
+    }
+    steps
+}
+
+#[test]
+fn a_rebuild_makes_fewer_steps_beside_a_load_that_is_slow() {
+    let time = Duration::from_secs(5);
+    let (fast, slow) = (
+        steps_beside_a_load(Duration::from_millis(25) / 2, time),
+        steps_beside_a_load(Duration::from_millis(25), time),
+    );
+    // The slow reads alone would leave half of the steps; pauses of up to 200 ms leave an eighth.
+    assert!(fast == 400 && slow < fast / 8, "{fast} {slow}");
+}
+
+#[test]
+fn parts_of_a_zone_are_rebuilt_beside_writes_to_it() {
+    for (level, members) in redundant() {
+        let tolerance = level.tolerance(members);
+        let mut tested = written(level, members, 11, 20);
+        // The last ones have parity, if any have.
+        for slot in members - tolerance..members {
+            tested.array().fail(slot).unwrap();
+            let file = tested.new_file();
+            tested.array().replace(slot, &file, false).unwrap();
+        }
+        let mut steps = 0;
+        while !tested.array().rebuild_rows(5).unwrap().is_complete() {
+            steps += 1;
+            let batch = tested.random_batch();
+            tested.write(&batch).unwrap();
+            if steps % 8 == 0 {
+                tested.check();
+            }
+        }
+        assert_eq!(steps, 25, "{level}: 13 steps for each of two zones");
+        tested.refresh_members();
+        assert!(tested.array().scrub().unwrap().is_clean(), "{level}");
+        for slot in 0..tolerance {
+            tested.array().fail(slot).unwrap();
+        }
+        tested.check();
+    }
+}
+
+#[test]
+fn a_zone_that_is_rebuilt_in_part_begins_again_after_a_crash_and_with_another_member() {
+    let mut tested = written(Level::Raid6, 6, 12, 20);
+    tested.array().fail(1).unwrap();
     let file = tested.new_file();
-    tested.array().replace(0, &file, false).unwrap();
-    tested.array().take_load_latency();
-    let mut throttle = crate::Throttle::new(Duration::ZERO, Duration::from_millis(9));
-    tested.array().rebuild_step().unwrap();
-    // No load, no pause; a load that takes no time of the simulated clock is not slow either.
-    assert_eq!(throttle.pause(tested.array().take_load_latency()), Duration::ZERO);
+    tested.array().replace(1, &file, false).unwrap();
+    tested.array().rebuild_rows(20).unwrap();
+    tested.refresh_members();
+    tested.crash();
+    tested.assemble(true).unwrap();
     tested.check();
-    assert_eq!(tested.array().take_load_latency(), Some(Duration::ZERO));
-    assert_eq!(tested.array().take_load_latency(), None);
-    assert!(throttle.pause(Some(Duration::from_nanos(1))) > Duration::ZERO);
+    tested.array().rebuild_rows(20).unwrap();
+    tested.array().fail(1).unwrap();
+    let file = tested.new_file();
+    tested.array().replace(1, &file, false).unwrap();
+    tested.check();
+    tested.rebuild();
+    assert!(tested.array().scrub().unwrap().is_clean());
+    tested.check();
+}
+
+#[test]
+fn members_transfer_whole_zones_for_a_rebuild_and_a_scrub() {
+    let mut tested = TestArray::new(Level::Raid5, 5, 13);
+    let all = (0..tested.model.len() as u64).map(|block| (block, block + 1)).collect();
+    tested.write(&all).unwrap();
+    let maintenance = |tested: &mut TestArray| tested.array().counters().members.maintenance;
+    tested.array().scrub().unwrap();
+    let zones = ZONES * 5;
+    // Of each zone of each member, the records and the blocks.
+    let scrubbed = maintenance(&mut tested);
+    assert_eq!((scrubbed.reads, scrubbed.blocks_read), (2 * zones, (1 + ZONE_ROWS) * zones));
+    tested.array().fail(2).unwrap();
+    let file = tested.new_file();
+    tested.array().replace(2, &file, false).unwrap();
+    while !tested.array().rebuild_rows(u64::MAX).unwrap().is_complete() {}
+    let rebuilt = maintenance(&mut tested).since(&scrubbed);
+    // The records of the others are in memory.
+    assert_eq!((rebuilt.reads, rebuilt.blocks_read), (ZONES * 4 + ZONES, ZONES * (4 * ZONE_ROWS + 1)));
+    assert_eq!((rebuilt.writes, rebuilt.blocks_written), (ZONES, ZONES * (1 + ZONE_ROWS)));
+    tested.check();
 }

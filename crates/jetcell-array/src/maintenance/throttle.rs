@@ -1,28 +1,45 @@
-//! How long maintenance pauses, so that the load stays within its latency target.
+//! How much maintenance does at a time, and how long it pauses, so that the load stays within its latency target.
 
 use std::time::Duration;
 
-/// Pauses between steps of maintenance. Each step after which the load was slower than the target doubles the pause, each other
-/// step shortens it by a quarter. A rate in megabytes would be too much for one machine and too little for another.
+/// Steps and pauses of maintenance. Each step after which the load was slower than the target doubles the pause, each other step
+/// shortens it by a quarter. A step has as many rows as take a quarter of the target, because an operation of the load may have to wait for
+/// all of it; without a load, as many as take the target. A rate in megabytes would be too much for one machine and too little for another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
     target: Duration,
     longest: Duration,
     pause: Duration,
+    rows: u64,
 }
 
 /// The first pause, and that below which there is none.
 const SHORTEST: Duration = Duration::from_micros(500);
+/// Rows of a step.
+const FIRST_ROWS: u64 = 16;
+const FEWEST_ROWS: u64 = 4;
+const MOST_ROWS: u64 = 1024;
 
 impl Throttle {
     /// For a load whose operations should take `target`. Even if they take longer, no pause is longer than `longest`, so that
     /// maintenance comes to an end.
     pub fn new(target: Duration, longest: Duration) -> Throttle {
-        Throttle { target, longest, pause: Duration::ZERO }
+        Throttle { target, longest, pause: Duration::ZERO, rows: FIRST_ROWS }
     }
 
-    /// The pause after a step during which an operation of the load took `latency` on average, or there was no load.
-    pub fn pause(&mut self, latency: Option<Duration>) -> Duration {
+    /// Rows of the next step.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The pause after a step that took `time`, during which an operation of the load took `latency` on average, or there was no load.
+    pub fn pause(&mut self, time: Duration, latency: Option<Duration>) -> Duration {
+        let most = if latency.is_some() { self.target / 4 } else { self.target };
+        if time > most {
+            self.rows = (self.rows / 2).max(FEWEST_ROWS);
+        } else if time < most / 2 {
+            self.rows = (self.rows * 2).min(MOST_ROWS);
+        }
         self.pause = match latency {
             None => Duration::ZERO,
             Some(latency) if latency > self.target => (self.pause * 2).clamp(SHORTEST, self.longest),
@@ -39,16 +56,40 @@ impl Throttle {
 mod tests {
     use super::*;
 
+    const NONE: Duration = Duration::ZERO;
+
+    fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
     #[test]
     fn slow_operations_lengthen_the_pause_up_to_its_bound_and_fast_ones_shorten_it_to_nothing() {
-        let ms = Duration::from_millis;
         let mut throttle = Throttle::new(ms(20), ms(100));
-        assert_eq!(throttle.pause(Some(ms(10))), Duration::ZERO);
-        let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(Some(ms(30)))).collect();
+        assert_eq!(throttle.pause(NONE, Some(ms(10))), NONE);
+        let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(NONE, Some(ms(30)))).collect();
         assert!(pauses.is_sorted() && pauses[0] == SHORTEST && pauses[11] == ms(100));
-        assert_eq!(throttle.pause(Some(ms(20))), ms(75));
-        assert!((0..40).any(|_| throttle.pause(Some(ms(5))) == Duration::ZERO));
-        throttle.pause(Some(ms(30)));
-        assert_eq!(throttle.pause(None), Duration::ZERO);
+        assert_eq!(throttle.pause(NONE, Some(ms(20))), ms(75));
+        assert!((0..40).any(|_| throttle.pause(NONE, Some(ms(5))) == NONE));
+        throttle.pause(NONE, Some(ms(30)));
+        assert_eq!(throttle.pause(NONE, None), NONE);
+    }
+
+    #[test]
+    fn a_step_has_as_many_rows_as_take_the_time_that_the_load_may_wait() {
+        let mut throttle = Throttle::new(ms(20), ms(100));
+        // A row takes a tenth of a millisecond, times the slowness.
+        let mut rows_of = |latency, slowness: u32| -> u64 {
+            for _ in 0..12 {
+                let time = Duration::from_micros(throttle.rows() * 100) * slowness;
+                throttle.pause(time, latency);
+            }
+            throttle.rows()
+        };
+        assert_eq!(rows_of(None, 10), 16);
+        assert_eq!(rows_of(Some(ms(1)), 10), 4);
+        assert_eq!(rows_of(Some(ms(1)), 1), 32);
+        assert_eq!(rows_of(None, 1), 128);
+        assert_eq!(rows_of(Some(ms(1)), 1000), FEWEST_ROWS);
+        assert_eq!(rows_of(Some(ms(1)), 0), MOST_ROWS);
     }
 }

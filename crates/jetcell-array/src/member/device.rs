@@ -43,7 +43,7 @@ impl MemberLayout {
         (bytes / BLOCK as u64).saturating_sub(self.metadata_blocks()) / (ZONE_ROWS + 1) * ZONE_ROWS
     }
 
-    fn superblocks(&self) -> [u64; 2] {
+    pub fn superblocks(&self) -> [u64; 2] {
         [0, (1 + JOURNAL_SLOTS * self.journal_blocks()) * BLOCK as u64]
     }
 
@@ -53,6 +53,18 @@ impl MemberLayout {
 
     pub fn records(&self, zone: u64) -> u64 {
         (self.metadata_blocks() + zone * (ZONE_ROWS + 1)) * BLOCK as u64
+    }
+
+    /// Whether the journal is at this offset.
+    pub fn is_journal(&self, offset: u64) -> bool {
+        let [first, second] = self.superblocks();
+        first < offset && offset < second
+    }
+
+    /// How many of these blocks are superblocks or records, outside of the journal.
+    pub fn records_within(&self, offset: u64, blocks: u64) -> u64 {
+        let Some(first) = (offset / BLOCK as u64).checked_sub(self.metadata_blocks()) else { return blocks };
+        (first + blocks).div_ceil(ZONE_ROWS + 1) - first.div_ceil(ZONE_ROWS + 1)
     }
 
     /// The zone whose records are at this offset.

@@ -7,10 +7,13 @@
 //! next, per zone    one block of 64 records, then the 64 blocks that they describe
 //! ```
 
+mod counts;
 mod device;
 mod extents;
 mod journal;
 mod superblock;
+
+pub use counts::{Lifetime, MemberTransfers, Transfers};
 
 pub(crate) use device::{Device, MemberLayout};
 pub(crate) use extents::Extents;

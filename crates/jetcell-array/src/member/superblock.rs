@@ -5,6 +5,7 @@ use zerocopy::little_endian::{U16, U32, U64, U128};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Extents;
+use super::counts::{LIFETIME_NUMBERS, Lifetime};
 use crate::geometry::{BLOCK, Layout, Level, MAX_NUMBER, MAX_SLOTS, ZONE_ROWS};
 
 const MAGIC: [u8; 8] = *b"JETARRAY";
@@ -35,6 +36,8 @@ pub(crate) struct Config {
     pub journal_floor: u64,
     /// Zone where the scrub goes on.
     pub scrub_cursor: u64,
+    /// What happened since the creation, up to the last time that superblocks were written.
+    pub lifetime: Lifetime,
 }
 
 /// A slot, which members it has, and what they are good for.
@@ -76,7 +79,9 @@ pub(crate) struct Superblock {
 ///     96     32  spares: 8 numbers of members
 ///    128    256  slots: 32 times member, replacement
 ///    384   1536  rebuilt zones: 64 times slot (8), start (8), end (8); unused ones are empty
-///   1920   2176  zeros
+///   1920    152  blocks read, blocks written, defects; then for data and parity, the journal, records, maintenance: reads, their
+///                blocks, writes, their blocks
+///   2072   2024  zeros
 /// ```
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -100,7 +105,8 @@ struct Stored {
     spares: [U32; MAX_SPARES],
     slot_members: [[U32; 2]; MAX_SLOTS],
     rebuilt: [[U64; 3]; MAX_EXTENTS],
-    reserved: [u8; 2176],
+    lifetime: [U64; LIFETIME_NUMBERS],
+    reserved: [u8; 2024],
 }
 
 const _: () = assert!(size_of::<Stored>() == BLOCK);
@@ -135,6 +141,7 @@ impl Superblock {
         for (place, slot) in stored.slot_members.iter_mut().zip(&self.config.slots) {
             *place = [U32::new(slot.member), U32::new(slot.replacement)];
         }
+        stored.lifetime = self.config.lifetime.numbers().map(U64::new);
         // Ranges that have no room are rebuilt again.
         let extents = self.config.slots.iter().enumerate().flat_map(|(slot, config)| {
             config
@@ -204,6 +211,7 @@ impl Superblock {
             is_open: stored.is_open.get() != 0,
             journal_floor: stored.journal_floor.get(),
             scrub_cursor: stored.scrub_cursor.get(),
+            lifetime: Lifetime::of(stored.lifetime.map(U64::get)),
         };
         Some(Superblock { config, member: stored.member.get() })
     }
@@ -247,6 +255,7 @@ mod tests {
             is_open: true,
             journal_floor: 77,
             scrub_cursor: 4,
+            lifetime: Lifetime::of(std::array::from_fn(|place| 1 << place)),
         };
         Superblock { config, member: 3 }
     }
@@ -256,7 +265,7 @@ mod tests {
         let mut block = [0; BLOCK];
         superblock().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(superblock()));
-        for bit in (0..2000 * 8).chain([BLOCK * 8 - 1]) {
+        for bit in (0..2080 * 8).chain([BLOCK * 8 - 1]) {
             block[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Superblock::decode(&block), None, "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);

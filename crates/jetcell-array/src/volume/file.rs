@@ -61,7 +61,8 @@ impl VolumeFile {
                 .iter_mut()
                 .map(|(file, transfer)| (file.node, transfer.offset, &mut transfer.buffer[..]))
                 .collect();
-            let is_done = reads.len() > 1 && file.volume.state().read(&mut reads).is_ok();
+            let is_done =
+                reads.len() > 1 && file.volume.load.timed(|| file.volume.state().read(&mut reads)).is_ok();
             for (file, transfer) in batch {
                 match is_done {
                     true => (transfer.done)(Ok(()), transfer.buffer),
@@ -139,7 +140,7 @@ impl File for VolumeFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _reason: IoReason) -> io::Result<()> {
-        self.volume.state().read(&mut [(self.node, offset, buffer)])
+        self.volume.load.timed(|| self.volume.state().read(&mut [(self.node, offset, buffer)]))
     }
 
     fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
@@ -169,7 +170,7 @@ impl File for VolumeFile {
     }
 
     fn sync(&self, _reason: IoReason) -> io::Result<()> {
-        self.volume.state().sync()
+        self.volume.load.timed(|| self.volume.state().sync())
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -30,7 +30,7 @@ use self::base::Base;
 use self::file::VolumeFile;
 use self::space::Space;
 use self::table::{AREA, NodeId, Table};
-use crate::array::Array;
+use crate::array::{Array, LoadMeter};
 use crate::error::{ArrayError, Refusal};
 use crate::geometry::BLOCK;
 use crate::luns::SharedLuns;
@@ -43,6 +43,7 @@ const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 pub struct Volume {
     state: Arc<Mutex<State>>,
     written: Arc<Written>,
+    load: LoadMeter,
     clock: Arc<dyn Clock>,
     /// Prefix of all paths.
     root: PathBuf,
@@ -221,18 +222,24 @@ impl Volume {
                 return Err(Refusal::Parameter(text.into()).into());
             }
         };
+        let load = base.with_array(|array| array.load_meter());
         let space = Space::new(2 * AREA..blocks, table.reserve, table.extents());
         let (handles, locks) = (BTreeMap::new(), BTreeSet::new());
         let written = Arc::<Written>::default();
         let of_state = written.clone();
         let state =
             State { base: Some(base), table, space, is_changed: false, handles, locks, written: of_state };
-        Ok(Volume { state: Arc::new(Mutex::new(state)), written, clock, root: root.to_path_buf() })
+        Ok(Volume { state: Arc::new(Mutex::new(state)), written, load, clock, root: root.to_path_buf() })
     }
 
     /// Runs something on the array below the files. `None` after the volume was closed.
     pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> T) -> Option<T> {
         self.state.lock().base.as_mut().map(|base| base.with_array(call))
+    }
+
+    /// The meter of the reads and syncs of files, with their waits for others that use the array.
+    pub fn load_meter(&self) -> LoadMeter {
+        self.load.clone()
     }
 
     /// What callers wrote.
@@ -315,7 +322,7 @@ impl Vfs for Volume {
     }
 
     fn sync_directory(&self, _directory: &Path) -> io::Result<()> {
-        self.state().sync()
+        self.load.timed(|| self.state().sync())
     }
 
     /// Directories are parts of names only.

@@ -158,7 +158,7 @@ fn reads_that_are_submitted_together_are_one_batch() {
         let volume = mounted(&disk, on);
         let file = volume.open(&path("a"), OpenMode::Write).unwrap();
         let read = |blocks: &[u64]| -> (Vec<Option<u8>>, u64) {
-            let reads = || volume.with_array(|array| array.counters().member_reads).unwrap();
+            let reads = || volume.with_array(|array| array.counters().members.total().reads).unwrap();
             let before = reads();
             let (sender, receiver) = std::sync::mpsc::channel();
             let transfer = |block: &u64| {
@@ -329,5 +329,35 @@ fn what_was_synced_and_not_changed_survives_power_cuts() {
     for on in [On::Array, On::Lun] {
         let cuts = (0..150).filter(|seed| history(on, *seed)).count();
         assert!(cuts > 75, "{on:?}: {cuts}");
+    }
+}
+
+/// A read or sync that waits while a rebuild or another volume uses the array takes as long as its user waits for it.
+#[test]
+fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
+    for on in [On::Array, On::Lun] {
+        let disk = disk(on);
+        let clock = disk.clock();
+        let volume = mounted(&disk, on);
+        let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
+        file.write_at(0, &[1; BLOCK], IoReason::Other).unwrap();
+        let meter = volume.load_meter();
+        meter.take();
+        let wait = std::time::Duration::from_millis(30);
+        let operations: [&(dyn Fn() + Sync); 2] = [&|| file.sync(IoReason::Other).unwrap(), &|| {
+            file.read_at(0, &mut [0; BLOCK], IoReason::Other).unwrap()
+        }];
+        for operation in operations {
+            std::thread::scope(|scope| {
+                volume.with_array(|_| {
+                    scope.spawn(operation);
+                    while meter.under_way() == 0 {
+                        std::thread::yield_now();
+                    }
+                    clock.sleep(wait);
+                });
+            });
+            assert_eq!((meter.take(), meter.under_way()), (Some(wait), 0));
+        }
     }
 }

@@ -14,12 +14,12 @@ use super::operated::{Beside, Held, Holder, held};
 use super::running_array::{ArrayFiles, Severity};
 use crate::console;
 
-/// Mean time of reads and commits of the load above which work beside it pauses longer.
+/// Mean time of reads and flushes of the load, with their waits for the array, above which work beside it pauses longer.
 const TARGET_LATENCY: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Pause while nothing is to be rebuilt.
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
-/// Pause after each step, so that the load gets its turn.
+/// The least pause between two steps, in which an operation that waits for the array gets it.
 pub const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// Time between two consistency points of LUNs.
 pub const POINT_INTERVAL: Duration = Duration::from_secs(10);
@@ -187,7 +187,7 @@ impl Caretaker {
         changes
     }
 
-    /// Notes members that failed, and rebuilds one zone if there is something to rebuild.
+    /// Notes members that failed, and rebuilds some rows if there is something to rebuild.
     ///
     /// # Errors
     /// The array has stopped.
@@ -206,7 +206,10 @@ impl Caretaker {
             changes.push(Change::RebuildStarted);
             Rebuild { began: Instant::now(), bytes: 0, rows_lost: 0 }
         });
-        let progress = array.rebuild_step()?;
+        let meter = array.load_meter();
+        let start = meter.now();
+        let progress = array.rebuild_rows(self.throttle.rows())?;
+        let time = meter.now().saturating_sub(start);
         rebuild.rows_lost += progress.rows_lost;
         beside.add_rows_lost(progress.rows_lost);
         let bytes = progress.zones_since(&before) * ZONE_BYTES;
@@ -218,8 +221,8 @@ impl Caretaker {
             return Ok(Care { changes, pause: IDLE_PAUSE });
         }
         self.rebuild = Some(rebuild);
-        let pause = self.throttle.pause(array.take_load_latency());
         let at_rate = beside.rate().map_or(Duration::ZERO, |rate| Pacer::time_of(bytes, rate));
+        let pause = self.throttle.pause(time, meter.take());
         Ok(Care { changes, pause: pause.max(at_rate) })
     }
 }

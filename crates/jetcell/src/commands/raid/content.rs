@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jetcell_array::{Array, ArrayError, LogOptions, LunVolume, SharedLuns, Volume};
+use jetcell_array::{Array, ArrayError, LoadMeter, LogOptions, LunVolume, SharedLuns, Volume};
 use jetcell_vfs::Vfs;
 
 use super::operated::{Held, Holder};
@@ -44,15 +44,24 @@ pub struct Running {
 }
 
 /// Content that several threads use. They take turns.
-pub struct Shared(Mutex<Option<Content>>);
+pub struct Shared {
+    content: Mutex<Option<Content>>,
+    load: LoadMeter,
+}
 
 impl Shared {
-    pub fn new(content: Content) -> Arc<Shared> {
-        Arc::new(Shared(Mutex::new(Some(content))))
+    pub fn new(mut content: Content) -> Arc<Shared> {
+        let load = content.array().load_meter();
+        Arc::new(Shared { content: Mutex::new(Some(content)), load })
+    }
+
+    /// The meter of reads and flushes, with their waits for other threads.
+    pub fn load(&self) -> &LoadMeter {
+        &self.load
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Content>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs something on it. `None` after it was closed.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use jetcell_array::{BLOCK, LogOptions, LunVolume, check_lun_name};
+use jetcell_array::{BLOCK, CleaningProgress, LogOptions, LunVolume, check_lun_name};
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -189,14 +190,21 @@ pub struct CleanLuns {
 /// Cleans as long as it makes room. Beside a load, it pauses like a rebuild.
 pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     let mut throttle = throttle();
-    let first = on.on_luns(LunVolume::clean_step)?;
+    let meter = on.on_array(|array| Ok(array.load_meter()))?;
+    let step = || -> Result<(CleaningProgress, Duration), Failure> {
+        on.on_luns(|volume| {
+            let start = meter.now();
+            let cleaned = volume.clean_step()?;
+            Ok((cleaned, meter.now().saturating_sub(start)))
+        })
+    };
+    let (first, mut time) = step()?;
     let (mut moved, mut last) = (first.moved, first);
     while last.moved > 0 && last.whole_rows_after > last.whole_rows_before && !on.pace.cancel.is_cancelled() {
         if on.beside.is_some() {
-            let latency = on.on_array(|array| Ok(array.take_load_latency()))?;
-            thread::sleep(throttle.pause(latency).max(SHORTEST_PAUSE));
+            thread::sleep(throttle.pause(time, meter.take()).max(SHORTEST_PAUSE));
         }
-        last = on.on_luns(LunVolume::clean_step)?;
+        (last, time) = step()?;
         moved += last.moved;
     }
     let (before, after) = (first.whole_rows_before, last.whole_rows_after);

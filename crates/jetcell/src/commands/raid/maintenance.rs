@@ -139,10 +139,12 @@ fn rebuild_here(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Rebuilt, Fa
     if !progress.is_complete() {
         on.event("rebuild_started", Severity::Information, "A rebuild has started.", json!({}));
     }
+    // Many zones at once, unless that would be long at the rate.
+    let rows = if rate.is_some() { ZONE_ROWS } else { u64::MAX };
     let mut rows_lost = 0;
     while !progress.is_complete() && !pace.is_cancelled() {
         let before = progress;
-        progress = on.on_array(|array| array.rebuild_step())?;
+        progress = on.on_array(|array| array.rebuild_rows(rows))?;
         rows_lost += progress.rows_lost;
         pace.advance_to(&before, &progress);
     }

@@ -1,5 +1,5 @@
 //! What an array of `jetcell raid` has shown of itself: layout, rate of its rebuilds, time between its scrubs, defects that they
-//! found.
+//! and the reads of its loads found.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -38,8 +38,10 @@ struct Record {
     began: Option<i64>,
     /// The same of the complete scrubs.
     scrubs: Vec<i64>,
-    /// Damaged blocks that they found.
+    /// Damaged blocks that they found, and that reads and writes met.
     damaged: u64,
+    /// The same of the end of what looked for damage last: a scrub, or a load that met some.
+    looked: Option<i64>,
 }
 
 impl Measured {
@@ -108,6 +110,13 @@ impl Record {
                 self.damaged = self.damaged.saturating_add(event["damaged"].as_u64().unwrap_or(0));
                 if event["complete"] == true {
                     self.scrubs.push(at);
+                    self.looked = Some(at);
+                }
+            }
+            Some("test_ended" | "serving_ended") => {
+                if let Some(defects @ 1..) = event["defects"].as_u64() {
+                    self.damaged = self.damaged.saturating_add(defects);
+                    self.looked = Some(at);
                 }
             }
             _ => {}
@@ -140,14 +149,17 @@ impl Record {
             }
             _ => notes.push("scrub: fewer than two were completed, so --scrub or its default counts".into()),
         }
-        match (self.damaged, self.began, self.scrubs.last()) {
+        match (self.damaged, self.began, self.looked) {
             (damaged @ 1.., Some(began), Some(last)) => {
-                let drive_hours = hours(began, *last) * drives as f64;
+                let drive_hours = hours(began, last) * drives as f64;
                 options.latent_rate = quantity(damaged as f64 / drive_hours, "/h");
                 let years = drive_hours / HOURS_PER_YEAR;
                 notes.push(format!("defects: {damaged} blocks in {years:.3} years of drives"));
             }
-            _ => notes.push("defects: no scrub found one, so --latent-rate or its default counts".into()),
+            _ => notes.push(
+                "defects: no scrub found one and no load met one, so --latent-rate or its default counts"
+                    .into(),
+            ),
         }
         notes
     }
@@ -190,6 +202,25 @@ mod tests {
             notes[0].contains("76.35 h") && notes[1].contains("4.000 h") && notes[2].contains("4 blocks"),
             "{notes:?}"
         );
+    }
+
+    #[test]
+    fn defects_that_loads_met_count_like_those_of_scrubs() {
+        let scrub = |damaged: u64| json!({ "event": "scrub_ended", "complete": true, "damaged": damaged });
+        let (options, _) = filled(&[
+            (0, json!({ "event": "array_created" })),
+            (HOUR, scrub(1)),
+            (2 * HOUR, json!({ "event": "test_ended", "defects": 5 })),
+            (3 * HOUR, scrub(0)),
+            (4 * HOUR, json!({ "event": "serving_ended", "defects": 0 })),
+        ]);
+        assert!(options.ends_with("Some(PerHour(0.5))"), "{options}");
+        // After the last scrub, and without one: the time up to there counts.
+        let (options, notes) = filled(&[
+            (0, json!({ "event": "array_created" })),
+            (5 * HOUR, json!({ "event": "serving_ended", "defects": 2 })),
+        ]);
+        assert!(options.ends_with("Some(PerHour(0.1))") && notes[2].contains("2 blocks"), "{options}");
     }
 
     #[test]

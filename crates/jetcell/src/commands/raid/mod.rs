@@ -42,6 +42,7 @@ pub use self::operated::{Beside, Holder};
 pub use self::running_array::{ArrayFiles, RunningArray, Severity, Start};
 use self::scrub::Scrub;
 use self::serve::Serve;
+pub use self::shown::transfers_value;
 use self::simulate::Simulate;
 use self::snapshot::SnapshotCommand;
 use self::status::ShowStatus;

@@ -69,26 +69,31 @@ impl ScrubPass {
             let layout = array.layout();
             Ok((layout.zones(), array.scrub_cursor(), layout.data_columns() as u64))
         })?;
+        let is_beside = on.beside.is_some();
+        // Many zones at once, unless a load would have to wait for them, or that would be long at the rate.
+        let most = if is_beside || self.rate.is_some() { 1 } else { u64::MAX };
         let mut throttle = throttle();
         let mut is_complete = false;
         while !is_complete && !pace.is_cancelled() {
-            let is_beside = on.beside.is_some();
+            let done = report.zones;
             let step = on.on_array(|array| {
                 if is_beside && !array.rebuild_progress().is_complete() {
                     return Ok(None);
                 }
-                let is_last = array.scrub_step(&mut report)?;
-                Ok(Some((is_last, array.take_load_latency())))
+                let meter = array.load_meter();
+                let start = meter.now();
+                let is_last = array.scrub_zones(most, &mut report)?;
+                Ok(Some((is_last, meter.now().saturating_sub(start), meter.take())))
             })?;
-            let Some((is_last, latency)) = step else {
+            let Some((is_last, time, latency)) = step else {
                 thread::sleep(REBUILD_INTERVAL);
                 continue;
             };
             is_complete = is_last;
             let bytes = ZONE_BYTES * columns;
-            pace.advance(bytes, (before + report.zones) * bytes, zones * bytes);
+            pace.advance((report.zones - done) * bytes, (before + report.zones) * bytes, zones * bytes);
             if is_beside {
-                thread::sleep(throttle.pause(latency).max(SHORTEST_PAUSE));
+                thread::sleep(throttle.pause(time, latency).max(SHORTEST_PAUSE));
             }
         }
         let damaged: u64 = report.damaged.iter().sum();

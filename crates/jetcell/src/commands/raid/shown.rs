@@ -1,7 +1,8 @@
 //! The result of a command on an array, as text or as JSON.
 
 use clap::Args;
-use serde_json::Value;
+use jetcell_array::{MemberTransfers, Transfers};
+use serde_json::{Value, json};
 
 use crate::console;
 
@@ -19,4 +20,14 @@ impl Shown {
         let line = if self.json { value.to_string() } else { text.to_string() };
         console::answer(self.json, &(line + "\n"));
     }
+}
+
+/// Transfers of members by purpose.
+pub fn transfers_value(members: &MemberTransfers) -> Value {
+    let of_purpose = |(name, transfers): (&str, Transfers)| {
+        let Transfers { reads, blocks_read, writes, blocks_written } = transfers;
+        let value = json!({ "reads": reads, "blocks_read": blocks_read, "writes": writes, "blocks_written": blocks_written });
+        (name.to_string(), value)
+    };
+    Value::Object(members.by_purpose().map(of_purpose).into_iter().collect())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use jetcell_array::{ArrayState, Examination, SlotState, SlotStatus};
+use jetcell_array::{ArrayState, Examination, Lifetime, SlotState, SlotStatus, Transfers};
 use jetcell_report::printable_lines;
 use jetcell_vfs::Vfs;
 use jetcell_workload::units::{TimeSpan, human_bytes};
@@ -14,13 +14,15 @@ use serde_json::{Value, json};
 
 use super::array_directory::{ArrayDirectory, used_member};
 use super::running_array::{state_word, why};
+use super::shown::transfers_value;
 use super::simulated_drive::SimulatedDrive;
 use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
-A rebuild or scrub of another process notes its progress every few seconds at least.
+A rebuild or scrub of another process notes its progress every few seconds at least. Transfers of members and defects are noted with it, and
+when the array is shut down.
 
 Examples:
   jetcell raid status arr1
@@ -137,6 +139,7 @@ impl Look {
             let left = time_left(found.scrubbed, rates.map(|rates| rates.scrub));
             lines.push(format!("  scrub: {:.1} %{left}", found.scrubbed * 100.0));
         }
+        lines.extend(lifetime_lines(&found.lifetime));
         lines.join("\n") + "\n"
     }
 
@@ -154,6 +157,8 @@ impl Look {
             "state": state_word(found.state), "missing": missing, "bytes": found.layout.bytes(), "in_use": in_use,
             "shut_down": !found.is_open, "scrubbed": found.scrubbed,
             "simulated_drive": directory.simulated_drive.as_ref().map(SimulatedDrive::as_json),
+            "blocks_read": found.lifetime.blocks_read, "blocks_written": found.lifetime.blocks_written,
+            "defects": found.lifetime.defects, "members": transfers_value(&found.lifetime.members),
             "slots": found.slots.iter().enumerate().map(slot).collect::<Vec<_>>(),
             "spares": spares.iter().map(|(path, _)| path).collect::<Vec<_>>(),
             "left_out": left_out.iter().map(|(path, state)| json!({ "file": path, "why": why(state) })).collect::<Vec<_>>(),
@@ -173,6 +178,28 @@ fn slot_word(state: SlotState) -> &'static str {
         SlotState::Rebuilding => "rebuilding",
         SlotState::Missing => "missing",
     }
+}
+
+/// What members transferred since the creation, and what was damaged.
+fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
+    let mut lines = vec![];
+    if lifetime.members.total() != Transfers::default() {
+        lines.push("  since the creation         reads    of blocks       writes    of blocks".into());
+        for (name, of) in lifetime.members.by_purpose() {
+            let name = name.replace('_', " ");
+            lines.push(format!(
+                "    {name:<18} {:>12} {:>12} {:>12} {:>12}",
+                of.reads, of.blocks_read, of.writes, of.blocks_written
+            ));
+        }
+    }
+    if lifetime.defects > 0 {
+        lines.push(format!(
+            "  defects met by reads and writes: {} blocks; jetcell raid scrub finds the others",
+            lifetime.defects
+        ));
+    }
+    lines
 }
 
 /// What is left at a rate per second, where it is known.

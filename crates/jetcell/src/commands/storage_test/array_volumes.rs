@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::commands::raid::{
     ArrayDirectory, ArrayFiles, Beside, ControlSocket, Holder, RunningArray, Seen, Severity, Start,
-    UsedArray, is_array, log_options,
+    UsedArray, is_array, log_options, transfers_value,
 };
 use crate::console;
 use crate::outcome::Failure;
@@ -260,21 +260,39 @@ impl Mounted {
             host.writes += writes;
             host.blocks += blocks;
         }
+        let absorbed = self.luns.as_ref().map(|luns| luns.with(|luns| luns.counters()));
+        // Writes that were replaced in memory before they were due never reach the array.
+        let stored = absorbed.map_or(counters.blocks_written, |luns| luns.host_blocks - luns.blocks_absorbed);
         let each = |members: u64, host: u64| (host > 0).then(|| members as f64 / host as f64);
-        let commands = each(counters.member_writes, host.writes);
-        let blocks = each(counters.member_blocks_written, host.blocks);
-        let ratios = commands.zip(blocks).map_or(String::new(), |(commands, blocks)| {
-            format!(", {commands:.2} writes of members for each, and {blocks:.2} blocks for each block")
+        let total = counters.members.total();
+        let content = counters.members.data_and_parity;
+        let commands = each(total.writes, host.writes);
+        let blocks = each(total.blocks_written, host.blocks);
+        let written = each(content.blocks_written, stored);
+        let moved = each(content.blocks_written + counters.blocks_read_for_writes, stored);
+        let ratios = commands.zip(blocks).zip(written).map_or(String::new(), |((commands, blocks), written)| {
+            format!(
+                ", {commands:.2} writes of members for each, and {blocks:.2} blocks for each block; {written:.2} of data and parity for each \
+                 that was not replaced in memory"
+            )
         });
         let text = format!(
-            "A test ended: {} writes of {} blocks{ratios}; {} commits, {} rows recovered, {} blocks repaired.",
-            host.writes, host.blocks, counters.commits, counters.rows_recovered, counters.blocks_repaired
+            "A test ended: {} writes of {} blocks{ratios}; {} commits, {} rows recovered, {} blocks repaired, {} defects met.",
+            host.writes,
+            host.blocks,
+            counters.commits,
+            counters.rows_recovered,
+            counters.blocks_repaired,
+            counters.defects
         );
         let figures = json!({
-            "host_writes": host.writes, "host_blocks": host.blocks,
-            "member_writes": counters.member_writes, "member_blocks_written": counters.member_blocks_written,
-            "member_reads": counters.member_reads, "member_blocks_read": counters.member_blocks_read,
+            "host_writes": host.writes, "host_blocks": host.blocks, "stored_blocks": stored,
+            "member_writes": total.writes, "member_blocks_written": total.blocks_written,
+            "member_reads": total.reads, "member_blocks_read": total.blocks_read,
+            "blocks_read_for_writes": counters.blocks_read_for_writes,
+            "members": transfers_value(&counters.members), "defects": counters.defects,
             "member_writes_per_host_write": commands, "member_blocks_per_host_block": blocks,
+            "data_and_parity_written_per_stored_block": written, "data_and_parity_moved_per_stored_block": moved,
         });
         let mut files = lock(&self.files);
         files.event("test_ended", Severity::Information, &text, figures);
@@ -285,10 +303,11 @@ impl Mounted {
 }
 
 fn counters_of(seen: &Seen, volumes: &[Volume]) -> ArrayCounters {
+    let members = seen.counters.members.total();
     let mut counters = ArrayCounters {
-        member_reads: seen.counters.member_reads,
-        member_writes: seen.counters.member_writes,
-        member_blocks_written: seen.counters.member_blocks_written,
+        member_reads: members.reads,
+        member_writes: members.writes,
+        member_blocks_written: members.blocks_written,
         zones_done: seen.zones_done,
         zones: seen.zones,
         missing: seen.missing as u64,

@@ -80,7 +80,7 @@ impl Export for DeviceExport {
     fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()> {
         let mut ranges: Vec<(u64, &mut [u8])> =
             batch.iter_mut().map(|read| (read.offset, &mut *read.buffer)).collect();
-        self.run(|store| store.read_bytes(&mut ranges))
+        self.shared.load().timed(|| self.run(|store| store.read_bytes(&mut ranges)))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -102,7 +102,7 @@ impl Export for DeviceExport {
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.run(|store| store.flush())
+        self.shared.load().timed(|| self.run(|store| store.flush()))
     }
 
     fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {

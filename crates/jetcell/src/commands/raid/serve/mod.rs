@@ -21,6 +21,7 @@ use super::content::{Content, Running, Shared, start_with_content};
 use super::control::ControlSocket;
 use super::operated::Beside;
 use super::running_array::{ArrayFiles, Severity, Start};
+use super::shown::transfers_value;
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
@@ -171,15 +172,16 @@ fn listening_on(address: &Address) -> String {
 fn end(shared: &Shared, files: &mut ArrayFiles) -> Result<(), Failure> {
     if let Some(counters) = shared.with(|content| content.array().counters()) {
         let text = format!(
-            "The array is not served any more: {} blocks read, {} written in {} commits, {} rows recovered, {} blocks repaired.",
+            "The array is not served any more: {} blocks read, {} written in {} commits, {} rows recovered, {} blocks repaired, {} defects met.",
             counters.blocks_read,
             counters.blocks_written,
             counters.commits,
             counters.rows_recovered,
-            counters.blocks_repaired
+            counters.blocks_repaired,
+            counters.defects
         );
         let figures = json!({ "blocks_read": counters.blocks_read, "blocks_written": counters.blocks_written,
-            "commits": counters.commits });
+            "commits": counters.commits, "defects": counters.defects, "members": transfers_value(&counters.members) });
         files.event("serving_ended", Severity::Information, &text, figures);
     }
     shared.close(files)

@@ -1,0 +1,138 @@
+//! Rates of rebuilds, scrubs and degraded reads, beside healthy reads and beside the plain files that the members are.
+//!
+//! ```text
+//! cargo run --release -p jetcell-array --example rebuild_rates -- DIRECTORY
+//! ```
+//!
+//! DIRECTORY must be empty; the files stay. Everything runs in turns, in each of three rounds, on RAID 6 of 6 + 2. Rates are those of the
+//! data that a user asks for: bytes read, bytes of the array that were verified, bytes of the new member that were filled. A rebuild reads
+//! seven blocks for each that it fills, so its rate counts all bytes that it moves, too.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+
+use jetcell_array::{Array, AssembleOptions, BLOCK, CreateOptions, Level, ScrubReport};
+use jetcell_vfs::{
+    Clock, IoBuffer, IoReason, OpenMode, RealClock, RealOptions, RealVfs, Transfer, TransferKind, Vfs,
+};
+
+const MEMBERS: usize = 8;
+const MEMBER_BYTES: u64 = 66 << 20;
+const TRANSFER: usize = 1 << 20;
+const ROUNDS: usize = 3;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Megabytes per second of a run that moves some bytes.
+fn rate(run: impl FnOnce() -> Result<u64, Failure>) -> Result<f64, Failure> {
+    let clock = RealClock::new();
+    let bytes = run()?;
+    Ok(bytes as f64 / clock.monotonic().as_secs_f64() / 1e6)
+}
+
+/// Reads all files at the same time.
+fn read_files(vfs: &dyn Vfs, paths: &[PathBuf]) -> Result<u64, Failure> {
+    let files: Result<Vec<_>, _> = paths.iter().map(|path| vfs.open(path, OpenMode::Read)).collect();
+    let files = files?;
+    let mut bytes = 0;
+    for offset in (0..MEMBER_BYTES).step_by(TRANSFER) {
+        let (sender, ended) = mpsc::channel();
+        for file in &files {
+            let sender = sender.clone();
+            let buffer = IoBuffer::zeroed(TRANSFER);
+            let done = Box::new(move |result, _| _ = sender.send(result));
+            file.submit(vec![Transfer {
+                kind: TransferKind::Read,
+                offset,
+                buffer,
+                reason: IoReason::Other,
+                done,
+            }]);
+        }
+        drop(sender);
+        for result in ended {
+            result?;
+            bytes += TRANSFER as u64;
+        }
+    }
+    Ok(bytes)
+}
+
+fn read_all(array: &mut Array) -> Result<u64, Failure> {
+    let mut buffer = vec![0; TRANSFER];
+    let blocks = (TRANSFER / BLOCK) as u64;
+    let end = array.layout().blocks() / blocks;
+    for transfer in 0..end {
+        array.read(transfer * blocks, &mut buffer)?;
+    }
+    Ok(end * TRANSFER as u64)
+}
+
+fn scrub(array: &mut Array) -> Result<u64, Failure> {
+    let mut report = ScrubReport::default();
+    while !array.scrub_zones(u64::MAX, &mut report)? {}
+    if report.is_clean() { Ok(array.layout().bytes()) } else { Err(format!("{report:?}").into()) }
+}
+
+fn rebuild(array: &mut Array) -> Result<u64, Failure> {
+    while !array.rebuild_rows(u64::MAX)?.is_complete() {}
+    Ok(array.layout().rows * BLOCK as u64)
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, directory] = &arguments[..] else { return Err("give a directory".into()) };
+    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default())?);
+    let make = |number: usize| -> Result<PathBuf, Failure> {
+        let path = Path::new(directory).join(format!("m{number}"));
+        vfs.open(&path, OpenMode::CreateNew)?.grow(MEMBER_BYTES)?;
+        Ok(path)
+    };
+    let members: Vec<PathBuf> = (0..MEMBERS).map(make).collect::<Result<_, _>>()?;
+    Array::create(&*vfs, &members, &CreateOptions::new(Level::Raid6, 1))?;
+    let mut array = Array::assemble(vfs.clone(), &members, AssembleOptions::default())?;
+    let blocks = (TRANSFER / BLOCK) as u64;
+    for transfer in 0..array.layout().blocks() / blocks {
+        let data: Vec<u8> = (0..TRANSFER).map(|at| (at as u64 * 31 + transfer) as u8).collect();
+        array.write(transfer * blocks, &data)?;
+    }
+    array.flush()?;
+
+    let mut rates: [Vec<f64>; 5] = Default::default();
+    let members_of = |array: &Array| -> Vec<PathBuf> {
+        array.status().slots.into_iter().filter_map(|slot| slot.member).collect()
+    };
+    for round in 0..ROUNDS {
+        let files = members_of(&array);
+        rates[0].push(rate(|| read_files(&*vfs, &files))?);
+        rates[1].push(rate(|| read_all(&mut array))?);
+        rates[2].push(rate(|| scrub(&mut array))?);
+        array.fail(round)?;
+        rates[3].push(rate(|| read_all(&mut array))?);
+        array.replace(round, &make(MEMBERS + round)?, false)?;
+        rates[4].push(rate(|| rebuild(&mut array))?);
+    }
+    array.close()?;
+    let [plain, healthy, scrub, degraded, rebuild] = rates.map(median);
+    println!("plain files, read at the same time    {plain:6.0} MB/s");
+    println!(
+        "reads, all members there              {healthy:6.0} MB/s   {:.2} of the plain files",
+        healthy / plain
+    );
+    println!(
+        "reads, one member lost                {degraded:6.0} MB/s   {:.2} of the reads before",
+        degraded / healthy
+    );
+    println!("scrub                                 {scrub:6.0} MB/s   {:.2} of the same", scrub / healthy);
+    let moved = rebuild * MEMBERS as f64;
+    println!(
+        "rebuild of a member                   {rebuild:6.0} MB/s   {:.2} of the plain files with all that it moves ({moved:.0} MB/s)",
+        moved / plain
+    );
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! What a write of some columns changes in a row: their blocks, and its parity, by the cheapest way that its blocks permit.
+
+use std::collections::BTreeMap;
+
+use jetcell_sync::Arc;
+use jetcell_vfs::IoBuffer;
+
+use super::Array;
+use super::commit::CellWrite;
+use crate::error::Result;
+use crate::geometry::{BLOCK, MAX_DATA_COLUMNS};
+use crate::integrity::{BlockRecord, CellState, RowState};
+
+/// New content of columns of a row.
+type NewColumns = BTreeMap<usize, Arc<IoBuffer>>;
+
+/// How the new parity of a row is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// Not at all: no member has parity of the row.
+    Nothing,
+    /// From the new columns alone, because they are all columns.
+    New,
+    /// From the old parity and the changes of the columns (read-modify-write).
+    Changes,
+    /// From the new columns and all others (reconstruct-write).
+    OtherColumns,
+    /// From the new columns and all others, some of which have to be recovered.
+    Recovery,
+}
+
+impl Array {
+    /// The way to the new parity that needs the fewest transfers and that the state of the row permits, and the cells that it reads.
+    fn way(&self, state: &RowState, is_new: impl Fn(usize) -> bool) -> (Way, Vec<usize>) {
+        let (cells, parities) = (state.cells.len(), self.code.parities());
+        let data = self.code.data_columns(cells);
+        let count = (0..data).filter(|column| is_new(*column)).count();
+        let parity: Vec<usize> =
+            (cells - parities..cells).filter(|cell| state.cells[*cell] != CellState::Missing).collect();
+        if parity.is_empty() {
+            return (Way::Nothing, vec![]);
+        }
+        if count == data {
+            return (Way::New, vec![]);
+        }
+        let is_readable =
+            |cell: &usize| matches!(state.cells[*cell], CellState::Written(_) | CellState::Empty);
+        let (new, others): (Vec<usize>, Vec<usize>) = (0..data).partition(|column| is_new(*column));
+        // Transfers: read-modify-write reads and writes the columns and the parity, reconstruct-write touches each cell once.
+        let is_cheaper = 2 * (count + parities) <= data + parities;
+        if is_cheaper && new.iter().chain(&parity).all(is_readable) {
+            return (Way::Changes, [new, parity].concat());
+        }
+        if others.iter().all(is_readable) {
+            return (Way::OtherColumns, others);
+        }
+        (Way::Recovery, (0..cells).collect())
+    }
+
+    /// Reads what the writes of these rows need, from all members at the same time.
+    pub(super) fn fetch_for_plans(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) {
+        let mut places = vec![];
+        for (row, columns) in rows {
+            let state = self.row_state(*row);
+            let (_, cells) = self.way(&state, |cell| columns.iter().any(|(column, _)| *column == cell));
+            places.extend(self.places(*row, &state, &cells));
+        }
+        self.fetch(places);
+    }
+
+    /// The new content of all cells that a write of some columns changes.
+    pub(super) fn plan(&mut self, row: u64, columns: &[(usize, u64)]) -> Result<Vec<CellWrite>> {
+        let state = self.row_state(row);
+        let new: NewColumns =
+            columns.iter().map(|(column, block)| (*column, self.staged[block].clone())).collect();
+        let cells = state.cells.len();
+        let data = self.code.data_columns(cells);
+        let copies = self.code.copies();
+        let generation = state.next_generation();
+        let mut tags = state.tags;
+        new.keys().for_each(|column| tags[*column] = generation as u8);
+        let (array, layout) = (self.config.array, self.config.layout);
+        let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
+            BlockRecord::new(array, row, layout.stored_cell(cell), generation, tags, block)
+        };
+        // The checksums first: they read one block after the other, as memory is read fastest, and parity finds all in the cache.
+        let mut writes = vec![];
+        for (column, block) in &new {
+            let lost: Vec<usize> = (column * copies..(column + 1) * copies)
+                .filter(|cell| self.targets(self.config.layout.slot(row, *cell)).next().is_none())
+                .collect();
+            if self.code.parities() == 0 && lost.len() == copies {
+                return Err(self.unrecoverable(row, &lost));
+            }
+            for cell in column * copies..(column + 1) * copies {
+                writes.push(CellWrite {
+                    cell,
+                    record: record(cell, Default::default(), block),
+                    block: block.clone(),
+                });
+            }
+        }
+        let parity =
+            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, &new, data)? };
+        for (index, block) in parity.into_iter().enumerate() {
+            if let Some(block) = block {
+                writes.push(CellWrite {
+                    cell: data + index,
+                    record: record(data + index, tags, &block),
+                    block: Arc::new(block),
+                });
+            }
+        }
+        Ok(writes)
+    }
+
+    /// The new parity of a row. Parity without a member is left out.
+    fn new_parity(
+        &mut self,
+        row: u64,
+        state: &RowState,
+        new: &NewColumns,
+        data: usize,
+    ) -> Result<Vec<Option<IoBuffer>>> {
+        let parities = self.code.parities();
+        let (way, _) = self.way(state, |column| new.contains_key(&column));
+        if way == Way::Nothing {
+            return Ok((0..parities).map(|_| None).collect());
+        }
+        if way == Way::New {
+            let columns: Vec<&[u8]> = new.values().map(|block| &block[..]).collect();
+            let mut parity: Vec<IoBuffer> = (0..parities).map(|_| IoBuffer::zeroed(BLOCK)).collect();
+            let mut targets: Vec<&mut [u8]> = parity.iter_mut().map(|block| &mut block[..]).collect();
+            self.code.encode(&self.kernel, &columns, &mut targets);
+            self.counters.full_row_writes += 1;
+            return Ok(parity.into_iter().map(Some).collect());
+        }
+        let mut defects = state.cells.iter().filter(|cell| **cell == CellState::Stale).count() as u64;
+        if way == Way::Changes {
+            if let Some(parity) = self.changed_parity(row, state, new, data) {
+                self.counters.read_modify_writes += 1;
+                self.counters.defects += defects;
+                return Ok(parity);
+            }
+            // A block that the state of the row does not show as damaged.
+            defects += 1;
+        }
+        let others = if way == Way::Recovery { None } else { self.other_columns(row, state, new, data) };
+        let mut cells = match others {
+            Some(cells) => {
+                self.counters.defects += defects;
+                cells
+            }
+            None => {
+                let whole = self.whole_row(row, state, &[])?;
+                self.count_defects(state, &whole.recovered);
+                whole.cells
+            }
+        };
+        for (column, block) in new {
+            cells[*column].copy_from_slice(block);
+        }
+        cells.resize_with(data + parities, || IoBuffer::zeroed(BLOCK));
+        let lost: Vec<usize> = (data..data + parities).collect();
+        let mut targets: Vec<&mut [u8]> = cells.iter_mut().map(|cell| &mut cell[..]).collect();
+        self.code.recover(&self.kernel, &mut targets, &lost);
+        self.counters.reconstruct_writes += 1;
+        Ok(cells.split_off(data).into_iter().map(Some).collect())
+    }
+
+    /// Parity by its old content and the changes. `None` if a block that this needs is not right.
+    fn changed_parity(
+        &mut self,
+        row: u64,
+        state: &RowState,
+        new: &NewColumns,
+        data: usize,
+    ) -> Option<Vec<Option<IoBuffer>>> {
+        let mut parity = vec![];
+        for cell in data..data + self.code.parities() {
+            match state.cells[cell] {
+                CellState::Missing => parity.push(None),
+                _ => parity.push(Some(self.read_cell(row, cell, state)?)),
+            }
+        }
+        for (column, block) in new {
+            let mut delta = self.read_cell(row, *column, state)?;
+            self.kernel.xor_into(&mut delta, &[&block[..]]);
+            let mut blocks: Vec<&mut [u8]> = parity
+                .iter_mut()
+                .map(|block| block.as_mut().map_or(&mut [][..], |block| &mut block[..]))
+                .collect();
+            self.code.update(&self.kernel, *column, &delta, &mut blocks);
+        }
+        Some(parity)
+    }
+
+    /// The data columns that are not written anew, with room for those that are. `None` if one of them is not right.
+    fn other_columns(
+        &mut self,
+        row: u64,
+        state: &RowState,
+        new: &NewColumns,
+        data: usize,
+    ) -> Option<Vec<IoBuffer>> {
+        let column = |column| {
+            if new.contains_key(&column) {
+                return Some(IoBuffer::zeroed(BLOCK));
+            }
+            self.read_cell(row, column, state)
+        };
+        (0..data).map(column).collect()
+    }
+}

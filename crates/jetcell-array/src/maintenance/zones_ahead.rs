@@ -1,0 +1,63 @@
+//! Rows zone by zone, with the blocks of the next zone read while those of one are used.
+
+use std::ops::Range;
+
+use crate::array::{Array, UnderWay};
+use crate::geometry::ZONE_ROWS;
+use crate::integrity::RowState;
+
+/// Rows of one zone with their states.
+pub(super) type ZoneStates = Vec<(u64, RowState)>;
+
+/// Which cells of a row are needed.
+type Needed<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
+
+/// Zones of which one is read ahead.
+pub(super) struct ZonesAhead<'n> {
+    /// Rows that are not read yet.
+    rest: Range<u64>,
+    needed: Needed<'n>,
+    under_way: Option<(ZoneStates, UnderWay)>,
+}
+
+impl Array {
+    /// Begins to read the needed cells of rows, in ascending order.
+    pub(super) fn zones_ahead<'n>(
+        &mut self,
+        rows: Range<u64>,
+        needed: impl Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n,
+    ) -> ZonesAhead<'n> {
+        let needed: Needed<'n> = Box::new(needed);
+        self.load_records_of_rows(rows.clone());
+        let mut ahead = ZonesAhead { rest: rows, needed, under_way: None };
+        ahead.under_way = ahead.start(self);
+        ahead
+    }
+}
+
+impl ZonesAhead<'_> {
+    fn start(&mut self, array: &mut Array) -> Option<(ZoneStates, UnderWay)> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = self.rest.end.min((self.rest.start / ZONE_ROWS + 1) * ZONE_ROWS);
+        let mut states = vec![];
+        let mut places = vec![];
+        for row in self.rest.start..end {
+            let state = array.row_state(row);
+            let cells = (self.needed)(array, row, &state);
+            places.extend(array.places(row, &state, &cells));
+            states.push((row, state));
+        }
+        self.rest.start = end;
+        Some((states, array.start_fetch(places)))
+    }
+
+    /// The rows of the next zone, whose blocks the array has in memory until the next call.
+    pub fn next(&mut self, array: &mut Array) -> Option<ZoneStates> {
+        let (states, reads) = self.under_way.take()?;
+        self.under_way = self.start(array);
+        array.finish_fetch(reads);
+        Some(states)
+    }
+}
