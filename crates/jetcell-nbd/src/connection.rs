@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long a thread looks for a request. A client that takes longer for its next one finds the thread asleep.
 const LOOK: Duration = Duration::from_micros(100);
-/// If the processor comes back later than that after it was offered to others, they need it: then the thread sleeps for each of the next
-/// [`REST`] requests, because a thread that wakes up gets the processor sooner than one that has given it away.
+/// If others use the processor for longer than that when the thread offers it to them, they need it: then the thread sleeps before each of
+/// the next [`REST`] requests, because a thread that wakes up gets the processor sooner than one that has given it away.
 const BUSY: Duration = Duration::from_micros(20);
 const REST: u32 = 1000;
 
