@@ -3,7 +3,8 @@
 # RAID-DP as a LUN of eight drives each, in the states normal, one failed, two failed (where the level bears it) and rebuilding, where a spare
 # steps in during the measured time. As root.
 #
-#   bench/raid-states.sh [DIRECTORY]      prints the table; default: target/bench-raid-states, where table.md, table.json and all results stay
+#   bench/raid-states.sh [DIRECTORY]      prints the table. table.md, table.json and all results stay in a new
+#                                         DIRECTORY [default: target/bench-raid-states, which is replaced]
 #   MEMBER_IOPS=600 RATE=150 SECONDS_OF_RUN=20 SIZE=64MiB bench/raid-states.sh
 #
 # Each member is a drive of its own: a loop device over a file in memory (/dev/shm), which does at most MEMBER_IOPS reads and as many writes per
@@ -23,7 +24,8 @@ fi
 JETCELL=$(realpath "$JETCELL")
 iops=${MEMBER_IOPS:-600} rate=${RATE:-150} seconds=${SECONDS_OF_RUN:-20} size=${SIZE:-64MiB} member=${MEMBER_SIZE:-64}
 directory=$(realpath -m "${1:-target/bench-raid-states}")
-rm -rf "$directory"
+[[ -n ${1:-} ]] || rm -rf "$directory"
+[[ ! -e $directory ]] || { echo "bench/raid-states.sh: $directory exists; give another directory, or remove it" >&2; exit 2; }
 mkdir -p "$directory"
 images=$(mktemp -d /dev/shm/jetcell-raid-states.XXXXXX)
 group=/sys/fs/cgroup/blkio/jetcell-raid-states-$$
