@@ -9,6 +9,18 @@ use crate::Result;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 
+/// What redo says when it fails at a page of a bulk load.
+pub(crate) const WITHOUT_PAGES: &str = "a table was loaded in bulk here, whose pages are not in the log: \
+     replay on a database from after the load, or stop in front of it";
+
+/// Whether this is the first record that refers to the pages of a bulk load: only roots get external headers otherwise.
+pub(crate) fn is_link(record: &LogRecord) -> bool {
+    match record {
+        LogRecord::SetExternalHeader(set) => set.node.root.is_some_and(|root| root != set.node.page.page),
+        _ => false,
+    }
+}
+
 /// Gives the root of an empty tree the top page that was built. All other pages must be durable. The records are one atomic
 /// group: a split of the root, the nodes of the new page, and a change of a page that was not logged.
 pub(crate) fn link(built: &BuiltTree) -> Result<()> {

@@ -18,7 +18,7 @@ mod node_sorter;
 mod page_writer;
 mod tree_builder;
 
-pub(crate) use link::link;
+pub(crate) use link::{WITHOUT_PAGES, is_link, link};
 pub(crate) use node_sorter::{NodeSorter, SortedNode};
 pub(crate) use page_writer::Transfers;
 pub(crate) use tree_builder::{BuiltTree, TreeBuilder};

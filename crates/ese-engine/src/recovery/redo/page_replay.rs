@@ -24,6 +24,7 @@ use super::page_redo::{
 };
 use super::pending_before_images::{PendingBeforeImages, RecoveredVersion};
 use super::{RedoRecord, corrupt_page};
+use crate::bulk::{WITHOUT_PAGES, is_link};
 use crate::cache::{DbTimeMismatch, MemoryGrant, PageDelta, PageKey, WriteLatch};
 use crate::core::Core;
 use crate::error::PageTimeFault;
@@ -273,7 +274,13 @@ impl<'a> PageReplay<'a> {
                 database.pin_new(number)?
             }
             // It may have been returned to the file system later. If not, redo fails at its end.
-            Err(error @ Error::Corrupt { .. }) => {
+            Err(Error::Corrupt { path, page, what }) => {
+                let of_load = is_link(&self.decode(first)?);
+                let what = if of_load { format!("{what}; {WITHOUT_PAGES}") } else { what };
+                let error = Error::Corrupt { path, page, what };
+                if of_load && !self.may_lack_link(first, &database) {
+                    return Err(error);
+                }
                 self.cannot_change(changes, first, error);
                 return Ok(());
             }
@@ -311,7 +318,8 @@ impl<'a> PageReplay<'a> {
         });
         let result = match result {
             Err((change, error @ Error::PageTime { fault: PageTimeFault::Older, .. }))
-                if self.images.is_some() =>
+                if self.images.is_some()
+                    && (!is_link(&self.decode(&change)?) || self.may_lack_link(&change, &database)) =>
             {
                 self.cannot_change(&[], &change, error);
                 Ok(())
@@ -364,7 +372,10 @@ impl<'a> PageReplay<'a> {
         // A page at the time after has the changes of the macro before this one.
         let expected = time_before(record, change.role).filter(|_| time != change.after);
         if let Some(before) = expected.filter(|before| *before != time) {
-            let what = DbTimeMismatch { found: time, expected: before }.to_string();
+            let mut what = DbTimeMismatch { found: time, expected: before }.to_string();
+            if is_link(record) {
+                what = format!("{what}; {WITHOUT_PAGES}");
+            }
             let fault = if time < before { PageTimeFault::Older } else { PageTimeFault::Newer };
             let path = database.path.clone();
             return Err(Error::PageTime { path, page: number, position: start, fault, what });

@@ -69,6 +69,13 @@ impl PageReplay<'_> {
         self.outcome.copy.compared.push(Compared { file, page, position, comparison, times });
     }
 
+    /// Whether redo may go on without the first page of a bulk load that is changed: it may have been given back later. Not on
+    /// a copy if nothing was given back since: an image would repair this page, and the other pages of the load would be missing.
+    pub(super) fn may_lack_link(&self, change: &PageRedo, database: &DatabaseFile) -> bool {
+        let given_back = self.start_of(change).is_some_and(|start| start < database.given_back_until());
+        self.images.is_none() || given_back
+    }
+
     /// Notes that a page lacks changes from `change` on.
     pub(super) fn cannot_change(&mut self, changes: &[PageRedo], change: &PageRedo, error: Error) {
         self.note_unreadable(changes, &error);
