@@ -135,6 +135,13 @@ pub(crate) fn logs_of(
             format!("{}: the database has no full backup yet; make one first", database.path.display());
         return Err(BackupError::set(SetFault::NoFullBackup, what));
     }
+    if let Some(database) = set.databases.iter().find(|database| was_loaded_since(&database.header, parent)) {
+        let what = format!(
+            "{}: tables were loaded in bulk since the previous backup, and their pages are not in the logs; make a full backup",
+            database.path.display()
+        );
+        return Err(BackupError::set(SetFault::NoFullBackup, what));
+    }
     let Generations { last, last_is_open, .. } = parent.generations;
     let first = Generation(if last_is_open { last } else { last + 1 });
     let logs: Vec<(Generation, PathBuf)> =
@@ -149,6 +156,12 @@ pub(crate) fn logs_of(
             Err(BackupError::set(SetFault::LogMissing, what))
         }
     }
+}
+
+/// Whether a bulk load began behind the end of a backup. The header has its position in place of a full backup without logs.
+fn was_loaded_since(header: &DatabaseHeader, parent: &Manifest) -> bool {
+    let (noted, end) = (header.full_backup, parent.logs.last().map(StoredLog::end_position));
+    noted.gen_high == Generation(0) && end.is_some_and(|end| noted.position >= end)
 }
 
 /// Verifies the logs. Returns where they end.

@@ -268,10 +268,16 @@ impl DatabaseFile {
     }
 
     /// Forgets all backups, because a restore from them could not use the logs from here on. A later full backup is
-    /// recorded as usual.
+    /// recorded as usual. The header keeps the position, for backups of a stopped instance, which no header names: the first
+    /// one since the database was attached and since the last backup is behind all of them.
     pub(crate) fn forget_backups(&self) -> Result<()> {
-        if self.header.lock().full_backup.gen_high == Generation(0) {
-            return Ok(());
+        {
+            let header = self.header.lock();
+            let noted = header.full_backup;
+            let later = [header.attach_position, header.copy_backup.position];
+            if noted.gen_high == Generation(0) && later.iter().all(|position| *position <= noted.position) {
+                return Ok(());
+            }
         }
         // With this position, redo does not record again what it finds in the log before.
         let position = self.log.tail();

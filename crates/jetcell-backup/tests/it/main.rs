@@ -1,5 +1,6 @@
 //! Backups and restores of small instances on a simulated disk: histories, interruptions and faults.
 
+mod bulk_loads;
 mod faults;
 mod histories;
 mod interrupted;

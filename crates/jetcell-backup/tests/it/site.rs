@@ -26,6 +26,19 @@ pub struct Site {
     pub database: Arc<Database>,
 }
 
+/// The definition of a table of numbers.
+pub fn table(name: &str) -> TableDefinition {
+    TableDefinition {
+        name: name.to_string(),
+        columns: vec![
+            ColumnDefinition::new("key", ColumnType::Long),
+            ColumnDefinition::new("body", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
+        ..TableDefinition::default()
+    }
+}
+
 impl Site {
     /// Opens the instance in a directory; creates the database with so many pages, if it does not exist.
     pub fn open(files: &Arc<dyn Vfs>, directory: &str, pages: u32) -> Site {
@@ -42,18 +55,9 @@ impl Site {
         }
         let create = CreateOptions { initial_pages: pages, extension_pages: 32 };
         let database = instance.create_database(&path, &create).unwrap();
-        let definition = TableDefinition {
-            name: "t".to_string(),
-            columns: vec![
-                ColumnDefinition::new("key", ColumnType::Long),
-                ColumnDefinition::new("body", ColumnType::LongBinary),
-            ],
-            indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
-            ..TableDefinition::default()
-        };
         let mut session = instance.session();
         session.begin().unwrap();
-        session.create_table(&database, &definition).unwrap();
+        session.create_table(&database, &table("t")).unwrap();
         session.commit(CommitMode::Durable).unwrap();
         Site { files: files.clone(), instance, database }
     }
