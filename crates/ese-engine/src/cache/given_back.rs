@@ -10,49 +10,125 @@ use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_sync::RwLock;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 
-/// The pages of one file that were given back since it was attached.
+/// Ranges at most. With more, a bit for each page takes less memory than the ranges of a large file could.
+const MOST_RANGES: usize = 1 << 16;
+
+/// The pages of one file that were given back since it was attached. They take 24 bytes for each of at most 65,536 ranges, or a
+/// bit for each page up to the last one: 64 MiB for the largest file.
 #[derive(Default)]
 pub(super) struct GivenBack {
     any: AtomicBool,
-    /// First and last pages of ranges, which do not overlap.
-    ranges: RwLock<BTreeMap<u32, u32>>,
+    pages: RwLock<Pages>,
+}
+
+enum Pages {
+    /// First and last pages of ranges, which neither overlap nor touch.
+    Ranges(BTreeMap<u32, u32>),
+    /// A bit for each page.
+    Bits(Vec<u64>),
+}
+
+impl Default for Pages {
+    fn default() -> Pages {
+        Pages::Ranges(BTreeMap::new())
+    }
 }
 
 impl GivenBack {
     /// These pages were given back.
     pub fn add(&self, first: u32, last: u32) {
-        let mut ranges = self.ranges.write();
-        remove(&mut ranges, first, last);
-        ranges.insert(first, last);
+        self.pages.write().add(first, last);
         self.any.store(true, Ordering::Release);
     }
 
     /// These pages are in use again.
     pub fn remove(&self, first: u32, last: u32) {
         if self.any.load(Ordering::Acquire) {
-            remove(&mut self.ranges.write(), first, last);
+            self.pages.write().remove(first, last);
         }
     }
 
     /// Whether all of these pages were given back.
     pub fn contains(&self, first: u32, last: u32) -> bool {
-        self.any.load(Ordering::Acquire)
-            && self.ranges.read().range(..=first).next_back().is_some_and(|(_, end)| *end >= last)
+        self.any.load(Ordering::Acquire) && self.pages.read().contains(first, last)
     }
 }
 
-fn remove(ranges: &mut BTreeMap<u32, u32>, first: u32, last: u32) {
-    while let Some((&from, &to)) = ranges.range(..=last).next_back()
-        && to >= first
-    {
-        ranges.remove(&from);
-        if to > last {
-            ranges.insert(last + 1, to);
-        }
-        if from < first {
-            ranges.insert(from, first - 1);
+impl Pages {
+    fn add(&mut self, mut first: u32, mut last: u32) {
+        match self {
+            Pages::Ranges(ranges) => {
+                while let Some((&from, &to)) = ranges.range(..=last.saturating_add(1)).next_back()
+                    && to.saturating_add(1) >= first
+                {
+                    ranges.remove(&from);
+                    (first, last) = (first.min(from), last.max(to));
+                }
+                ranges.insert(first, last);
+                self.limit();
+            }
+            Pages::Bits(bits) => {
+                let words = last as usize / 64 + 1;
+                if bits.len() < words {
+                    bits.resize(words, 0);
+                }
+                words_of(first, last).for_each(|(word, mask)| bits[word] |= mask);
+            }
         }
     }
+
+    fn remove(&mut self, first: u32, last: u32) {
+        match self {
+            Pages::Ranges(ranges) => {
+                while let Some((&from, &to)) = ranges.range(..=last).next_back()
+                    && to >= first
+                {
+                    ranges.remove(&from);
+                    if to > last {
+                        ranges.insert(last + 1, to);
+                    }
+                    if from < first {
+                        ranges.insert(from, first - 1);
+                    }
+                }
+                self.limit();
+            }
+            Pages::Bits(bits) => {
+                for (word, mask) in words_of(first, last) {
+                    bits.get_mut(word).into_iter().for_each(|bits| *bits &= !mask);
+                }
+            }
+        }
+    }
+
+    fn contains(&self, first: u32, last: u32) -> bool {
+        match self {
+            Pages::Ranges(ranges) => ranges.range(..=first).next_back().is_some_and(|(_, end)| *end >= last),
+            Pages::Bits(bits) => words_of(first, last)
+                .all(|(word, mask)| bits.get(word).is_some_and(|bits| bits & mask == mask)),
+        }
+    }
+
+    /// Goes over to bits when there are too many ranges.
+    fn limit(&mut self) {
+        let Pages::Ranges(ranges) = self else { return };
+        if ranges.len() <= MOST_RANGES {
+            return;
+        }
+        let ranges = std::mem::take(ranges);
+        *self = Pages::Bits(Vec::new());
+        // The last one first, so that the bits are allocated once.
+        ranges.into_iter().rev().for_each(|(first, last)| self.add(first, last));
+    }
+}
+
+/// The words that have the bits of these pages, each with the bits.
+fn words_of(first: u32, last: u32) -> impl Iterator<Item = (usize, u64)> {
+    (first / 64..=last / 64).map(move |word| {
+        let from = u64::MAX << (if word == first / 64 { first % 64 } else { 0 });
+        let to = u64::MAX >> (if word == last / 64 { 63 - last % 64 } else { 0 });
+        (word as usize, from & to)
+    })
 }
 
 /// The bytes of a page that was given back.
@@ -68,14 +144,59 @@ mod tests {
 
     use super::*;
 
+    /// Turns the ranges into bits.
+    fn as_bits(pages: &GivenBack) {
+        let mut pages = pages.pages.write();
+        let Pages::Ranges(ranges) = std::mem::take(&mut *pages) else { return };
+        *pages = Pages::Bits(Vec::new());
+        ranges.into_iter().for_each(|(first, last)| pages.add(first, last));
+    }
+
+    #[test]
+    fn any_number_of_ranges_takes_no_more_than_a_bit_for_each_page() {
+        // The last pages of the largest file, and ranges that do not touch.
+        const LAST: u32 = (1 << 29) - 1;
+        let pages = GivenBack::default();
+        let first_of = |range: u32| LAST - 4 * range - 1;
+        let count = MOST_RANGES as u32 + 5;
+        (0..count).for_each(|range| pages.add(first_of(range), first_of(range) + 1));
+        let bytes = match &*pages.pages.read() {
+            Pages::Bits(bits) => bits.capacity() * 8,
+            Pages::Ranges(ranges) => panic!("{} ranges", ranges.len()),
+        };
+        assert_eq!(bytes, 64 << 20);
+        for range in 0..count {
+            let first = first_of(range);
+            assert!(pages.contains(first, first + 1), "{range}");
+            assert!(!pages.contains(first + 2, first + 2) && !pages.contains(first - 1, first), "{range}");
+        }
+        pages.remove(first_of(3) + 1, first_of(2));
+        assert!(pages.contains(first_of(3), first_of(3)) && !pages.contains(first_of(2), first_of(2)));
+        assert!(!pages.contains(LAST, u32::MAX) && !pages.contains(1, LAST));
+    }
+
+    #[test]
+    fn splits_of_ranges_count_and_neighbours_are_joined() {
+        let pages = GivenBack::default();
+        (0..200_000).for_each(|page| pages.add(2 * page + 1, 2 * page + 2));
+        assert!(matches!(&*pages.pages.read(), Pages::Ranges(ranges) if ranges.len() == 1));
+        (0..200_000).for_each(|page| pages.remove(2 * page + 1, 2 * page + 1));
+        assert!(matches!(&*pages.pages.read(), Pages::Bits(bits) if bits.len() <= 400_000 / 64 + 1));
+        assert!((0..200_000).all(|page| pages.contains(2 * page + 2, 2 * page + 2)));
+        assert!((0..200_000).all(|page| !pages.contains(2 * page + 1, 2 * page + 1)));
+    }
+
     proptest! {
         #[test]
         fn ranges_are_the_pages_that_were_added_and_not_removed(
             steps in prop::collection::vec((any::<bool>(), 1..60u32, 1..20u32), 0..30),
-            first in 1..60u32, count in 1..6u32,
+            first in 1..60u32, count in 1..6u32, bits_from in 0..30usize,
         ) {
             let (pages, mut model) = (GivenBack::default(), BTreeSet::new());
-            for (add, first, count) in steps {
+            for (step, (add, first, count)) in steps.into_iter().enumerate() {
+                if step == bits_from {
+                    as_bits(&pages);
+                }
                 let range = first..first + count;
                 match add {
                     true => model.extend(range.clone()),
@@ -87,9 +208,8 @@ mod tests {
             for page in 0..100 {
                 prop_assert_eq!(pages.contains(page, page), model.contains(&page));
             }
-            if pages.contains(first, first + count) {
-                prop_assert!((first..=first + count).all(|page| model.contains(&page)));
-            }
+            let all = (first..=first + count).all(|page| model.contains(&page));
+            prop_assert_eq!(pages.contains(first, first + count), all);
         }
     }
 }

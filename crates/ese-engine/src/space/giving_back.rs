@@ -19,8 +19,18 @@ use crate::{Error, Result};
 const LEAST_BYTES: usize = 64 << 10;
 /// Holes of one batch of log records, after which the header is written.
 const HOLES_PER_BATCH: usize = 256;
+/// Extents that are looked at in one step, which bounds the memory and the pages of the space tree that are held.
+const EXTENTS_PER_STEP: usize = 1 << 14;
 
 const ROOT: PageNumber = PageNumber::fixed(1);
+
+/// Some of the extents of a space tree.
+#[derive(Default)]
+struct ExtentStep {
+    wanted: Vec<Extent>,
+    /// The page from which on further ones are; `None` at the end of the tree.
+    next: Option<PageNumber>,
+}
 
 impl SpaceLock<'_> {
     fn least_pages(&self) -> u32 {
@@ -34,24 +44,40 @@ impl SpaceLock<'_> {
         let Some(trees) = trees.filter(|trees| trees.parent.is_some()) else { return Ok(0) };
         let (owners, system) = self.owners(root)?;
         let least = self.least_pages();
-        let mut released = 0;
-        for extent in self.available_extents(&trees, |extent| extent.count >= least)? {
-            let mut fits = true;
-            let done = group::run(self.file, false, |group| {
-                fits = true;
-                let available = extents::ending_at(group, &trees.available, extent.last)?;
-                let Some(available) = available.filter(|found| found.extent == extent) else { return Ok(0) };
-                extents::remove(group, &trees.available, &available)?;
-                self.disown(group, &owners, extent, &mut fits)?;
-                self.free(group, &system, extent)?;
-                Ok(u64::from(extent.count))
-            });
-            match done {
-                Err(_) if !fits => {}
-                done => released += done?,
+        let (mut released, mut from) = (0, Some(ROOT));
+        while let Some(first) = from {
+            let step = self.available_extents(&trees, first, |extent| extent.count >= least)?;
+            from = step.next;
+            for extent in step.wanted {
+                released += self.release_extent(&trees, &owners, &system, extent)?;
             }
         }
         Ok(released)
+    }
+
+    /// Returns an available extent of a tree to the root of the database, unless that would need another page. Returns the number
+    /// of pages.
+    fn release_extent(
+        &self,
+        trees: &SpaceTrees,
+        owners: &[SpaceTrees],
+        system: &SpaceTrees,
+        extent: Extent,
+    ) -> Result<u64> {
+        let mut fits = true;
+        let done = group::run(self.file, false, |group| {
+            fits = true;
+            let available = extents::ending_at(group, &trees.available, extent.last)?;
+            let Some(available) = available.filter(|found| found.extent == extent) else { return Ok(0) };
+            extents::remove(group, &trees.available, &available)?;
+            self.disown(group, owners, extent, &mut fits)?;
+            self.free(group, system, extent)?;
+            Ok(u64::from(extent.count))
+        });
+        match done {
+            Err(_) if !fits => Ok(0),
+            done => done,
+        }
     }
 
     /// Takes an extent out of the owned extents of trees. Sets `fits` to false, and fails, if that would need another page,
@@ -81,16 +107,23 @@ impl SpaceLock<'_> {
         Ok(())
     }
 
-    fn available_extents(&self, trees: &SpaceTrees, wanted: impl Fn(&Extent) -> bool) -> Result<Vec<Extent>> {
-        let mut all = Vec::new();
+    /// The next available extents of a tree from a page on.
+    fn available_extents(
+        &self,
+        trees: &SpaceTrees,
+        from: PageNumber,
+        wanted: impl Fn(&Extent) -> bool,
+    ) -> Result<ExtentStep> {
         group::run(self.file, false, |group| {
-            all.clear();
-            extents::find(group, &trees.available, ROOT, |extent| {
-                all.extend(Some(*extent).filter(&wanted));
-                false
-            })
-        })?;
-        Ok(all)
+            let (mut step, mut seen) = (ExtentStep::default(), 0);
+            let last = extents::find(group, &trees.available, from, |extent| {
+                step.wanted.extend(Some(*extent).filter(&wanted));
+                seen += 1;
+                seen == EXTENTS_PER_STEP
+            })?;
+            step.next = last.map(|found| found.extent.last.plus(1));
+            Ok(step)
+        })
     }
 
     /// Cuts the available pages at the end of the file off. Returns the number of pages before and afterwards.
@@ -149,17 +182,23 @@ impl SpaceLock<'_> {
         let is_hole = |extent: &Extent| {
             file.cache.are_given_back(file.file_id, extent.first().get(), extent.last.get())
         };
-        let wanted = self.available_extents(&system, |extent| extent.count >= least && !is_hole(extent))?;
-        for extents in wanted.chunks(HOLES_PER_BATCH) {
-            let database = DatabaseIdInLog(file.log_id);
-            let record = |extent: &Extent| {
-                LogRecord::TrimDb(TrimDb { database, first: extent.first(), count: extent.count })
-            };
-            let records: Vec<LogRecord> = extents.iter().map(record).collect();
-            self.give_back(&records, &GivenBackPages::Holes(extents.to_vec()))?;
+        let (mut holes, mut pages, mut from) = (0, 0, Some(ROOT));
+        while let Some(first) = from {
+            let wanted = |extent: &Extent| extent.count >= least && !is_hole(extent);
+            let step = self.available_extents(&system, first, wanted)?;
+            from = step.next;
+            for extents in step.wanted.chunks(HOLES_PER_BATCH) {
+                let database = DatabaseIdInLog(file.log_id);
+                let record = |extent: &Extent| {
+                    LogRecord::TrimDb(TrimDb { database, first: extent.first(), count: extent.count })
+                };
+                let records: Vec<LogRecord> = extents.iter().map(record).collect();
+                self.give_back(&records, &GivenBackPages::Holes(extents.to_vec()))?;
+                holes += extents.len() as u64;
+                pages += extents.iter().map(|extent| u64::from(extent.count)).sum::<u64>();
+            }
         }
-        let pages = wanted.iter().map(|extent| u64::from(extent.count)).sum();
-        Ok((wanted.len() as u64, pages))
+        Ok((holes, pages))
     }
 
     /// Logs that pages are given back, and gives them back.
