@@ -18,6 +18,7 @@ mod session;
 mod verify;
 mod volumes;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -179,14 +180,7 @@ impl Engine for EseEngine {
             let shared = Shared { files: &self.files, cache: &store.cache, workers, events: &store.events };
             Unit::open(shared, plan, &plan.instances[number], opening)
         };
-        // The recovery of an instance takes half of the cache for the log.
-        let fresh = plan.instances.iter().all(|place| !self.files.exists(&place.database).unwrap_or(true));
-        let count = plan.instances.len();
-        let units: Result<Vec<Unit>> = match fresh {
-            true => at_a_time(count, open).into_iter().collect(),
-            false => (0..count).map(open).collect(),
-        };
-        store.units = units?;
+        store.units = each_database(&*self.files, plan, &store.volumes, open)?;
         Ok(Box::new(store))
     }
 
@@ -206,6 +200,33 @@ impl Engine for EseEngine {
         let events = self.events.lock().clone();
         replay::replay(&self.files, plan, &plan.instances[database], start, events, watch)
     }
+}
+
+/// Does something with each database that may take long, as recovery after a crash: all volumes work at the same time, each on as many
+/// databases as it likes. The results have the order of the plan.
+fn each_database<R: Send>(
+    files: &dyn Vfs,
+    plan: &Plan,
+    volumes: &[usize],
+    open: impl Fn(usize) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    // Databases that are to be made count as small.
+    let bytes: Vec<u64> =
+        plan.instances.iter().map(|place| files.file_len(&place.database).unwrap_or(0)).collect();
+    let queues = verify::queues(plan, volumes, &bytes);
+    let done: Mutex<BTreeMap<usize, Result<R>>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for lane in verify::lanes(&queues, u64::MAX) {
+            let (done, open) = (&done, &open);
+            scope.spawn(move || {
+                verify::work(&lane, |database| {
+                    let result = open(database);
+                    done.lock().insert(database, result);
+                });
+            });
+        }
+    });
+    done.into_inner().into_values().collect()
 }
 
 /// One instance with its database.

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::engine::Depth;
 use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
-use crate::machine::Storage;
+use crate::machine::{Device, Storage};
 use crate::measurement::{FileVerification, Verification};
 
 /// Findings that are kept for each file. The first ones show what is wrong.
@@ -64,8 +64,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The jobs of one volume that no thread has taken yet, and how many are worked on at a time.
-struct Queue {
+/// The databases of one volume that no thread has taken yet, and how many are worked on at a time.
+pub(super) struct Queue {
     jobs: Mutex<VecDeque<usize>>,
     at_a_time: usize,
 }
@@ -81,9 +81,10 @@ pub(super) fn verify(
 ) -> Option<Verification> {
     let jobs: Vec<Job<'_>> = plan.instances.iter().map(|instance| Job::new(&**files, instance)).collect();
     let total = jobs.iter().map(|job| job.total(depth)).sum();
-    let queues = queues(plan, volumes, &jobs);
+    let database_bytes: Vec<u64> = jobs.iter().map(|job| job.database_bytes).collect();
+    let queues = queues(plan, volumes, &database_bytes);
     let together = queues.iter().map(|queue| queue.at_a_time).sum();
-    let largest = jobs.iter().map(|job| job.database_bytes).max().unwrap_or(0);
+    let largest = database_bytes.iter().copied().max().unwrap_or(0);
     let kept = if depth == Depth::Everything { memory_of_check(largest) } else { 0 };
     let lanes = lanes(&queues, plan.cache_bytes / (PAGES_OF_A_CHECK + kept));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -95,11 +96,7 @@ pub(super) fn verify(
             let (jobs, cancel, ended) = (&jobs, &cancel, ended.clone());
             scope.spawn(move || {
                 let _ended: Sender<()> = ended;
-                for queue in lane {
-                    while let Some(job) = queue.jobs.lock().pop_front().and_then(|next| jobs.get(next)) {
-                        verify_job(files, job, depth, threads, cancel);
-                    }
-                }
+                work(lane, |job| verify_job(files, &jobs[job], depth, threads, cancel));
             });
         }
         drop(ended);
@@ -120,13 +117,17 @@ pub(super) fn verify(
 }
 
 /// The databases of each volume.
-fn queues(plan: &Plan, volumes: &[usize], all: &[Job<'_>]) -> Vec<Queue> {
+pub(super) fn queues(plan: &Plan, volumes: &[usize], database_bytes: &[u64]) -> Vec<Queue> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
     let of_volume = |volume: usize| {
         let jobs: VecDeque<usize> = (0..volumes.len()).filter(|job| volumes[*job] == volume).collect();
         let first = jobs.front().map(|job| &plan.instances[*job].database);
-        let spindle = first.is_some_and(|database| is_spindle(database));
-        let small = jobs.iter().all(|job| all[*job].database_bytes <= SMALL);
+        let spindle = first.is_some_and(|database| {
+            let directory = database.parent().filter(|parent| *parent != Path::new(""));
+            let device = Storage::under(directory.unwrap_or(Path::new("."))).device;
+            device.is_some_and(|device| is_spindle(&device, Path::new("/sys/block")))
+        });
+        let small = jobs.iter().all(|job| database_bytes[*job] <= SMALL);
         let most = match (spindle, small) {
             (true, _) => 1,
             (false, true) => SMALL_AT_A_TIME,
@@ -138,19 +139,27 @@ fn queues(plan: &Plan, volumes: &[usize], all: &[Job<'_>]) -> Vec<Queue> {
     (0..count).map(of_volume).collect()
 }
 
-/// Whether the database is on a single disk that has to move its heads.
-fn is_spindle(database: &Path) -> bool {
-    let directory = database.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    Storage::under(directory).device.is_some_and(|device| {
-        let parts = fs::read_dir(Path::new("/sys/block").join(&device.name).join("slaves"));
-        // Of a virtual disk, the kernel does not know what is behind it, and says that it turns.
-        let known = !device.name.starts_with("vd") && !device.name.starts_with("xvd");
-        known && device.rotational == Some(true) && parts.map_or(0, Iterator::count) <= 1
-    })
+/// Whether a device is a single disk that has to move its heads. `block` is the directory of the kernel about all devices.
+fn is_spindle(device: &Device, block: &Path) -> bool {
+    let parts = fs::read_dir(block.join(&device.name).join("slaves"));
+    // Of a virtual disk, the kernel does not know what is behind it, and says that it turns.
+    let known = !device.name.starts_with("vd") && !device.name.starts_with("xvd");
+    known && device.rotational == Some(true) && parts.map_or(0, Iterator::count) <= 1
+}
+
+/// Does the jobs of these queues that no other thread has taken.
+pub(super) fn work(lane: &[&Queue], mut verify: impl FnMut(usize)) {
+    for queue in lane {
+        // The lock is not held while the job is done.
+        let next = || queue.jobs.lock().pop_front();
+        while let Some(job) = next() {
+            verify(job);
+        }
+    }
 }
 
 /// The queues that each thread works on, one after the other: one queue, unless there is memory for fewer checks (`most`).
-fn lanes(queues: &[Queue], most: u64) -> Vec<Vec<&Queue>> {
+pub(super) fn lanes(queues: &[Queue], most: u64) -> Vec<Vec<&Queue>> {
     let wanted = queues.iter().flat_map(|queue| std::iter::repeat_n(queue, queue.at_a_time));
     let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
     let mut lanes: Vec<Vec<&Queue>> = Vec::new();
@@ -257,6 +266,8 @@ fn lines<'a>(errors: impl Iterator<Item = &'a Finding>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     fn queue(jobs: usize, at_a_time: usize) -> Queue {
@@ -274,5 +285,54 @@ mod tests {
         assert_eq!(places(u64::MAX), [[0], [1], [1], [1]]);
         assert_eq!(places(2), [[0, 1], [1, 1]]);
         assert_eq!(places(0), [[0, 1, 1, 1]]);
+    }
+
+    #[test]
+    fn only_a_single_turning_disk_that_the_kernel_knows_is_a_spindle() {
+        let block = tempfile::tempdir().unwrap();
+        for part in ["sda/slaves", "dm-0/slaves/sda", "md0/slaves/sda", "md0/slaves/sdb"] {
+            fs::create_dir_all(block.path().join(part)).unwrap();
+        }
+        let of = |name: &str, rotational| {
+            let (model, scheduler, queue_requests, write_cache) = (None, None, None, None);
+            let name = name.to_string();
+            let device = Device { name, model, rotational, scheduler, queue_requests, write_cache };
+            is_spindle(&device, block.path())
+        };
+        assert!(of("sda", Some(true)) && of("dm-0", Some(true)), "a disk, and a volume on one");
+        assert!(!of("sda", Some(false)) && !of("sda", None), "a device without heads, or that is not known");
+        assert!(!of("md0", Some(true)), "several disks");
+        assert!(!of("vda", Some(true)) && !of("xvda", Some(true)), "virtual disks");
+    }
+
+    /// Each volume works as it likes it: a spindle on one database at a time, others on several, and all at the same time.
+    #[test]
+    fn volumes_are_verified_together_and_spindles_one_database_at_a_time() {
+        let queues = [queue(3, 1), queue(4, 2)];
+        let lanes = lanes(&queues, u64::MAX);
+        // One database of the spindle and two of the other volume are being verified at some moment.
+        let (together, first) = (Barrier::new(3), AtomicU64::new(0));
+        let (busy, most) = ([AtomicU64::new(0), AtomicU64::new(0)], [AtomicU64::new(0), AtomicU64::new(0)]);
+        let done = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for lane in &lanes {
+                let volume = usize::from(std::ptr::eq(lane[0], &raw const queues[1]));
+                let (busy, most, first, together, done) = (&busy, &most, &first, &together, &done);
+                scope.spawn(move || {
+                    work(lane, |_| {
+                        let now = busy[volume].fetch_add(1, Ordering::SeqCst) + 1;
+                        most[volume].fetch_max(now, Ordering::SeqCst);
+                        if first.fetch_add(1, Ordering::SeqCst) < 3 {
+                            together.wait();
+                        }
+                        std::thread::sleep(Duration::from_millis(5));
+                        busy[volume].fetch_sub(1, Ordering::SeqCst);
+                        done.fetch_add(1, Ordering::SeqCst);
+                    });
+                });
+            }
+        });
+        assert_eq!(most.map(AtomicU64::into_inner), [1, 2]);
+        assert_eq!(done.into_inner(), 7);
     }
 }

@@ -261,6 +261,22 @@ fn granted_memory_holds_no_page_until_it_is_returned() {
 }
 
 #[test]
+fn grants_at_the_same_time_leave_frames_for_pages() {
+    let fixture = CacheFixture::new(64, 200, false);
+    let (frames, page_bytes) = (fixture.cache.counters().frames as usize, fixture.cache.page_size().bytes());
+    let grants: Vec<_> = (0..4).map(|_| fixture.cache.grant_memory(frames / 3 * page_bytes)).collect();
+    let granted: usize = grants.iter().map(|grant| grant.bytes() / page_bytes).sum();
+    assert_eq!(grants[0].bytes(), frames / 3 * page_bytes);
+    assert!(
+        grants.iter().all(|grant| grant.bytes() > 0) && granted < frames * 9 / 10,
+        "{granted} of {frames}"
+    );
+    for page in 1..=200 {
+        fixture.cache.fetch(fixture.key(page)).unwrap();
+    }
+}
+
+#[test]
 fn a_fetch_fails_while_all_pages_are_pinned_and_succeeds_afterwards() {
     let fixture = CacheFixture::new(16, 40, false);
     let frames = fixture.cache.counters().frames as u32;
