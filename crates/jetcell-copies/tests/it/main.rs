@@ -2,6 +2,7 @@
 
 mod activate;
 mod block_mode;
+mod bulk_loads;
 mod follow;
 mod pages;
 mod passive_work;

@@ -53,6 +53,19 @@ pub fn vfs(disk: &SimVfs) -> Arc<dyn Vfs> {
     Arc::new(disk.clone())
 }
 
+/// The definition of a table of numbers.
+pub fn table(name: &str) -> TableDefinition {
+    TableDefinition {
+        name: name.to_string(),
+        columns: vec![
+            ColumnDefinition::new("key", ColumnType::Long),
+            ColumnDefinition::new("body", ColumnType::LongBinary),
+        ],
+        indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
+        ..TableDefinition::default()
+    }
+}
+
 impl Site {
     /// Opens the instance in a directory; creates the database if it does not exist. It removes logs that neither redo nor a
     /// copy needs, which is up to `limit` generations behind.
@@ -81,18 +94,9 @@ impl Site {
         }
         let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
         let database = instance.create_database(&path, &create).unwrap();
-        let definition = TableDefinition {
-            name: "t".to_string(),
-            columns: vec![
-                ColumnDefinition::new("key", ColumnType::Long),
-                ColumnDefinition::new("body", ColumnType::LongBinary),
-            ],
-            indexes: vec![IndexDefinition::new("by key", &["key"]).primary()],
-            ..TableDefinition::default()
-        };
         let mut session = instance.session();
         session.begin().unwrap();
-        session.create_table(&database, &definition).unwrap();
+        session.create_table(&database, &table("t")).unwrap();
         session.commit(CommitMode::Durable).unwrap();
         Site { instance, database }
     }
