@@ -26,6 +26,7 @@ mod manners;
 mod many_databases;
 mod power;
 mod raid;
+mod raid_devices;
 mod raid_in_use;
 mod raid_luns;
 mod raid_reliability;

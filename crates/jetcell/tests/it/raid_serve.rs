@@ -297,7 +297,7 @@ fn a_file_system_on_it_is_sound() {
     let served = Served::start(&cell, &["--socket", socket.to_str().unwrap()]);
     let mount = cell.make_dir("mount");
     let mut fuse =
-        Command::new("nbdfuse").arg(&mount).arg(&served.uri).stderr(Stdio::null()).spawn().unwrap();
+        Command::new("nbdfuse").arg(&mount).arg(&served.uri).stderr(Stdio::piped()).spawn().unwrap();
     let device = mount.join("nbd");
     let begun = Instant::now();
     while !device.exists() && fuse.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(60)
@@ -305,9 +305,9 @@ fn a_file_system_on_it_is_sound() {
         std::thread::sleep(Duration::from_millis(50));
     }
     if !device.exists() {
-        eprintln!("skipped: nbdfuse cannot mount here");
         let _ = fuse.kill();
         let _ = fuse.wait();
+        eprintln!("skipped: nbdfuse cannot mount here: {}", errors(&mut fuse).trim());
         served.stop();
         return;
     }

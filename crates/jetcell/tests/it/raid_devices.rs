@@ -1,0 +1,141 @@
+//! Arrays on block devices: loop devices, which root may make. Elsewhere these tests say that they are skipped.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jetcell_array::{Array, AssembleOptions, BLOCK};
+use jetcell_vfs::{RealOptions, RealVfs, Vfs};
+use rustix::fs::OFlags;
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::loop_devices::{LoopDevice, can_mount, run};
+use crate::raid_serve::ended;
+
+const BYTES: u64 = 24 << 20;
+
+fn devices(cell: &Cell, count: usize) -> Option<Vec<LoopDevice>> {
+    (0..count).map(|number| LoopDevice::over(&cell.path(&format!("image{number}")), BYTES)).collect()
+}
+
+fn real() -> Arc<RealVfs> {
+    Arc::new(RealVfs::new(RealOptions::default()).unwrap())
+}
+
+fn assembled(members: &[&str]) -> Array {
+    let members: Vec<PathBuf> = members.iter().map(PathBuf::from).collect();
+    Array::assemble(real(), &members, AssembleOptions::default()).unwrap()
+}
+
+fn state(cell: &Cell) -> (Option<i32>, Value) {
+    let output = cell.program(&["raid", "status", "a", "--json"]).output().unwrap();
+    (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap()["state"].clone())
+}
+
+/// A command on arrays is refused with one line.
+#[track_caller]
+fn refused(cell: &Cell, words: &[&str]) -> String {
+    let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{words:?}: {stderr}");
+    assert!(output.stdout.is_empty());
+    stderr
+}
+
+#[test]
+fn loop_devices_are_members_that_fail_are_replaced_and_scrubbed() {
+    let cell = Cell::new();
+    let Some(devices) = devices(&cell, 5) else { return };
+    let names: Vec<&str> = devices.iter().map(|device| device.0.as_str()).collect();
+    ended(&cell, &[&["create", "a", "--level", "raid5", "--members"], &names[..4]].concat());
+    let data: Vec<u8> = (0..600 * BLOCK).map(|byte| (byte / 9 + byte / BLOCK) as u8).collect();
+    let mut array = assembled(&names[..4]);
+    array.write(0, &data).unwrap();
+    array.close().unwrap();
+    let holds_data = |members: &[&str]| {
+        let mut array = assembled(members);
+        let mut found = vec![0; data.len()];
+        array.read(0, &mut found).unwrap();
+        array.close().unwrap();
+        found == data
+    };
+    assert_eq!(state(&cell), (Some(0), "optimal".into()));
+
+    ended(&cell, &["fail", "a", names[1]]);
+    assert_eq!(state(&cell), (Some(1), "degraded".into()));
+    assert!(holds_data(&[names[0], names[2], names[3]]));
+    ended(&cell, &["replace", "a", "1", names[4]]);
+    assert_eq!(state(&cell), (Some(0), "optimal".into()));
+    let whole = [names[0], names[4], names[2], names[3]];
+    assert!(holds_data(&whole));
+
+    // Another program overwrites a part of a member.
+    let device = OpenOptions::new().write(true).open(names[2]).unwrap();
+    device.write_all_at(&[0xA5; 256 << 10], BYTES / 2).unwrap();
+    device.write_all_at(&[0xA5; 64 << 10], BYTES / 3).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    let scrubbed = cell.program(&["raid", "scrub", "a", "--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&scrubbed.stdout).unwrap();
+    assert_eq!((scrubbed.status.code(), &report["complete"]), (Some(1), &true.into()), "{report}");
+    assert!(report["repaired"].as_u64().unwrap() >= 64, "{report}");
+    assert!(ended(&cell, &["scrub", "a", "--json"]).contains("\"complete\":true"));
+    assert!(holds_data(&[names[4], names[2], names[3], names[0]]));
+    let used = refused(&cell, &[&["create", "b", "--level", "raid5", "--members"], &names[..3]].concat());
+    assert!(used.contains("holds a member of an array"), "{used}");
+    assert!(ended(&cell, &["destroy", "a", "--force"]).contains("4 files are no members any more"));
+}
+
+#[test]
+fn devices_that_are_mounted_or_held_are_refused() {
+    let cell = Cell::new();
+    if !can_mount(&cell) {
+        return;
+    }
+    let Some(devices) = devices(&cell, 3) else { return };
+    let names: Vec<&str> = devices.iter().map(|device| device.0.as_str()).collect();
+    let create = [&["create", "a", "--level", "raid5", "--members"], &names[..]].concat();
+    ended(&cell, &["create", "files", "--level", "mirror", "--size", "24MiB", "--members", "m0", "m1"]);
+    let is_busy = |how: &str| {
+        for words in [&create[..], &["replace", "files", "0", names[0]], &["spare", "files", names[0]]] {
+            let text = refused(&cell, words);
+            let busy = format!("{} is in use: it is mounted, or part of another array", names[0]);
+            assert!(text.contains(&busy), "{how}: {text}");
+        }
+    };
+    let point = cell.make_dir("point");
+    let point = point.to_str().unwrap();
+    assert!(run("mkfs.ext4", &["-q", names[0]]) && run("mount", &["-t", "ext4", names[0], point]));
+    is_busy("mounted");
+    assert!(run("umount", &[point]));
+
+    let exclusive = OFlags::EXCL.bits() as i32;
+    let held = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(names[0]).unwrap();
+    is_busy("held by a process");
+    drop(held);
+
+    let sectors = (BYTES / 512).to_string();
+    let table = format!("0 {sectors} linear {} 0", names[0]);
+    let mapped = format!("jetcell-test-{}", std::process::id());
+    if run("dmsetup", &["create", &mapped, "--table", &table]) {
+        is_busy("part of a mapped device");
+        assert!(run("dmsetup", &["remove", &mapped]));
+    } else {
+        eprintln!("skipped: no device mapper for a device that the kernel holds");
+    }
+
+    let lock = real().lock(names[0].as_ref()).unwrap();
+    let text = refused(&cell, &create);
+    assert!(text.contains("is in use by another process"), "{text}");
+    drop(lock);
+    // It is free now, but not empty.
+    assert!(refused(&cell, &create).contains("holds data"));
+    ended(&cell, &[&create[..], &["--force"]].concat());
+    // A running array holds its members.
+    let array = assembled(&names);
+    let text = refused(&cell, &["spare", "files", names[0], "--force"]);
+    assert!(text.contains("is in use by another process"), "{text}");
+    drop(array);
+}
