@@ -110,7 +110,9 @@ enum Kind {
     Read,
     Write,
     /// A write of a log.
-    Log,
+    Log {
+        log: usize,
+    },
     Rebuild {
         bytes: u64,
     },
@@ -296,12 +298,20 @@ impl<'a> Simulation<'a> {
 
     /// Starts a write of a log.
     fn issue_log(&mut self) {
+        if let Some((log, bytes)) = self.logs.as_mut().and_then(Logs::add) {
+            self.write_log(log, bytes);
+        }
+    }
+
+    fn write_log(&mut self, log: usize, bytes: u64) {
+        let Some(logs) = &mut self.logs else { return };
         if self.anywhere.is_some() {
-            let operation = self.new_operation(Kind::Log, VecDeque::new());
+            logs.note(bytes);
+            let operation = self.new_operation(Kind::Log { log }, VecDeque::new());
             return self.log(operation, None);
         }
-        let phases = self.logs.as_mut().map(Logs::write).unwrap_or_default();
-        self.begin(Kind::Log, phases);
+        let phases = logs.write(log, bytes);
+        self.begin(Kind::Log { log }, phases);
     }
 
     fn issue_in_place(&mut self, is_read: bool) {
@@ -349,9 +359,6 @@ impl<'a> Simulation<'a> {
         }
         anywhere.log_writes += 1;
         anywhere.logged.extend(page);
-        if let Some(logs) = self.logs.as_mut().filter(|_| page.is_none()) {
-            logs.note();
-        }
         let is_full = anywhere.log_writes >= anywhere.options.log_writes;
         let written = self.now + seconds(anywhere.options.log_ms / 1e3);
         let begins = is_full && !anywhere.is_writing;
@@ -468,7 +475,7 @@ impl<'a> Simulation<'a> {
         let Some(phase) = operation.phases.pop_front() else { return self.ended(id) };
         operation.outstanding = phase.len();
         let kind = operation.kind;
-        let is_background = !matches!(kind, Kind::Read | Kind::Write | Kind::Log);
+        let is_background = !matches!(kind, Kind::Read | Kind::Write | Kind::Log { .. });
         for (drive, access) in phase {
             let is_of_logs = drive >= self.setup.layout.drives() + SPARES;
             if access.is_write && !is_of_logs && !matches!(kind, Kind::Rebuild { .. }) {
@@ -522,12 +529,15 @@ impl<'a> Simulation<'a> {
                 self.outstanding -= 1;
                 self.issue();
             }
-            Kind::Log => {
+            Kind::Log { log } => {
                 let second = self.second();
                 second.log_writes += 1;
                 second.log_ms += milliseconds;
                 if is_measured {
                     self.measured.log_ms.push(milliseconds as f32);
+                }
+                if let Some((log, bytes)) = self.logs.as_mut().and_then(|logs| logs.ended(log)) {
+                    self.write_log(log, bytes);
                 }
             }
             Kind::Rebuild { bytes } => self.rebuilt(bytes),

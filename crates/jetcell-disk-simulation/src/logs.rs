@@ -18,6 +18,9 @@ pub struct Logs {
     capacity: u64,
     /// Bytes that were written to each log, and the log that is written next.
     written: Vec<u64>,
+    /// Whether a write of each log is under way, and how many wait for its end. They become one write, as commits of a group do.
+    is_under_way: Vec<bool>,
+    waiting: Vec<u64>,
     next: usize,
     /// Writes that the databases have brought and no log has got yet.
     owed: f64,
@@ -36,6 +39,8 @@ impl Logs {
             drives: (first..first + count).collect(),
             capacity,
             written: vec![0; options.logs as usize],
+            is_under_way: vec![false; options.logs as usize],
+            waiting: vec![0; options.logs as usize],
             next: 0,
             owed: 0.0,
             pending: 0,
@@ -51,23 +56,47 @@ impl Logs {
         whole as u64
     }
 
-    /// The next write of a log in place.
-    pub fn write(&mut self) -> VecDeque<Phase> {
+    /// Adds a write to the next log. Returns the log and the bytes to write, unless a write of it is under way.
+    pub fn add(&mut self) -> Option<(usize, u64)> {
         let log = self.next;
         self.next = (log + 1) % self.written.len();
+        self.waiting[log] += 1;
+        if self.is_under_way[log] { None } else { self.start(log) }
+    }
+
+    /// A write of a log has ended. Returns the next one.
+    pub fn ended(&mut self, log: usize) -> Option<(usize, u64)> {
+        self.is_under_way[log] = false;
+        self.start(log)
+    }
+
+    /// What waits becomes one write, up to the end of a chunk.
+    fn start(&mut self, log: usize) -> Option<(usize, u64)> {
+        if self.waiting[log] == 0 {
+            return None;
+        }
+        let bytes = self.options.write_bytes;
+        let together = ((CHUNK - self.written[log] % CHUNK) / bytes).clamp(1, self.waiting[log]);
+        self.waiting[log] -= together;
+        self.is_under_way[log] = true;
+        Some((log, together * bytes))
+    }
+
+    /// A write of a log in place.
+    pub fn write(&mut self, log: usize, bytes: u64) -> VecDeque<Phase> {
         let columns = self.groups.data_drives(0) as u64;
         let region = (self.capacity / self.written.len() as u64 / CHUNK * CHUNK).max(CHUNK);
         let offset = self.written[log] % (region * columns);
-        self.written[log] += self.options.write_bytes;
+        self.written[log] += bytes;
         let (chunk, column) = (offset / CHUNK / columns, offset / CHUNK % columns);
         let position = log as u64 * region + chunk * CHUNK + offset % CHUNK;
         let cells = self.groups.row(0, position / CHUNK);
-        self.groups.write(&cells, column as usize, position, self.options.write_bytes)
+        self.groups.write(&cells, column as usize, position, bytes)
     }
 
     /// A write of a log is in the log of the volume, and waits for the consistency point.
-    pub fn note(&mut self) {
-        self.pending += self.options.write_bytes;
+    pub fn note(&mut self, bytes: u64) {
+        self.pending += bytes;
     }
 
     /// Whole stripes with what was noted since the last time.
@@ -103,7 +132,9 @@ mod tests {
         assert_eq!((0..8).map(|_| dp.owed()).sum::<u64>(), 6);
         let places: Vec<(usize, u64)> = (0..6)
             .map(|_| {
-                let phases = dp.write();
+                let (log, bytes) = dp.add().unwrap();
+                let phases = dp.write(log, bytes);
+                assert_eq!(dp.ended(log), None);
                 assert_eq!(phases.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
                 (phases[0][0].0, phases[0][0].1.position)
             })
@@ -114,13 +145,25 @@ mod tests {
             [(100, 0), (100, half), (100, 8192), (100, half + 8192), (100, 16384), (100, half + 16384)]
         );
         let mut pairs = logs(Level::Raid10);
-        assert_eq!((pairs.drives.len(), pairs.write().iter().map(Vec::len).sum::<usize>()), (10, 2));
+        assert_eq!((pairs.drives.len(), pairs.write(0, 8192).iter().map(Vec::len).sum::<usize>()), (10, 2));
+    }
+
+    #[test]
+    fn writes_that_wait_for_their_log_become_one() {
+        let mut logs = logs(Level::RaidDp);
+        assert_eq!([logs.add(), logs.add()], [Some((0, 8192)), Some((1, 8192))]);
+        assert!((0..24).all(|_| logs.add().is_none()));
+        logs.write(0, 8192);
+        // Twelve wait for each; seven are left to the end of the chunk.
+        assert_eq!(logs.ended(0), Some((0, 7 * 8192)));
+        logs.write(0, 7 * 8192);
+        assert_eq!((logs.ended(0), logs.ended(0)), (Some((0, 5 * 8192)), None));
     }
 
     #[test]
     fn a_consistency_point_writes_whole_stripes_with_few_commands() {
         let mut logs = logs(Level::RaidDp);
-        (0..900).for_each(|_| logs.note());
+        (0..900).for_each(|_| logs.note(8192));
         // 1,800 blocks on nine data drives are 200 stripes.
         let writes = logs.consistency_point();
         let of_one: Vec<u64> = writes
