@@ -22,7 +22,7 @@ pub enum Error {
     /// The key of a row of a bulk load is not above that of the row before. The row is not loaded; the load can go on
     /// without it, and [`crate::Table::insert`] inserts it after the load.
     #[error(
-        "the key of the row is below that of the row before; a bulk load needs rows in key order: insert this one later"
+        "the key of the row is below that of the row before, and the bulk load has no room to keep it for an insert: insert it after the load"
     )]
     OutOfOrder,
     /// The program asked to stop. Nothing was changed.

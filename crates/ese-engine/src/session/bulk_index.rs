@@ -52,6 +52,6 @@ impl Session {
 impl From<IndexProgress> for BulkLoadProgress {
     fn from(progress: IndexProgress) -> BulkLoadProgress {
         let IndexProgress { records, entry_bytes, pages } = progress;
-        BulkLoadProgress { rows: records, pages, entry_bytes }
+        BulkLoadProgress { rows: records, pages, entry_bytes, ..BulkLoadProgress::default() }
     }
 }

@@ -30,6 +30,8 @@ pub struct BulkLoadOptions {
     pub zero: bool,
     /// The buffers of the writes. Loads that follow each other in a program need less processor time if they share them.
     pub buffers: Arc<LoadBuffers>,
+    /// Bytes of rows out of order that are kept, and inserted one by one at the end: 1 MiB by default. Their inserts are logged.
+    pub out_of_order_bytes: usize,
 }
 
 impl Default for BulkLoadOptions {
@@ -40,6 +42,7 @@ impl Default for BulkLoadOptions {
             transfer_bytes: 1 << 20,
             zero: false,
             buffers: Arc::default(),
+            out_of_order_bytes: 1 << 20,
         }
     }
 }
@@ -49,6 +52,8 @@ impl Default for BulkLoadOptions {
 pub struct BulkLoadProgress {
     /// Rows that were added.
     pub rows: u64,
+    /// How many of them were out of order: they are inserted one by one at the end.
+    pub out_of_order: u64,
     /// Pages that were filled, of the table, its long values and its indexes.
     pub pages: u64,
     /// Bytes of entries of secondary indexes for which pages will be filled at the end.
@@ -67,6 +72,9 @@ pub struct BulkLoadProgress {
 /// The load is one transaction, which creates the table. Its pages are not logged: they are durable before the first record
 /// that refers to them. So no other session sees a part of the table, and no checkpoint covers a page that is not durable.
 /// The log has the allocation of extents, which a rollback returns, and a few records at the end.
+///
+/// **Rows out of order** are kept in bounded memory, and inserted at the end, in the same transaction: they are logged, and leaves
+/// that are full split. What exceeds the memory is refused with [`Error::OutOfOrder`], and the load goes on without it.
 ///
 /// **Backups.** Logs alone cannot bring the table back. A load makes the databases forget their backups, so that the next
 /// one must be a full one (-560 for others), and copies that follow the log must be made again. Redo on an older copy of
@@ -96,8 +104,8 @@ pub struct BulkLoadProgress {
 /// for n in 0..1000 {
 ///     load.push(&[(number, Value::Long(n)), (square, Value::LongLong(i64::from(n) * i64::from(n)))])?;
 /// }
-/// assert!(matches!(load.push(&[(number, Value::Long(7))]), Err(Error::OutOfOrder)));
-/// load.finish()?;
+/// load.push(&[(number, Value::Long(-5)), (square, Value::LongLong(25))])?;
+/// assert_eq!(load.finish()?.out_of_order, 1);
 ///
 /// let mut table = session.open_table(&database, "Squares")?;
 /// assert!(table.seek(&mut session, &[Value::Long(30)], Seek::Equal)?);
@@ -112,7 +120,45 @@ pub struct BulkLoad<'s> {
     schema: TableSchema,
     /// Dropped before the transaction is rolled back: until then, its writes can be in flight.
     load: TableLoad,
+    out_of_order: OutOfOrder,
+    db: Arc<Database>,
     transaction: LoadTransaction<'s>,
+}
+
+/// Rows that wait for their insert.
+#[derive(Default)]
+struct OutOfOrder {
+    rows: Vec<Vec<(ColumnId, Value)>>,
+    bytes: usize,
+    /// Bytes at most.
+    most: usize,
+}
+
+impl OutOfOrder {
+    fn keep(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
+        let of_value = |value: &Value| match value {
+            Value::Binary(bytes) => bytes.len(),
+            Value::Text(text) => text.len(),
+            _ => 0,
+        };
+        let fixed = size_of_val(row) + size_of::<Vec<Value>>();
+        let bytes = fixed + row.iter().map(|(_, value)| of_value(value)).sum::<usize>();
+        if self.bytes.saturating_add(bytes) > self.most {
+            return Err(Error::OutOfOrder);
+        }
+        self.bytes += bytes;
+        self.rows.push(row.to_vec());
+        Ok(())
+    }
+
+    /// Inserts the rows into the table of the same transaction.
+    fn insert(self, session: &mut Session, db: &Arc<Database>, table: &str) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut table = session.open_table(db, table)?;
+        self.rows.iter().try_for_each(|row| table.insert(session, row))
+    }
 }
 
 /// The transaction of a bulk load. It is rolled back when it is dropped, unless it was committed.
@@ -188,7 +234,7 @@ impl Drop for LoadTransaction<'_> {
 
 impl BulkLoadOptions {
     pub(super) fn settings(&self) -> LoadSettings {
-        let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero, ref buffers } = *self;
+        let BulkLoadOptions { density, sort_bytes, transfer_bytes, zero, ref buffers, .. } = *self;
         let transfers = Transfers { bytes: transfer_bytes, zero, buffers: buffers.clone() };
         LoadSettings { density, sort_bytes, transfers }
     }
@@ -210,7 +256,9 @@ impl Session {
         let active = &transaction.session.active;
         let state = db.tables.open(active.services(), &active.view(), &definition.name)?;
         let schema = state.schema.clone();
-        Ok(BulkLoad { schema, load: TableLoad::new(state, options.settings()), transaction })
+        let out_of_order = OutOfOrder { most: options.out_of_order_bytes, ..OutOfOrder::default() };
+        let load = TableLoad::new(state, options.settings());
+        Ok(BulkLoad { schema, load, out_of_order, db: db.clone(), transaction })
     }
 }
 
@@ -225,25 +273,35 @@ impl BulkLoad<'_> {
         self.schema.column_named(name).map(|column| column.id)
     }
 
-    /// Adds a row. Its primary key must be above that of the row before; a table without primary index takes any order.
+    /// Adds a row. Its primary key should be above that of the row before: other rows are inserted one by one at the end, see
+    /// [`BulkLoadOptions::out_of_order_bytes`]. A table without primary index takes any order.
     ///
-    /// Errors: [`Error::OutOfOrder`] and [`Error::KeyDuplicate`] refuse this row, and the load can go on; insert it with
+    /// Errors: [`Error::OutOfOrder`] if there is no memory for another row out of order, and [`Error::KeyDuplicate`] if the row has
+    /// the key of the row before, refuse this row, and the load can go on; insert it with
     /// [`Table::insert`](crate::Table::insert) after the load. So does [`Error::Usage`]. After any other error the load
     /// cannot be finished.
     pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
-        self.load.push(row)
+        match self.load.push(row) {
+            Err(Error::OutOfOrder) => self.out_of_order.keep(row),
+            pushed => pushed,
+        }
     }
 
     /// How far the load is.
     pub fn progress(&self) -> BulkLoadProgress {
-        let load = &self.load;
-        BulkLoadProgress { rows: load.rows, pages: load.pages(), entry_bytes: load.entry_bytes() }
+        let (load, out_of_order) = (&self.load, self.out_of_order.rows.len() as u64);
+        BulkLoadProgress {
+            rows: load.rows + out_of_order,
+            out_of_order,
+            pages: load.pages(),
+            entry_bytes: load.entry_bytes(),
+        }
     }
 
     /// Ends the load. When this returns, the table is durable, and all sessions see it.
     ///
-    /// Errors: [`Error::KeyDuplicate`] if two rows have the same key in a unique secondary index; disk full; a failed write.
-    /// Then nothing of the load is left.
+    /// Errors: [`Error::KeyDuplicate`] if two rows have the same key in a unique secondary index, or a row out of order has the
+    /// primary key of another one; disk full; a failed write. Then nothing of the load is left.
     pub fn finish(self) -> Result<BulkLoadProgress> {
         self.finish_with(|_| true)
     }
@@ -252,12 +310,14 @@ impl BulkLoad<'_> {
     /// [`Error::Cancelled`], and nothing of the load is left.
     pub fn finish_with(self, mut goes_on: impl FnMut(&BulkLoadProgress) -> bool) -> Result<BulkLoadProgress> {
         // If the load fails, the transaction is dropped behind it.
-        let BulkLoad { load, transaction, .. } = self;
+        let BulkLoad { schema, load, out_of_order, db, transaction } = self;
+        let kept = out_of_order.rows.len() as u64;
         let mut progress = BulkLoadProgress::default();
         load.complete(&mut |rows, pages| {
-            progress = BulkLoadProgress { rows, pages, entry_bytes: 0 };
+            progress = BulkLoadProgress { rows: rows + kept, out_of_order: kept, pages, entry_bytes: 0 };
             goes_on(&progress)
         })?;
+        out_of_order.insert(transaction.session, &db, &schema.name)?;
         transaction.commit()?;
         Ok(progress)
     }
