@@ -306,6 +306,21 @@ mod tests {
         assert!(map.bytes < 16 << 20, "{}", map.bytes);
     }
 
+    /// Of the largest database, with several trees in every block: two bits a page for 11 TiB, and the rest is counted.
+    #[test]
+    fn the_largest_map_with_mixed_states_keeps_its_limit_and_watches_two_thirds() {
+        let pages = (1 << 29) - 5;
+        let mut map = PageMap::new(pages);
+        for block in (0..pages).step_by(BLOCK as usize) {
+            for tree in 0..3 {
+                own(&mut map, block + tree + 1, TreeIndex(tree));
+            }
+            assert!(map.bytes <= BUDGET);
+        }
+        let watched = u64::from(pages) - map.unwatched();
+        assert!((330_000_000..370_000_000).contains(&watched), "{watched} pages");
+    }
+
     #[test]
     fn blocks_beyond_the_memory_limit_are_dropped_and_counted() {
         let pages = 64 * BLOCK;

@@ -3,6 +3,8 @@
 #[path = "check/memory.rs"]
 mod memory;
 
+use std::sync::atomic::Ordering;
+
 use ese_check::{CheckOptions, FindingKind, check_database};
 use ese_format::PageNumber;
 use ese_format::page::NodeFlags;
@@ -40,16 +42,41 @@ fn own_up_to(database: &mut Patient, last: u32) {
     });
 }
 
+/// The real database with empty space up to so many pages.
+fn with_space(database: Vec<u8>, last: u32) -> Memory {
+    let mut database = Patient::new(database);
+    own_up_to(&mut database, last);
+    let len = (u64::from(last) + 2) * u64::from(database.size.get());
+    Memory { zeros: len - database.bytes.len() as u64, ..Memory::new(database.bytes) }
+}
+
+/// Bytes that a check of all pages reads of a file of so many MiB, and the memory of the process behind it.
+fn check_all_pages(database: &[u8], mib: u32) -> (u64, u64) {
+    let memory = with_space(database.to_vec(), mib * 32 - 2);
+    let report = check_database(&memory, &memory.path, &CheckOptions::default()).unwrap();
+    assert_eq!(report.pages.unwrap().examined(), u64::from(mib * 32 - 2));
+    (memory.read.load(Ordering::Relaxed), most_memory())
+}
+
+/// One test, because the memory is that of the process.
 #[test]
-fn sixteen_tib_are_checked_in_the_memory_of_a_few_mib() {
+fn memory_does_not_grow_with_the_file_and_each_page_is_read_once() {
     let Some(corpus) = Corpus::locate() else { return };
-    let mut database = Patient::new(corpus.read("db/32k/Windows-search.edb"));
+    let database = corpus.read("db/32k/Windows-search.edb");
+    let [(read, memory), (more_read, more_memory)] = [256, 2048].map(|mib| check_all_pages(&database, mib));
+    assert!(more_memory - memory < 24, "{memory} and {more_memory} MiB");
+    // What the trees read once more is the same in both.
+    let grown = more_read - read;
+    assert!((1792..1800).contains(&(grown >> 20)), "{} MiB more are read", grown >> 20);
+    assert!(read < 512 << 20, "{read}");
+    sixteen_tib_are_checked_in_the_memory_of_a_few_mib(database);
+}
+
+fn sixteen_tib_are_checked_in_the_memory_of_a_few_mib(database: Vec<u8>) {
     let before = most_memory();
     // The largest number of pages of a database, without the headers.
     let last = (1 << 29) - 3;
-    own_up_to(&mut database, last);
-    let len = (u64::from(last) + 2) * u64::from(database.size.get());
-    let memory = Memory { zeros: len - database.bytes.len() as u64, ..Memory::new(database.bytes) };
+    let memory = with_space(database, last);
     let options = CheckOptions { pages: false, ..CheckOptions::default() };
     let report = check_database(&memory, &memory.path, &options).unwrap();
     assert_eq!((report.file_pages, report.last_owned_page), (last, last));

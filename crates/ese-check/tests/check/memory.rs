@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,12 +15,14 @@ pub struct Memory {
     pub zeros: u64,
     /// Further files, for checks of a whole directory.
     pub others: Vec<(PathBuf, Vec<u8>)>,
+    /// Bytes that were read.
+    pub read: Arc<AtomicU64>,
 }
 
 impl Memory {
     pub fn new(bytes: Vec<u8>) -> Memory {
         let (path, bytes) = (PathBuf::from("database.edb"), Arc::new(Mutex::new(bytes)));
-        Memory { path, bytes, zeros: 0, others: Vec::new() }
+        Memory { path, bytes, zeros: 0, others: Vec::new(), read: Arc::default() }
     }
 
     /// A directory of log files.
@@ -39,6 +42,7 @@ impl File for Memory {
         &self.path
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8], _: IoReason) -> io::Result<()> {
+        self.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         let bytes = self.bytes.lock().unwrap();
         let to_the_end = offset + buffer.len() as u64 == bytes.len() as u64 + self.zeros;
         let aligned = buffer.len().is_multiple_of(4096) || to_the_end;
@@ -83,7 +87,8 @@ impl Vfs for Memory {
         let other = self.others.iter().find(|(name, _)| name == path);
         let bytes =
             other.map_or_else(|| Arc::clone(&self.bytes), |(_, bytes)| Arc::new(Mutex::new(bytes.clone())));
-        Ok(Arc::new(Memory { path: path.to_owned(), bytes, zeros: self.zeros, others: Vec::new() }))
+        let (zeros, read) = (self.zeros, self.read.clone());
+        Ok(Arc::new(Memory { path: path.to_owned(), bytes, zeros, others: Vec::new(), read }))
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(path == self.path || self.others.iter().any(|(name, _)| name == path))

@@ -1,7 +1,7 @@
 //! Blocks that an operation needs, read ahead in one batch: all members at the same time, blocks that follow each other in one transfer.
 //!
-//! What is here proves nothing. Who uses a block compares it with its record, as it is then, and reads it by itself if it does not match: so a
-//! failed transfer, or a block that changed since, is found and counted where single blocks are read.
+//! What is here proves nothing. A caller that uses a block compares it with its record, as it is then, and reads it by itself if it does not
+//! match: so a failed transfer, or a block that changed since, is found and counted where single blocks are read.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,7 @@
 //! An assembled array: reads, staged writes, commits through the journal, and members that fail.
 
 mod assemble;
+mod begun_zone;
 mod block_store;
 mod buffers;
 mod commit;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
 
+pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
 use self::fetched::Fetched;
 use self::records::RecordCache;
@@ -36,7 +38,6 @@ use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;
 use crate::kernels::Kernel;
-use crate::maintenance::BegunZone;
 use crate::member::{Config, Device, Lifetime, MemberTransfers};
 
 pub use self::assemble::{Access, AssembleOptions};
@@ -153,7 +154,7 @@ impl Array {
     /// Counts a transfer of a member.
     fn count_transfer(&mut self, kind: TransferKind, device: usize, offset: u64, bytes: usize) {
         let layout = self.devices[device].layout;
-        self.counters.members.count(kind, &layout, offset, bytes, self.is_maintenance);
+        layout.count(&mut self.counters.members, kind, offset, bytes, self.is_maintenance);
     }
 
     /// Reads from a member.

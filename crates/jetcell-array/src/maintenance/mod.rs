@@ -12,7 +12,6 @@ mod tests;
 mod throttle;
 mod zones_ahead;
 
-pub(crate) use rebuild::BegunZone;
 pub use rebuild::RebuildProgress;
 pub use scrub::{Disagreement, ScrubReport};
 pub use throttle::Throttle;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
-use crate::array::{Array, Piece, UnderWay};
+use crate::array::{Array, BegunZone, Piece, Target, UnderWay};
 use crate::bytes::copy_of;
 use crate::error::{ArrayError, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -47,26 +47,6 @@ impl RebuildProgress {
         }
     }
 }
-
-/// A zone of which the first rows are rebuilt. The replacements have these rows, also for writes of callers; after a restart, the zone
-/// begins again.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct BegunZone {
-    zone: u64,
-    /// The first row that is not rebuilt.
-    next_row: u64,
-    targets: Vec<Target>,
-}
-
-impl BegunZone {
-    /// Whether the device of a slot has a row that belongs to the rebuilt part.
-    pub fn has_row(&self, slot: usize, device: usize, row: u64) -> bool {
-        row / ZONE_ROWS == self.zone && row < self.next_row && self.targets.contains(&(slot, device))
-    }
-}
-
-/// A slot that lacks a zone, and the device that gets it.
-type Target = (usize, usize);
 
 /// What a replacement gets of a row.
 struct Filled {

@@ -2,9 +2,6 @@
 
 use jetcell_vfs::TransferKind;
 
-use super::MemberLayout;
-use crate::geometry::BLOCK;
-
 /// Transfers of members for one purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Transfers {
@@ -48,7 +45,7 @@ pub struct Lifetime {
 }
 
 impl Transfers {
-    fn add(&mut self, kind: TransferKind, commands: u64, blocks: u64) {
+    pub(super) fn add(&mut self, kind: TransferKind, commands: u64, blocks: u64) {
         let (counted, of_blocks) = match kind {
             TransferKind::Read => (&mut self.reads, &mut self.blocks_read),
             TransferKind::Write => (&mut self.writes, &mut self.blocks_written),
@@ -95,30 +92,6 @@ impl MemberTransfers {
             ("maintenance", self.maintenance),
         ]
     }
-
-    /// Counts a transfer by its place on a member. `is_maintenance`: it belongs to a rebuild, copy or scrub.
-    pub(crate) fn count(
-        &mut self,
-        kind: TransferKind,
-        layout: &MemberLayout,
-        offset: u64,
-        bytes: usize,
-        is_maintenance: bool,
-    ) {
-        let blocks = (bytes / BLOCK) as u64;
-        if is_maintenance {
-            return self.maintenance.add(kind, 1, blocks);
-        }
-        let records = layout.records_within(offset, blocks);
-        match records {
-            _ if layout.is_journal(offset) => self.journal.add(kind, 1, blocks),
-            _ if records == blocks => self.records.add(kind, 1, blocks),
-            _ => {
-                self.data_and_parity.add(kind, 1, blocks - records);
-                self.records.add(kind, 0, records);
-            }
-        }
-    }
 }
 
 /// Numbers of [`Lifetime`] in a superblock.
@@ -153,27 +126,6 @@ impl Lifetime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::ZONE_ROWS;
-
-    #[test]
-    fn each_block_counts_for_its_purpose_and_each_command_once() {
-        let layout = MemberLayout::new(8);
-        let mut counted = MemberTransfers::default();
-        let mut write = |offset: u64, blocks: usize| {
-            counted.count(TransferKind::Write, &layout, offset, blocks * BLOCK, false);
-            counted.by_purpose().map(|(_, transfers)| (transfers.writes, transfers.blocks_written))
-        };
-        assert_eq!(write(0, 1), [(0, 0), (0, 0), (1, 1), (0, 0)]);
-        assert_eq!(write(BLOCK as u64, 3), [(0, 0), (1, 3), (1, 1), (0, 0)]);
-        assert_eq!(write(layout.superblocks()[1], 1), [(0, 0), (1, 3), (2, 2), (0, 0)]);
-        // The records of a zone, and its first two blocks.
-        assert_eq!(write(layout.records(1), 3), [(1, 2), (1, 3), (2, 3), (0, 0)]);
-        assert_eq!(write(layout.records(1), 1), [(1, 2), (1, 3), (3, 4), (0, 0)]);
-        // The last block of a zone, the records of the next one, and a block of it.
-        assert_eq!(write(layout.block(ZONE_ROWS - 1), 3), [(2, 4), (1, 3), (3, 5), (0, 0)]);
-        counted.count(TransferKind::Read, &layout, layout.block(5), BLOCK, true);
-        assert_eq!(counted.total(), Transfers { reads: 1, blocks_read: 1, writes: 6, blocks_written: 12 });
-    }
 
     #[test]
     fn numbers_of_a_superblock_are_all_of_them_and_sums_do_not_overflow() {

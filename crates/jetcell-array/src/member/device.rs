@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs};
 
+use super::counts::MemberTransfers;
 use super::{Config, Image, JournalHeader, MemberId, Superblock};
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -65,6 +66,30 @@ impl MemberLayout {
     pub fn records_within(&self, offset: u64, blocks: u64) -> u64 {
         let Some(first) = (offset / BLOCK as u64).checked_sub(self.metadata_blocks()) else { return blocks };
         (first + blocks).div_ceil(ZONE_ROWS + 1) - first.div_ceil(ZONE_ROWS + 1)
+    }
+
+    /// Counts a transfer by its place. `is_maintenance`: it belongs to a rebuild, copy or scrub.
+    pub fn count(
+        &self,
+        counted: &mut MemberTransfers,
+        kind: TransferKind,
+        offset: u64,
+        bytes: usize,
+        is_maintenance: bool,
+    ) {
+        let blocks = (bytes / BLOCK) as u64;
+        if is_maintenance {
+            return counted.maintenance.add(kind, 1, blocks);
+        }
+        let records = self.records_within(offset, blocks);
+        match records {
+            _ if self.is_journal(offset) => counted.journal.add(kind, 1, blocks),
+            _ if records == blocks => counted.records.add(kind, 1, blocks),
+            _ => {
+                counted.data_and_parity.add(kind, 1, blocks - records);
+                counted.records.add(kind, 0, records);
+            }
+        }
     }
 
     /// The zone whose records are at this offset.
@@ -297,5 +322,31 @@ impl Device {
     pub fn record_range(row: u64) -> std::ops::Range<usize> {
         let start = (row % ZONE_ROWS) as usize * RECORD;
         start..start + RECORD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Transfers;
+    use super::*;
+
+    #[test]
+    fn each_block_counts_for_its_purpose_and_each_command_once() {
+        let layout = MemberLayout::new(8);
+        let mut counted = MemberTransfers::default();
+        let mut write = |offset: u64, blocks: usize| {
+            layout.count(&mut counted, TransferKind::Write, offset, blocks * BLOCK, false);
+            counted.by_purpose().map(|(_, transfers)| (transfers.writes, transfers.blocks_written))
+        };
+        assert_eq!(write(0, 1), [(0, 0), (0, 0), (1, 1), (0, 0)]);
+        assert_eq!(write(BLOCK as u64, 3), [(0, 0), (1, 3), (1, 1), (0, 0)]);
+        assert_eq!(write(layout.superblocks()[1], 1), [(0, 0), (1, 3), (2, 2), (0, 0)]);
+        // The records of a zone, and its first two blocks.
+        assert_eq!(write(layout.records(1), 3), [(1, 2), (1, 3), (2, 3), (0, 0)]);
+        assert_eq!(write(layout.records(1), 1), [(1, 2), (1, 3), (3, 4), (0, 0)]);
+        // The last block of a zone, the records of the next one, and a block of it.
+        assert_eq!(write(layout.block(ZONE_ROWS - 1), 3), [(2, 4), (1, 3), (3, 5), (0, 0)]);
+        layout.count(&mut counted, TransferKind::Read, layout.block(5), BLOCK, true);
+        assert_eq!(counted.total(), Transfers { reads: 1, blocks_read: 1, writes: 6, blocks_written: 12 });
     }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use serde_json::Value;
 
 use crate::cell::Cell;
+use crate::loop_devices::{LoopDevice, MountPoint, can_mount, run};
+use crate::runs::rows;
 
 /// The phases of a run.
 fn phases(result: &Value) -> Vec<&str> {
@@ -48,4 +50,47 @@ fn runs_begin_from_the_state_that_was_kept() {
     // New databases have no earlier state.
     run("out7", &["--force"]);
     assert!(!state.exists() && !cell.path("d/prepared/Jetstress001001.edb").exists());
+}
+
+/// On a file system that can share blocks between files, which root makes in a loop device.
+#[test]
+fn blocks_are_shared_with_the_state_that_was_kept() {
+    let cell = Cell::with_limits();
+    if !can_mount(&cell) {
+        return;
+    }
+    let Some(device) = LoopDevice::over(&cell.path("image"), 640 << 20) else { return };
+    let kinds = [("xfs", "mkfs.xfs", &["-q", "-m", "reflink=1"][..]), ("btrfs", "mkfs.btrfs", &["-q"][..])];
+    let point = cell.make_dir("v");
+    let mounted = kinds.into_iter().find_map(|(kind, program, options)| {
+        run(program, &[options, &[&device.0]].concat())
+            .then(|| MountPoint::of(kind, &device, point.clone(), "noatime"))
+    });
+    let Some(_mounted) = mounted else {
+        return eprintln!("skipped: neither mkfs.xfs nor mkfs.btrfs is installed");
+    };
+    let free = || rustix::fs::statvfs(&point).map(|stat| stat.f_bavail * stat.f_frsize).unwrap();
+    let reset = ["--dir", "v", "--size", "64MiB", "--reset", "snapshot", "--duration", "1s"];
+    let before = free();
+    let created = cell.run("out1", 0, &reset);
+    assert_eq!(phases(&created)[..3], ["create", "keep", "attach"]);
+    // Without shared blocks, it would be twice the database and more.
+    let used = before - free();
+    let database = created["final_database_bytes"].as_u64().unwrap();
+    assert!(used < database * 3 / 2 + (32 << 20), "{used} bytes for a database of {database}");
+    let kept = fs::read(cell.path("v/prepared/Jetstress001001.edb")).unwrap();
+    let rows_of = |file: &str| -> Vec<Vec<String>> {
+        [1, 5, 8].map(|table| rows(&cell, file, &format!("Messages {table}"))).into()
+    };
+    let state = rows_of("v/prepared/Jetstress001001.edb");
+    assert!(rows_of("v/Jetstress001001.edb") != state, "the load has changed the database");
+
+    // The next load only reads.
+    let text = fs::read_to_string(cell.path("wide.toml")).unwrap();
+    cell.write("wide.toml", format!("mix = {{ insert = 0, delete = 0, replace = 0, read = 100 }}\n{text}"));
+    let result = cell.run("out2", 0, &[&reset[..], &["--open"]].concat());
+    assert_eq!(phases(&result)[..2], ["put_back", "attach"]);
+    assert_eq!(result["initial_database_bytes"], created["initial_database_bytes"]);
+    assert!(rows_of("v/Jetstress001001.edb") == state);
+    assert!(fs::read(cell.path("v/prepared/Jetstress001001.edb")).unwrap() == kept, "the kept state changed");
 }

@@ -195,11 +195,11 @@ fn what_a_killed_test_left_is_found_and_removed() {
 }
 
 /// A mounted file system, unmounted when it is dropped.
-struct MountPoint(PathBuf);
+pub struct MountPoint(PathBuf);
 
 impl MountPoint {
-    fn of(device: &LoopDevice, point: PathBuf, options: &str) -> MountPoint {
-        assert!(run("mount", &["-t", "ext4", "-o", options, &device.0, point.to_str().unwrap()]));
+    pub fn of(kind: &str, device: &LoopDevice, point: PathBuf, options: &str) -> MountPoint {
+        assert!(run("mount", &["-t", kind, "-o", options, &device.0, point.to_str().unwrap()]));
         MountPoint(point)
     }
 }
@@ -225,7 +225,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
     let Some(device) = LoopDevice::over(&cell.path("image"), 256 << 20) else { return };
     assert!(run("mkfs.ext4", &["-q", &device.0]));
     let point = cell.make_dir("point");
-    let mounted = MountPoint::of(&device, point.clone(), "errors=remount-ro");
+    let mounted = MountPoint::of("ext4", &device, point.clone(), "errors=remount-ro");
     let lines = |name: &str| fs::read_to_string(cell.path(name)).map_or(0, |text| text.lines().count());
     let promise = ["test", "durability", "point/promised", "--witness", "journal", "--quiet", "--seed", "5"];
     let perform =
@@ -265,7 +265,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
     drop(mounted);
     // The file system has an error on record. Nothing of the page cache is left now.
     let _ = run("e2fsck", &["-f", "-y", &device.0]);
-    let _mounted = MountPoint::of(&device, point, "errors=remount-ro");
+    let _mounted = MountPoint::of("ext4", &device, point, "errors=remount-ro");
     let verify = ["test", "durability", "point/promised", "--verify", "journal", "--same-boot", "--json"];
     let output = cell.program(&verify).output().unwrap();
     let text =

@@ -39,6 +39,7 @@ mod replication_test;
 mod runs;
 mod self_description;
 mod sizing;
+mod slow_volume;
 mod stored_runs;
 mod stress_test;
 mod terminal;

@@ -303,7 +303,7 @@ fn a_damaged_page_is_named_and_the_database_is_not_changed() {
 }
 
 /// Exported rows of a table of the load, in key order.
-fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
+pub fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
     command.current_dir(cell.path("")).args(["export", database, "--format", "jsonl", "--output", "-"]);
     let output = command.args(["--table", table]).output().unwrap();
