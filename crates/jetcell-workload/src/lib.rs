@@ -64,6 +64,8 @@ pub use verdict::{Bound, Rule, RuleState, Verdict};
 pub use watch::{BackupWatch, ReplayWatch};
 
 #[cfg(test)]
+mod killed_creation_tests;
+#[cfg(test)]
 mod load_tests;
 #[cfg(test)]
 mod run_tests;

@@ -3,6 +3,7 @@
 mod attached;
 mod bulk_indexed;
 mod bulk_loaded;
+mod bulk_out_of_order;
 mod bulk_written;
 mod definitions;
 mod defragmented;
@@ -14,6 +15,7 @@ mod golden;
 mod golden_log;
 mod golden_recovery;
 mod golden_space;
+mod growth;
 mod headers;
 mod laid_out;
 mod log_set;

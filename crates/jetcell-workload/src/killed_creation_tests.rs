@@ -1,0 +1,245 @@
+//! Creations on the real engine that are killed in every phase, and continued.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use jetcell_vfs::{
+    Backend, File, FileLayer, IoReason, OpenMode, RealOptions, RealVfs, Transfer, TransferKind, Vfs, VfsLayer,
+};
+
+use crate::engine::{Commit, Engine, Opening};
+use crate::engine_ese::EseEngine;
+use crate::layout::Plan;
+use crate::load::{Place, filling, row};
+use crate::observer::{Observer, Phase, StopSignal};
+use crate::profile::{Mix, Options, Profile, Source};
+use crate::run::run;
+use crate::run_tests::scratch;
+
+/// What a program does with files that can be its last act.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    Create,
+    Write(IoReason),
+    Sync,
+    Change,
+}
+
+/// The moment of a kill: behind so many acts of a kind, on files whose names end so.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    phase: &'static str,
+    name: &'static str,
+    act: Option<Act>,
+    after: u64,
+}
+
+/// The life of a program: from the moment on, it does nothing any more.
+struct Life {
+    moment: Moment,
+    seen: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Life {
+    fn act(&self, path: &Path, act: Option<Act>) -> io::Result<()> {
+        let Moment { name, act: wanted, after, .. } = self.moment;
+        let counts =
+            act.is_some() && (wanted.is_none() || wanted == act) && path.to_string_lossy().ends_with(name);
+        if counts && self.seen.fetch_add(1, Relaxed) >= after {
+            self.ended.store(true, Relaxed);
+        }
+        match self.ended.load(Relaxed) {
+            true => Err(io::Error::other("killed")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The files of a program that is killed. What it has written stays, as in the kernel.
+struct MortalVfs {
+    inner: Arc<dyn Vfs>,
+    life: Arc<Life>,
+}
+
+impl VfsLayer for MortalVfs {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.inner
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        self.life.act(path, (mode == OpenMode::CreateNew).then_some(Act::Create))?;
+        Ok(Arc::new(MortalFile { inner: self.inner.open(path, mode)?, life: self.life.clone() }))
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.life.act(path, Some(Act::Change))?;
+        self.inner.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.life.act(from, Some(Act::Change))?;
+        self.inner.rename(from, to)
+    }
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        self.life.act(directory, Some(Act::Sync))?;
+        self.inner.sync_directory(directory)
+    }
+}
+
+struct MortalFile {
+    inner: Arc<dyn File>,
+    life: Arc<Life>,
+}
+
+impl FileLayer for MortalFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        self.life.act(self.inner.path(), None)?;
+        self.inner.read_at(offset, buffer, reason)
+    }
+    fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
+        self.life.act(self.inner.path(), Some(Act::Write(reason)))?;
+        self.inner.write_at(offset, data, reason)
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        for transfer in batch {
+            let act = (transfer.kind == TransferKind::Write).then_some(Act::Write(transfer.reason));
+            match self.life.act(self.inner.path(), act) {
+                Ok(()) => self.inner.submit(vec![transfer]),
+                Err(error) => (transfer.done)(Err(error), transfer.buffer),
+            }
+        }
+    }
+    fn sync(&self, reason: IoReason) -> io::Result<()> {
+        self.life.act(self.inner.path(), Some(Act::Sync))?;
+        self.inner.sync(reason)
+    }
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.life.act(self.inner.path(), Some(Act::Change))?;
+        self.inner.grow(len)
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.life.act(self.inner.path(), Some(Act::Change))?;
+        self.inner.truncate(len)
+    }
+}
+
+/// Stops the run behind the creation.
+struct Creation(StopSignal);
+
+impl Observer for Creation {
+    fn begin(&mut self, phase: Phase, _: u64) {
+        if phase == Phase::Attach {
+            self.0.stop();
+        }
+    }
+    fn advance(&mut self, _: u64, _: &str) {}
+    fn log(&mut self, _: &str) {}
+}
+
+fn profile(dir: &Path) -> Profile {
+    let options = Options {
+        dirs: vec![dir.to_path_buf()],
+        databases: Some(2),
+        size: Some("32MiB".parse().unwrap()),
+        cache: Some("24MiB".parse().unwrap()),
+        threads: Some(2),
+        seed: Some(7),
+        output: Some(dir.join("out")),
+        ..Options::default()
+    };
+    // The load does not change records.
+    Profile { mix: Mix { insert: 0, delete: 0, replace: 0, read: 100 }, ..options.resolve().unwrap() }
+}
+
+/// Creates the databases, or goes on with that. Returns whether the creation has ended.
+fn create(profile: &Profile, source: Source, moment: Option<Moment>) -> bool {
+    let real: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+    let mounts: Vec<(PathBuf, Arc<dyn Vfs>)> = moment
+        .map(|moment| {
+            let life = Life { moment, seen: AtomicU64::new(0), ended: AtomicBool::new(false) };
+            let vfs: Arc<dyn Vfs> = Arc::new(MortalVfs { inner: real, life: Arc::new(life) });
+            (profile.dirs[0].clone(), vfs)
+        })
+        .into_iter()
+        .collect();
+    // Files in a mount count as those of an array, which has no directories.
+    let logs = (1..=2).map(|number| profile.dirs[0].join(format!("log{number:03}")));
+    logs.for_each(|logs| std::fs::create_dir_all(logs).unwrap());
+    let engine = EseEngine::with_mounts(Backend::Threads, mounts).unwrap();
+    let stop = StopSignal::default();
+    let profile = Profile { source, ..profile.clone() };
+    match run(&profile, &engine, &mut Creation(stop.clone()), &stop) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(error.to_string().contains("killed"), "{moment:?}: {error}");
+            false
+        }
+    }
+}
+
+/// The number of records of each table, each of which is what the seed says.
+fn records(profile: &Profile) -> Vec<i64> {
+    let engine = EseEngine::new(Backend::Threads).unwrap();
+    let profile = Profile { source: Source::Open, ..profile.clone() };
+    let plan = Plan::make(&profile, &engine, "now", false).unwrap();
+    let store = engine.open(&plan, Opening::Attach).unwrap();
+    let mut counts = Vec::new();
+    for database in 0..plan.instances.len() {
+        let mut session = store.session(database).unwrap();
+        session.begin().unwrap();
+        for table in 0..profile.records.tables {
+            let place = Place { database: database as u32, table };
+            let last = session.last(table).unwrap().unwrap_or(0);
+            for id in 1..=last {
+                assert_eq!(session.seek(table, id).unwrap(), Some(id), "{place:?}");
+                let expected = row(&profile.records, place, id, &filling(&profile, place, id));
+                assert!(session.read(table).unwrap() == expected, "{place:?}: {id}");
+            }
+            counts.push(last);
+        }
+        session.commit(Commit::Lazy).unwrap();
+    }
+    store.shutdown().unwrap();
+    counts
+}
+
+#[test]
+fn a_creation_that_is_killed_in_any_phase_goes_on_to_the_same_databases() {
+    let (dir, other) = (scratch(), scratch());
+    let profile = profile(dir.path());
+    // Another one each time; the message of a failure has it.
+    let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
+    let random = |below: u64, number: u64| u64::from(seed).wrapping_mul(number * 2 + 1) / 97 % below;
+    let (database, log, any) = ("001.edb", "E00.log", "");
+    let moments = [
+        ("the second database is created", "2001.edb", Some(Act::Create), 0),
+        ("tables are loaded", database, Some(Act::Write(IoReason::BulkLoad)), 2 + random(4, 1)),
+        ("tables and their indexes are complete", database, Some(Act::Sync), random(4, 2)),
+        ("tables become visible", log, Some(Act::Write(IoReason::LogWrite)), 3 + random(8, 3)),
+        ("tables are loaded", database, Some(Act::Write(IoReason::BulkLoad)), 12 + random(12, 4)),
+        ("the header changes", database, Some(Act::Write(IoReason::DatabaseHeader)), random(3, 5)),
+        ("between any two acts", any, None, 40 + random(60, 6)),
+        ("between any two acts", any, None, 90 + random(60, 7)),
+    ];
+    let mut kills = 0;
+    let mut source = Source::New;
+    for (phase, name, act, after) in moments {
+        let moment = Moment { phase, name, act, after };
+        if create(&profile, source, Some(moment)) {
+            break;
+        }
+        kills += 1;
+        source = Source::Resume;
+        eprintln!("killed while {}: {moment:?}", moment.phase);
+    }
+    assert!(kills >= 6, "{kills} kills, seed {seed}");
+    assert!(create(&profile, Source::Resume, None), "seed {seed}");
+    let resumed = records(&profile);
+    let whole =
+        Profile { dirs: vec![other.path().to_path_buf()], output: Some(other.path().join("out")), ..profile };
+    assert!(create(&whole, Source::New, None));
+    assert_eq!(resumed, records(&whole), "seed {seed}");
+}
