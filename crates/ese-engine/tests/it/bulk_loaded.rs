@@ -92,7 +92,7 @@ pub(crate) fn values(columns: [ColumnId; 4], id: i32) -> Vec<(ColumnId, Value)> 
     row
 }
 
-fn push_all(load: &mut BulkLoad<'_>, ids: impl Iterator<Item = i32>) -> Result<()> {
+pub(crate) fn push_all(load: &mut BulkLoad<'_>, ids: impl Iterator<Item = i32>) -> Result<()> {
     let columns = columns(|name| load.column(name));
     ids.into_iter().try_for_each(|id| load.push(&values(columns, id)))
 }
@@ -140,7 +140,11 @@ fn pages_that_are_zeroed_when_they_are_loaded_are_not_written_again() {
 }
 
 /// The rows by id, and the number of entries of each index in order.
-fn rows(session: &mut Session, db: &Arc<Database>, name: &str) -> BTreeMap<i32, Vec<(ColumnId, Value)>> {
+pub(crate) fn rows(
+    session: &mut Session,
+    db: &Arc<Database>,
+    name: &str,
+) -> BTreeMap<i32, Vec<(ColumnId, Value)>> {
     let mut table = session.open_table(db, name).unwrap();
     let [id, code, group, _] = columns(|name| table.column(name));
     let mut all = BTreeMap::new();
@@ -189,7 +193,7 @@ pub(crate) fn check(disk: &SimVfs) {
     assert!(report.is_sound(), "{errors:#?}");
 }
 
-fn is_there(session: &Session, db: &Arc<Database>, name: &str) -> bool {
+pub(crate) fn is_there(session: &Session, db: &Arc<Database>, name: &str) -> bool {
     session.tables(db).unwrap().iter().any(|table| table == name)
 }
 
@@ -278,69 +282,6 @@ fn refused_rows_change_nothing() {
     check(&disk);
 }
 
-/// Among full pages of the load, with values of all lengths, until there is no room for them.
-#[test]
-fn rows_out_of_order_are_inserted_at_the_end_or_refused() {
-    for size in SIZES {
-        let disk = SimVfs::new();
-        let (instance, db) = create(&disk, size);
-        let mut session = instance.session();
-        let room = BulkLoadOptions { out_of_order_bytes: 300 << 10, density: Some(100), ..options() };
-        let mut load = session.bulk_load(&db, &definition("T"), room).unwrap();
-        let columns = columns(|name| load.column(name));
-        push_all(&mut load, (0..800).map(|number| number * 2)).unwrap();
-        let mut model: BTreeMap<i32, _> =
-            (0..800).map(|number| (number * 2, values(columns, number * 2))).collect();
-        let mut refused = 0;
-        for id in (1..1598).step_by(2) {
-            match load.push(&values(columns, id)) {
-                Ok(()) => assert!(model.insert(id, values(columns, id)).is_none()),
-                Err(Error::OutOfOrder) => refused += 1,
-                Err(error) => panic!("{error}"),
-            }
-        }
-        let out_of_order = model.len() as u64 - 800;
-        assert!(refused > 100 && out_of_order > 200, "{refused} refused, {out_of_order} kept");
-        // The order goes on behind the last row that was in order.
-        push_all(&mut load, (800..900).map(|number| number * 2)).unwrap();
-        model.extend((800..900).map(|number| (number * 2, values(columns, number * 2))));
-        let expected = (model.len() as u64, out_of_order);
-        assert_eq!((load.progress().rows, load.progress().out_of_order), expected);
-        let done = load.finish().unwrap();
-        assert_eq!((done.rows, done.out_of_order), expected);
-        assert!(rows(&mut session, &db, "T") == model, "{size:?}");
-        drop((session, db));
-        // All of it is durable.
-        let disk = disk.crash(1, CrashOptions::default());
-        let instance = open(&disk, size).unwrap();
-        let db = instance.attach(Path::new(DB), 64).unwrap();
-        let mut session = instance.session();
-        assert!(rows(&mut session, &db, "T") == model, "{size:?}, after a power cut");
-        drop((session, db));
-        instance.shutdown().unwrap();
-        check(&disk);
-    }
-}
-
-#[test]
-fn a_row_out_of_order_that_has_a_twin_ends_the_load_without_a_trace() {
-    let disk = SimVfs::new();
-    let (instance, db) = create(&disk, PageSize::KIB_4);
-    let mut session = instance.session();
-    let mut load = session.bulk_load(&db, &definition("T"), options()).unwrap();
-    let columns = columns(|name| load.column(name));
-    push_all(&mut load, (0..500).map(|number| number * 2)).unwrap();
-    for id in [7, 301, 400] {
-        load.push(&values(columns, id)).unwrap();
-    }
-    assert!(matches!(load.finish(), Err(Error::KeyDuplicate)));
-    assert!(!is_there(&session, &db, "T"));
-    load_and_compare(&mut session, &db, 300);
-    drop((session, db));
-    instance.shutdown().unwrap();
-    check(&disk);
-}
-
 #[test]
 fn a_load_that_is_not_finished_leaves_nothing() {
     let disk = SimVfs::new();
@@ -385,7 +326,7 @@ fn a_load_that_is_not_finished_leaves_nothing() {
     check(&disk);
 }
 
-fn load_and_compare(session: &mut Session, db: &Arc<Database>, count: i32) {
+pub(crate) fn load_and_compare(session: &mut Session, db: &Arc<Database>, count: i32) {
     load(session, db, "T", count).unwrap();
     assert!(rows(session, db, "T") == expected(db, session, "T", count));
 }
