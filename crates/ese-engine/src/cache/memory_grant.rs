@@ -39,22 +39,23 @@ impl Drop for MemoryGrant {
 }
 
 impl Cache {
-    /// Grants at most `bytes`, only of frames that were never used, so that no page is evicted for it, and at most half as many as stay
-    /// unused, so that recoveries at the same time leave frames for each other's pages. Until the grant is dropped, evictions with deltas are
-    /// not limited by the admission budget.
+    /// Grants at most `bytes`, only of frames that were never used, so that no page is evicted for it. While other grants exist, it is at most
+    /// half of the frames that stay unused, so that recoveries at the same time leave frames for each other's pages. Until the grant is
+    /// dropped, evictions with deltas are not limited by the admission budget.
     pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
         let page_bytes = self.page_size.bytes();
         let mut frames = Vec::new();
+        let alone = self.shared.deltas.begin_recovery();
         while frames.len() < bytes / page_bytes {
-            let granted = frames.len() + 1;
-            let take = |used: usize| (used + 1 + 2 * granted <= self.limits.frames).then_some(used + 1);
+            let left = if alone { 0 } else { 2 * (frames.len() + 1) };
+            let take = |used: usize| (used + 1 + left <= self.limits.frames).then_some(used + 1);
             let Ok(index) = self.used_frames.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) else {
                 break;
             };
             self.frames[index].get_or_init(|| Arc::new(Frame::new(index as u32, self.shared.clone())));
             frames.push(index as u32);
         }
-        self.shared.deltas.begin_recovery(frames.len());
+        self.shared.deltas.withhold(frames.len());
         MemoryGrant { shared: self.shared.clone(), frames: Mutex::new(frames), page_bytes }
     }
 }

@@ -58,10 +58,14 @@ impl DeltaStore {
         self.budget.lower_to(usize::try_from(bytes).unwrap_or(usize::MAX) / self.page_bytes);
     }
 
-    /// Recovery begins and uses `frames` for the log.
-    pub fn begin_recovery(&self, frames: usize) {
+    /// Recovery begins. Returns whether no other one goes on.
+    pub fn begin_recovery(&self) -> bool {
+        self.budget.begin_recovery()
+    }
+
+    /// Recovery uses frames for the log.
+    pub fn withhold(&self, frames: usize) {
         self.withheld.fetch_add(frames, Ordering::Relaxed);
-        self.budget.begin_recovery();
     }
 
     /// Recovery returns some of its frames.
@@ -229,7 +233,8 @@ mod tests {
         }
         store.page_restored();
         assert!(store.admits_page(0), "it saved a write");
-        store.begin_recovery(32);
+        store.begin_recovery();
+        store.withhold(32);
         assert_eq!((store.max_delta_bytes(), store.needs_frame()), (0, false), "recovery uses all frames");
         store.return_withheld(8);
         assert_eq!(store.max_delta_bytes(), PAGE / LARGEST_SHARE_OF_PAGE);
