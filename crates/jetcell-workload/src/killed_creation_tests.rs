@@ -184,7 +184,7 @@ fn create(profile: &Profile, source: Source, moment: Option<Moment>) -> bool {
 fn records(profile: &Profile) -> Vec<i64> {
     let engine = EseEngine::new(Backend::Threads).unwrap();
     let profile = Profile { source: Source::Open, ..profile.clone() };
-    let plan = Plan::make(&profile, &engine, "now", false).unwrap();
+    let plan = Plan::make(&profile, &engine, "now", true).unwrap();
     let store = engine.open(&plan, Opening::Attach).unwrap();
     let mut counts = Vec::new();
     for database in 0..plan.instances.len() {
