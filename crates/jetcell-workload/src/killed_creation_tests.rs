@@ -139,7 +139,7 @@ impl Observer for Creation {
     fn log(&mut self, _: &str) {}
 }
 
-fn profile(dir: &Path) -> Profile {
+fn profile_in(dir: &Path) -> Profile {
     let options = Options {
         dirs: vec![dir.to_path_buf()],
         databases: Some(2),
@@ -209,7 +209,7 @@ fn records(profile: &Profile) -> Vec<i64> {
 #[test]
 fn a_creation_that_is_killed_in_any_phase_goes_on_to_the_same_databases() {
     let (dir, other) = (scratch(), scratch());
-    let profile = profile(dir.path());
+    let profile = profile_in(dir.path());
     // Another one each time; the message of a failure has it.
     let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
     let random = |below: u64, number: u64| u64::from(seed).wrapping_mul(number * 2 + 1) / 97 % below;
@@ -238,8 +238,7 @@ fn a_creation_that_is_killed_in_any_phase_goes_on_to_the_same_databases() {
     assert!(kills >= 6, "{kills} kills, seed {seed}");
     assert!(create(&profile, Source::Resume, None), "seed {seed}");
     let resumed = records(&profile);
-    let whole =
-        Profile { dirs: vec![other.path().to_path_buf()], output: Some(other.path().join("out")), ..profile };
+    let whole = profile_in(other.path());
     assert!(create(&whole, Source::New, None));
     assert_eq!(resumed, records(&whole), "seed {seed}");
 }
