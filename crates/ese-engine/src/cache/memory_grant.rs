@@ -39,23 +39,21 @@ impl Drop for MemoryGrant {
 }
 
 impl Cache {
-    /// Grants at most `bytes`, only of frames that were never used, so that no page is evicted for it. While other grants exist, it is at most
-    /// half of the frames that stay unused, so that recoveries at the same time leave frames for each other's pages. Until the grant is
-    /// dropped, evictions with deltas are not limited by the admission budget.
+    /// Grants at most `bytes`, only of frames that were never used, so that no page is evicted for it. All grants together take at most half
+    /// of the frames, so that recoveries at the same time leave frames for their pages. Until the grant is dropped, evictions with
+    /// deltas are not limited by the admission budget.
     pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
         let page_bytes = self.page_size.bytes();
         let mut frames = Vec::new();
-        let alone = self.shared.deltas.begin_recovery();
-        while frames.len() < bytes / page_bytes {
-            let left = if alone { 0 } else { 2 * (frames.len() + 1) };
-            let take = |used: usize| (used + 1 + left <= self.limits.frames).then_some(used + 1);
-            let Ok(index) = self.used_frames.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) else {
-                break;
-            };
+        let most = self.shared.deltas.begin_recovery(bytes / page_bytes, self.limits.frames / 2);
+        let take = |used: usize| (used < self.limits.frames).then_some(used + 1);
+        while frames.len() < most
+            && let Ok(index) = self.used_frames.fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+        {
             self.frames[index].get_or_init(|| Arc::new(Frame::new(index as u32, self.shared.clone())));
             frames.push(index as u32);
         }
-        self.shared.deltas.withhold(frames.len());
+        self.shared.deltas.return_withheld(most - frames.len());
         MemoryGrant { shared: self.shared.clone(), frames: Mutex::new(frames), page_bytes }
     }
 }

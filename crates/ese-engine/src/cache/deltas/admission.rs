@@ -47,9 +47,8 @@ impl AdmissionBudget {
     }
 
     /// During recovery evictions cost nothing: no session waits for the later writes, only recovery itself does.
-    /// Returns whether no other recovery goes on.
-    pub fn begin_recovery(&self) -> bool {
-        self.recoveries.fetch_add(1, Ordering::Relaxed) == 0
+    pub fn begin_recovery(&self) {
+        self.recoveries.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn end_recovery(&self) {

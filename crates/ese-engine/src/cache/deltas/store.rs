@@ -58,14 +58,14 @@ impl DeltaStore {
         self.budget.lower_to(usize::try_from(bytes).unwrap_or(usize::MAX) / self.page_bytes);
     }
 
-    /// Recovery begins. Returns whether no other one goes on.
-    pub fn begin_recovery(&self) -> bool {
-        self.budget.begin_recovery()
-    }
-
-    /// Recovery uses frames for the log.
-    pub fn withhold(&self, frames: usize) {
-        self.withheld.fetch_add(frames, Ordering::Relaxed);
+    /// Recovery begins and wants `frames` for the log. Returns how many it gets, so that all recoveries have at most `limit`.
+    pub fn begin_recovery(&self, frames: usize, limit: usize) -> usize {
+        self.budget.begin_recovery();
+        let granted = |withheld: usize| frames.min(limit.saturating_sub(withheld));
+        let add = |withheld: usize| Some(withheld + granted(withheld));
+        let (Ok(withheld) | Err(withheld)) =
+            self.withheld.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        granted(withheld)
     }
 
     /// Recovery returns some of its frames.
@@ -233,8 +233,7 @@ mod tests {
         }
         store.page_restored();
         assert!(store.admits_page(0), "it saved a write");
-        store.begin_recovery();
-        store.withhold(32);
+        assert_eq!(store.begin_recovery(32, 40), 32);
         assert_eq!((store.max_delta_bytes(), store.needs_frame()), (0, false), "recovery uses all frames");
         store.return_withheld(8);
         assert_eq!(store.max_delta_bytes(), PAGE / LARGEST_SHARE_OF_PAGE);
