@@ -251,6 +251,11 @@ impl Simulation {
             ..CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock())
         });
         self.count_delta_evictions(Some(cache.clone()));
+        // As if another recovery used the cache: the log is replayed in smaller windows.
+        let _of_another = self.rng.random_bool(0.5).then(|| {
+            let pages = self.rng.random_range(0..=self.plan.cache_pages / 2);
+            cache.grant_memory(pages * size.bytes())
+        });
         let mut options = InstanceOptions::with_cache(disk, self.logs.clone(), cache);
         options.threads = false;
         options.log_file_size = self.plan.log_bytes;

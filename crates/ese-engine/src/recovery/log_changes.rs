@@ -113,10 +113,10 @@ impl OpenGroups {
             self.group = (missing > 0).then_some((missing, Vec::new()));
             return Vec::new();
         }
+        // As redo does with a group that a crash interrupted, and with records that do not count.
         match record {
-            // What redo does with a group that a crash interrupted, and with records that are not counted.
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.group = None,
-            LogRecord::Nop | LogRecord::Nop2(_) | LogRecord::UndoInfo(_) => return Vec::new(),
+            record if !record.counts_in_group() => return Vec::new(),
             _ => {}
         }
         if let Some((missing, _)) = &mut self.group {
@@ -150,7 +150,7 @@ impl OpenGroups {
 #[cfg(test)]
 mod tests {
     use ese_format::log::record::{
-        CreateSingleExtentFdp, DatabaseIdInLog, Macro, PageChange, PageChangeFlags, RecoveryUndo,
+        CreateSingleExtentFdp, DatabaseIdInLog, Macro, PageChange, PageChangeFlags, RecoveryUndo, Trace,
     };
     use ese_format::{DbTime, LogTime, TreeId};
 
@@ -215,6 +215,7 @@ mod tests {
                 LogRecord::MacroBegin(mark),
                 page(1, 10),
                 LogRecord::Nop,
+                LogRecord::ForceLogRollover(Trace { procid: 0, text: Vec::new() }),
                 page(1, 11),
                 LogRecord::MacroCommit(mark),
             ] {

@@ -218,6 +218,40 @@ fn a_power_cut_anywhere_loses_nothing_and_the_space_still_goes_back() {
     assert!(cut > 20, "{cut} cuts only");
 }
 
+/// Redo finds pages that a later record made holes. Before that record, it closes the other database.
+#[test]
+fn recovery_detaches_a_database_while_holes_of_another_are_not_explained() {
+    let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
+    let (instance, db) = emptied(&disk, &heard, 0..0);
+    create_one(&instance, DATABASES[1]);
+    drop(db);
+    instance.shutdown().unwrap();
+    drop(instance);
+    // Redo does not see how the pages came to be.
+    let instance = open(&disk, &heard);
+    let [db, other] = [0, 1].map(|at| instance.attach(Path::new(DATABASES[at]), 32).unwrap());
+    let mut session = instance.session();
+    session.begin().unwrap();
+    let mut table = session.open_table(&db, "t").unwrap();
+    for row in 20..ROWS - 20 {
+        assert!(table.seek(&mut session, &[Value::Long(row)], Seek::Equal).unwrap());
+        table.delete(&mut session).unwrap();
+    }
+    session.commit(CommitMode::Durable).unwrap();
+    // Cleanup merges the pages. The checkpoint stays.
+    instance.detach(&other).unwrap();
+    assert!(instance.trim(&db).unwrap().released > 20);
+    drop((table, session));
+    drop((db, other, instance));
+    let disk = disk.process_kill();
+    let instance = open(&disk, &heard);
+    let db = instance.attach(Path::new(DATABASES[0]), 32).unwrap();
+    assert_eq!(rows(&instance, &db), (0..20).chain(ROWS - 20..ROWS).collect::<Vec<_>>());
+    drop(db);
+    instance.shutdown().unwrap();
+    check(&disk);
+}
+
 #[test]
 fn space_does_not_go_back_while_a_backup_runs() {
     let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));

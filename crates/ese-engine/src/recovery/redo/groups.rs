@@ -29,16 +29,13 @@ impl Redo {
             self.group = (missing > 0).then_some(OpenGroup { begun, missing, records: Vec::new() });
             return Ok(None);
         }
-        match &record {
-            // A group that a crash interrupted is never completed.
-            LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.group = None,
-            // Recovery can append before-images behind an interrupted group.
-            LogRecord::Nop | LogRecord::Nop2(_) | LogRecord::UndoInfo(_) => {
-                return Ok(Some((buffered, record)));
-            }
-            _ => {}
+        // A group that a crash interrupted is never completed.
+        if matches!(record, LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_)) {
+            self.group = None;
         }
-        let Some(group) = &mut self.group else { return Ok(Some((buffered, record))) };
+        let Some(group) = self.group.as_mut().filter(|_| record.counts_in_group()) else {
+            return Ok(Some((buffered, record)));
+        };
         group.records.push(buffered);
         group.missing -= 1;
         if group.missing > 0 {

@@ -67,28 +67,31 @@ impl Redo {
         Ok(())
     }
 
-    /// Fails if redo could not read a page that the log changes, and that the database still has.
+    /// Fails if redo could not read a page that the log changes, and that its database still has at the end of the log.
     pub fn check_readable(&self) -> Result<()> {
-        let Some((key, (error, _))) = self.unreadable.first_key_value() else { return Ok(()) };
         if self.copy.is_some() && self.unreadable.len() <= MOST_BAD_PAGES {
             // They are repaired.
             return Ok(());
         }
+        self.refuse_unreadable(|_| true)
+    }
+
+    /// Like [`Redo::check_readable`], for the pages of a database before it is closed, or of all of them. No page can wait for
+    /// its repair then: the file would say that it has all changes, and a page that can be read again later would lack them.
+    /// A later record can still return pages of the databases that stay open.
+    pub fn check_readable_to_close(&self, log_id: Option<u8>) -> Result<()> {
+        let closed = log_id.and_then(|id| self.attached(id)).map(|database| database.file_id);
+        self.refuse_unreadable(|key| log_id.is_none() || closed == Some(key.file))
+    }
+
+    fn refuse_unreadable(&self, is_needed: impl Fn(&PageKey) -> bool) -> Result<()> {
+        let Some((key, (error, _))) = self.unreadable.iter().find(|(key, _)| is_needed(key)) else {
+            return Ok(());
+        };
         if let Some(database) = self.core.file(key.file) {
             // Read again, so that it is reported. The first error says more.
             drop(database.pin(key.page));
         }
         Err(error.clone())
-    }
-
-    /// Like [`Redo::check_readable`], before a database is closed, or all of them. No page can wait for its repair then: the
-    /// file would say that it has all changes, and a page that can be read again later would lack them.
-    pub fn check_readable_to_close(&self, log_id: Option<u8>) -> Result<()> {
-        let closed = log_id.and_then(|id| self.attached(id)).map(|database| database.file_id);
-        let is_closed = |key: &&PageKey| log_id.is_none() || closed == Some(key.file);
-        match self.unreadable.iter().find(|(key, _)| is_closed(key)) {
-            Some((_, (error, _))) if self.copy.is_some() => Err(error.clone()),
-            _ => self.check_readable(),
-        }
     }
 }

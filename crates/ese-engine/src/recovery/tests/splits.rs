@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ese_format::log::record::{
     BeforeImageFlags, DatabaseIdInLog, FlagInsertAndReplaceData, LogRecord, NewPage, RecoveryUndo, Replace,
-    Split, split_operation,
+    Split, Trace, split_operation,
 };
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogTime, PageNumber};
@@ -396,9 +396,13 @@ fn a_group_without_its_last_record_changes_nothing() {
     let group: Vec<_> = [mark].into_iter().chain(records).collect();
     let filler = LogRecord::Nop2(vec![0; 20]);
     let undo = LogRecord::RecoveryUndo2(RecoveryUndo { time: LogTime::NONE });
+    let rollover = LogRecord::ForceLogRollover(Trace { procid: 0, text: Vec::new() });
     for cut in 1..group.len() {
-        // Behind an interrupted group, recovery has filled the segment and continued the log.
-        let interrupted = [&group[..cut], &[filler.clone(), undo.clone()]].concat();
+        // Behind an interrupted group, recovery has filled the segment, ended generations to write pages, and continued
+        // the log.
+        let mut interrupted = [&group[..cut], &[filler.clone()]].concat();
+        interrupted.resize(interrupted.len() + group.len(), rollover.clone());
+        interrupted.push(undo.clone());
         assert!(replayed(&pages, &interrupted)[&RIGHT] == pages[&RIGHT], "{cut}");
         let again = [&interrupted[..], &group].concat();
         assert_eq!(keys(&replayed(&pages, &again)[&RIGHT]), "ccc ccd", "{cut}");

@@ -4,7 +4,7 @@
 //! the records of such a group with a Nop2 record, which ESE skips:
 //!
 //! ```text
-//! 0 "Jetcell group" (13)   13 number of records behind it, without Nop and Nop2 records (4)
+//! 0 "Jetcell group" (13)   13 number of records behind it that count (4)
 //! ```
 
 use super::LogRecord;
@@ -22,6 +22,15 @@ impl LogRecord {
         let LogRecord::Nop2(body) = self else { return None };
         let count = body.strip_prefix(&MARK[..])?;
         count.try_into().ok().map(u32::from_le_bytes)
+    }
+
+    /// Whether the record counts as one of the group whose mark is before it. Recovery fills segments, appends before-images
+    /// and ends generations behind a group that a crash interrupted. These records must not complete the group.
+    pub fn counts_in_group(&self) -> bool {
+        !matches!(
+            self,
+            LogRecord::Nop | LogRecord::Nop2(_) | LogRecord::UndoInfo(_) | LogRecord::ForceLogRollover(_)
+        )
     }
 }
 
