@@ -12,7 +12,7 @@ const INDEX_DENSITY: u64 = 80;
 /// Transfers of a load: each of its trees has six buffers, and two trees are built at a time.
 const TRANSFERS: usize = 12;
 /// Limits of the length of a transfer.
-const TRANSFER_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=1 << 20;
+const TRANSFER_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=2 << 20;
 
 /// The options of a load that takes `memory` bytes.
 pub(super) fn options(memory: usize, zero: bool) -> BulkLoadOptions {
