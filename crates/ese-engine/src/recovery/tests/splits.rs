@@ -400,7 +400,7 @@ fn a_group_without_its_last_record_changes_nothing() {
     for cut in 1..group.len() {
         // Behind an interrupted group, recovery has filled the segment, ended generations to write pages, and continued
         // the log.
-        let mut interrupted = [&group[..cut], &[filler.clone()]].concat();
+        let mut interrupted = [&group[..cut], std::slice::from_ref(&filler)].concat();
         interrupted.resize(interrupted.len() + group.len(), rollover.clone());
         interrupted.push(undo.clone());
         assert!(replayed(&pages, &interrupted)[&RIGHT] == pages[&RIGHT], "{cut}");
