@@ -50,6 +50,12 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
     let more = ["--duration", "1s", "--output", "out", "--json"];
     let output = cell.program(&[&words[..], &LOAD, &more].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !run("mkfs.xfs", &["-V"]) && stderr.contains("fewer than two file systems to compare") {
+        eprintln!(
+            "skipped: mkfs.xfs is not installed, and this machine makes fewer than two kinds\n{stderr}"
+        );
+        return;
+    }
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let (made, skipped) = (found["directories"].as_array().unwrap(), found["skipped"].as_array().unwrap());
