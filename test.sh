@@ -3,8 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-scripts/setup-openssl.sh
-scripts/setup-filesystems.sh
+scripts/setup-tools.sh
 scripts/check-tools.sh test.sh cc git python venv openssl cargo clippy
 scripts/setup-readers.sh
 if scripts/setup-nbd.sh; then export JETCELL_REQUIRE_NBD=1; fi

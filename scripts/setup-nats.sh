@@ -4,9 +4,7 @@
 set -u
 PATH=$PATH:/usr/sbin:/usr/local/sbin
 is_there() { command -v nats-server > /dev/null 2>&1; }
-if ! is_there && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null 2>&1; then
-    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends nats-server; } > /dev/null 2>&1
-fi
+is_there || "$(dirname "$0")/install-packages.sh" nats-server
 if ! is_there; then
     echo 'nats-server is missing (package nats-server); the tests of fleets are skipped' >&2
     exit 1

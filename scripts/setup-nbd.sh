@@ -8,9 +8,9 @@ missing() {
     done
 }
 packages='libnbd-bin python3-libnbd nbdfuse fuse3 qemu-utils fio e2fsprogs'
-if [ -n "$(missing)" ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null 2>&1; then
+if [ -n "$(missing)" ]; then
     # shellcheck disable=SC2086
-    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $packages; } > /dev/null 2>&1
+    "$(dirname "$0")/install-packages.sh" $packages
 fi
 absent=$(missing)
 if [ -n "$absent" ]; then
