@@ -130,8 +130,7 @@ def chart(found):
         x += 130
     parts.append(f'<line x1="{x}" x2="{x + 20}" y1="20" y2="20" stroke="#52525b" stroke-dasharray="5 4"/>')
     parts.append(f'<text x="{x + 26}" y="24">goal</text>')
-    rounds = max((one["rounds"] for one in found["medians"]), default=0)
-    said = f"medians of {rounds} rounds; vertical lines: lowest to highest" if rounds > 1 else "one round"
+    said = f"{rounds(found)}; vertical lines: lowest to highest"
     parts.append(f'<text x="{x + 80}" y="24">{said}</text>')
     for row, figure in enumerate(FIGURES):
         for column, series in enumerate(SERIES):
@@ -141,10 +140,18 @@ def chart(found):
     return "\n".join(parts + ["</svg>"]) + "\n"
 
 
+def rounds(found):
+    """An interrupted run has a round more of its first points."""
+    numbers = [one["rounds"] for one in found["medians"]] or [0]
+    least, most = min(numbers), max(numbers)
+    if most == 1:
+        return "one round"
+    return f"medians of {most} rounds" if least == most else f"medians of {least} to {most} rounds"
+
+
 def write(found, output):
     output.mkdir(parents=True, exist_ok=True)
     (output / "scale.svg").write_text(chart(found))
-    rounds = max((one["rounds"] for one in found["medians"]), default=0)
-    print(f"{found['version']}; medians of {rounds} rounds\n")
+    print(f"{found['version']}; {rounds(found)}\n")
     print(table(found))
     print(f"\nchart: {output / 'scale.svg'}")
