@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::catalog::{Index, TableSchema};
 use crate::compression;
 use crate::key::{IndexFlags, Key, KeyError, KeyPart, NullRule, normalise, null_rule};
@@ -40,24 +42,27 @@ fn key_of_single_value(
     normalise(&[part], index.key_limits(), index.flags).map(Some)
 }
 
+/// The keys of a record in an index. Most records have one.
+pub type Keys = SmallVec<[Key; 1]>;
+
 /// All keys of a record in an index, sorted and without duplicates. Empty if the rules of the index omit the record.
 pub fn index_keys(
     table: &TableSchema,
     index: &Index,
     record: &Record<'_>,
     long_values: &mut LongValueSource<'_>,
-) -> Result<Vec<Key>, KeyError> {
+) -> Result<Keys, KeyError> {
     if index.tuple_limits.is_some() {
         return Err(KeyError::TupleIndex);
     }
     if let Some(key) = key_of_single_value(table, index, record)? {
-        return Ok(vec![key]);
+        return Ok(smallvec![key]);
     }
     for condition in &index.conditions {
         let column = column(table, condition.column)?;
         let null = record.get_or_default(column)? == ColumnValue::Null;
         if null != condition.must_be_null {
-            return Ok(Vec::new());
+            return Ok(Keys::new());
         }
     }
     let mut segments = Vec::new();
@@ -66,7 +71,7 @@ pub fn index_keys(
         let values = values(column, record, long_values)?;
         segments.push(SegmentValues { column, descending: segment.descending, values });
     }
-    let mut keys = Vec::new();
+    let mut keys = Keys::new();
     for choice in choices(&segments, index.flags) {
         let parts: Vec<KeyPart<'_>> = segments
             .iter()

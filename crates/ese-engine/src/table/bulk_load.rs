@@ -1,15 +1,15 @@
 //! The bulk load of one table: rows become nodes of its trees.
 
-use std::ops::Range;
+use std::borrow::Cow;
 
-use ese_format::index_entries::{index_keys, primary_key};
-use ese_format::key::Key;
+use ese_format::index_entries::{Keys, index_keys, primary_key};
 use ese_format::long_value::{LongValueId, LongValueRoot, encode_chunk};
 use ese_format::record::{ColumnId, Record, Value};
 use jetcell_sync::Arc;
+use smallvec::SmallVec;
 
 use super::TableState;
-use super::rows::{new_record, usage};
+use super::rows::{new_record, new_values, usage};
 use crate::btree::Tree;
 use crate::bulk::{BuiltTree, NodeSorter, SortedNode, Transfers, TreeBuilder, link};
 use crate::storage::DatabaseFile;
@@ -31,7 +31,6 @@ pub(crate) struct TableLoad {
     settings: LoadSettings,
     records: TreeBuilder,
     long_values: Option<TreeBuilder>,
-    of_row: LongValues,
     /// One sort for each secondary index.
     entries: Vec<NodeSorter>,
     row: Vec<u8>,
@@ -42,42 +41,29 @@ pub(crate) struct TableLoad {
 
 /// Long values of the current row.
 #[derive(Default)]
-struct LongValues {
-    bytes: Vec<u8>,
-    /// Number and place of each value.
-    values: Vec<(LongValueId, Range<usize>)>,
-}
+struct LongValues<'v>(SmallVec<[(LongValueId, Cow<'v, [u8]>); 2]>);
 
-impl LongValues {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.values.clear();
-    }
-
+impl<'v> LongValues<'v> {
     fn get(&self, id: LongValueId) -> Option<Vec<u8>> {
-        let (_, range) = self.values.iter().find(|(other, _)| *other == id)?;
-        self.bytes.get(range.clone()).map(<[u8]>::to_vec)
+        self.0.iter().find(|(other, _)| *other == id).map(|(_, value)| value.to_vec())
     }
 
     /// Gives a value its number. Its nodes are added when the record is.
-    fn store(&mut self, state: &TableState, value: &[u8]) -> Result<LongValueId> {
+    fn store(&mut self, state: &TableState, value: Cow<'v, [u8]>) -> Result<LongValueId> {
         if value.len() > i32::MAX as usize {
             return Err(Error::Usage("a value has at most 2147483647 bytes".to_string()));
         }
         let tree = state.long_values.get();
         let tree = tree.ok_or_else(|| Error::Internal("the table has no long-value tree".to_string()))?;
         let id = state.next_long_value(tree)?;
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.values.push((id, start..self.bytes.len()));
+        self.0.push((id, value));
         Ok(id)
     }
 
     /// Adds the nodes of the values. Their numbers ascend, so the nodes are in order.
     fn append_to(&self, builder: &mut TreeBuilder, chunk_size: usize) -> Result<()> {
         let mut key = Vec::new();
-        for (id, range) in &self.values {
-            let value = self.bytes.get(range.clone()).unwrap_or_default();
+        for (id, value) in &self.0 {
             key.clear();
             id.append_to_key(&mut key);
             let id_bytes = key.len();
@@ -104,7 +90,6 @@ impl TableLoad {
         TableLoad {
             records,
             long_values: state.long_values.get().map(of_tree),
-            of_row: LongValues::default(),
             entries: state.indexes.iter().map(|entry| sorter(&entry.tree, share)).collect(),
             row: Vec::new(),
             rows: 0,
@@ -127,20 +112,21 @@ impl TableLoad {
     /// Adds a row. A row that is refused leaves the load as it was.
     pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)?;
-        let (state, of_row) = (&self.state, &mut self.of_row);
-        of_row.clear();
-        let mut bytes = std::mem::take(&mut self.row);
-        new_record(state, row, &mut bytes, of_row, LongValues::store)?;
+        let state = self.state.clone();
+        let (values, chosen) = new_values(&state, row)?;
+        let (mut long_values, mut bytes) = (LongValues::default(), std::mem::take(&mut self.row));
+        new_record(&state, &values, &mut bytes, &mut long_values, LongValues::store)?;
+        chosen.into_iter().for_each(|value| state.increment_used(value));
         let (record, schema) = (Record::new(&bytes, state.tree.file.page_size), &state.schema);
-        let mut source = |id: LongValueId| of_row.get(id);
+        let mut source = |id: LongValueId| long_values.get(id);
         let key = match schema.primary_index() {
             Some(index) => primary_key(schema, index, &record, &mut source).map_err(|e| usage(&e))?.bytes,
             None => state.next_row()?.to_vec(),
         };
         let entries = state.indexes.iter();
         let keys = entries.map(|entry| index_keys(schema, &entry.index, &record, &mut source));
-        let keys: Vec<Vec<Key>> = keys.collect::<std::result::Result<_, _>>().map_err(|e| usage(&e))?;
-        let added = self.add(&key, &bytes, &keys);
+        let keys: SmallVec<[Keys; 2]> = keys.collect::<std::result::Result<_, _>>().map_err(|e| usage(&e))?;
+        let added = self.add(&key, &bytes, &long_values, &keys);
         self.row = bytes;
         match added {
             Err(refused @ (Error::OutOfOrder | Error::KeyDuplicate)) => Err(refused),
@@ -156,12 +142,12 @@ impl TableLoad {
         }
     }
 
-    fn add(&mut self, key: &[u8], record: &[u8], keys: &[Vec<Key>]) -> Result<()> {
+    fn add(&mut self, key: &[u8], record: &[u8], long_values: &LongValues<'_>, keys: &[Keys]) -> Result<()> {
         // Only this call can refuse the row.
         self.records.append(key, record)?;
         if let Some(builder) = &mut self.long_values {
             let size = self.state.tree.file.page_size;
-            self.of_row.append_to(builder, self.state.schema.chunk_size(size))?;
+            long_values.append_to(builder, self.state.schema.chunk_size(size))?;
         }
         for (sorter, keys) in self.entries.iter_mut().zip(keys) {
             keys.iter().try_for_each(|entry| sorter.add(&entry.bytes, key))?;

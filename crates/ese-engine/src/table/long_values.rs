@@ -1,5 +1,7 @@
 //! Stores, reads and removes the long values of a table. A value is stored in chunks.
 
+use std::borrow::Cow;
+
 use jetcell_sync::Arc;
 
 use ese_format::catalog::{RowKind, TableSchema};
@@ -15,7 +17,7 @@ use crate::{Error, Result};
 pub(super) fn store(
     session: &mut ActiveTransaction,
     state: &TableState,
-    value: &[u8],
+    value: Cow<'_, [u8]>,
 ) -> Result<LongValueId> {
     let tree = long_value_tree(session, state)?;
     let size = u32::try_from(value.len()).ok().filter(|size| *size <= i32::MAX as u32);

@@ -1,11 +1,12 @@
 //! Statements: insert, replace and delete records together with their index entries and long values.
 
 use jetcell_sync::Arc;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 use ese_format::catalog::Index;
 use ese_format::compression;
-use ese_format::index_entries::{index_keys, primary_key};
+use ese_format::index_entries::{Keys, index_keys, primary_key};
 use ese_format::key::Key;
 use ese_format::long_value::LongValueId;
 use ese_format::page::NodeFlags;
@@ -63,10 +64,10 @@ pub(crate) fn insert(
 }
 
 /// The values of a new record, with that of the auto-increment column, and the latter if the program chose it.
-fn new_values<'t>(
+pub(super) fn new_values<'t>(
     state: &'t TableState,
     row: &'t [(ColumnId, Value)],
-) -> Result<(Vec<RawValue<'t>>, Option<i64>)> {
+) -> Result<(RawValues<'t>, Option<i64>)> {
     let mut values = encode(state, row)?;
     let chosen = chosen_increment(state, &values)?;
     if let Some(column) = state.increment_column().filter(|_| chosen.is_none()) {
@@ -80,19 +81,17 @@ fn new_values<'t>(
 
 /// A new record of a table that nothing else changes, in place of the contents of `record`. Passes long values to `store`,
 /// which gives them numbers.
-pub(super) fn new_record<S>(
-    state: &TableState,
-    row: &[(ColumnId, Value)],
+pub(super) fn new_record<'v, S>(
+    state: &'v TableState,
+    values: &'v [RawValue<'_>],
     record: &mut Vec<u8>,
     with: &mut S,
-    store: impl FnMut(&mut S, &TableState, &[u8]) -> Result<LongValueId>,
+    store: impl FnMut(&mut S, &TableState, Cow<'v, [u8]>) -> Result<LongValueId>,
 ) -> Result<()> {
-    let (values, chosen) = new_values(state, row)?;
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, state.tree.file.page_size));
-    if !build_whole(state, &builder, &values, record)? {
-        build(with, state, builder, &values, None, store, record)?;
+    if !build_whole(state, &builder, values, record)? {
+        build(with, state, builder, values, None, store, record)?;
     }
-    chosen.into_iter().for_each(|value| state.increment_used(value));
     Ok(())
 }
 
@@ -139,7 +138,7 @@ pub(crate) fn replace(
             }
             // The old keys need the long values that are removed below.
             let old = touched.iter().map(|entry| keys(state, &entry.index, &before, &view));
-            let old: Vec<Vec<Key>> = old.collect::<Result<_>>()?;
+            let old: Vec<Keys> = old.collect::<Result<_>>()?;
             state.tree.replace(session.changes()?, bookmark, &bytes)?;
             for (entry, old) in touched.iter().zip(&old) {
                 let new = keys(state, &entry.index, &after, &view)?;
@@ -269,7 +268,9 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
     }
 }
 
-type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
+/// A column and the bytes of its value; `None` is null.
+pub(super) type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
+pub(super) type RawValues<'t> = SmallVec<[RawValue<'t>; 4]>;
 
 /// The value that the program chose for the auto-increment column.
 fn chosen_increment(state: &TableState, values: &[RawValue<'_>]) -> Result<Option<i64>> {
@@ -280,7 +281,7 @@ fn chosen_increment(state: &TableState, values: &[RawValue<'_>]) -> Result<Optio
     }
 }
 
-fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Vec<RawValue<'t>>> {
+fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<RawValues<'t>> {
     row.iter()
         .enumerate()
         .map(|(at, (id, value))| {
@@ -316,10 +317,10 @@ fn intrinsic_most(state: &TableState) -> usize {
 }
 
 /// Replaces the contents of `bytes` by the record with these values, if all of them stay in it. `false` if not.
-fn build_whole(
+fn build_whole<'v>(
     state: &TableState,
-    builder: &RecordBuilder<'_>,
-    values: &[RawValue<'_>],
+    builder: &RecordBuilder<'v>,
+    values: &'v [RawValue<'_>],
     bytes: &mut Vec<u8>,
 ) -> Result<bool> {
     let leaves = |column: &Column, value: &[u8]| column.kind.is_long() && value.len() > intrinsic_most(state);
@@ -345,14 +346,14 @@ fn build<'v, S>(
     mut builder: RecordBuilder<'v>,
     values: &'v [RawValue<'_>],
     before: Option<&Record<'_>>,
-    mut store: impl FnMut(&mut S, &TableState, &[u8]) -> Result<LongValueId>,
+    mut store: impl FnMut(&mut S, &TableState, Cow<'v, [u8]>) -> Result<LongValueId>,
     bytes: &mut Vec<u8>,
 ) -> Result<()> {
     let intrinsic = intrinsic_most(state);
     for (column, value) in values {
         match value {
             Some(value) if column.kind.is_long() && value.len() > intrinsic => {
-                let id = store(with, state, value)?;
+                let id = store(with, state, Cow::Borrowed(value))?;
                 builder.set_separated(column.id, id)
             }
             value => builder.set_value(column.id, value.as_deref().map(Cow::Borrowed)),
@@ -367,12 +368,13 @@ fn build<'v, S>(
         };
         let candidates = builder.intrinsic_long_values().into_iter().filter(|(_, len)| *len > REFERENCE_LEN);
         let (column, _) = candidates.max_by_key(|(_, len)| *len).ok_or_else(|| usage(&too_big))?;
-        let given = values.iter().find(|(other, _)| other.id == column).and_then(|(_, value)| value.clone());
+        let given =
+            values.iter().find(|(other, _)| other.id == column).and_then(|(_, value)| value.as_deref());
         let value = match given {
-            Some(value) => value,
+            Some(value) => Cow::Borrowed(value),
             None => intrinsic_value(state, before, column)?.ok_or_else(|| usage(&too_big))?.into(),
         };
-        let id = store(with, state, &value)?;
+        let id = store(with, state, value)?;
         builder.set_separated(column, id).map_err(|e| usage(&e))?;
     }
 }
@@ -389,7 +391,7 @@ fn intrinsic_value(state: &TableState, before: Option<&Record<'_>>, id: ColumnId
     })
 }
 
-fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> Result<Vec<Key>> {
+fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> Result<Keys> {
     index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
 }
 

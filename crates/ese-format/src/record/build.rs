@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::tagged::{self, NewEntry, header};
 use super::{
     CodePage, Column, ColumnClass, ColumnFlags, ColumnId, ColumnType, ColumnValue, MultiValue, NO_VARIABLE,
@@ -37,12 +39,12 @@ pub struct RecordBuilder<'t> {
     limit: usize,
     last_fixed: u8,
     /// Fixed values, from the end of the skeleton.
-    fixed: Vec<u8>,
-    null_bits: Vec<u8>,
+    fixed: SmallVec<[u8; 32]>,
+    null_bits: SmallVec<[u8; 8]>,
     /// Values from column 128 on.
-    variable: Vec<Option<Cow<'t, [u8]>>>,
+    variable: SmallVec<[Option<Cow<'t, [u8]>>; 4]>,
     /// Sorted by (not inherited, number), which is the order of storage.
-    tagged: Vec<((bool, ColumnId), NewEntry<'t>)>,
+    tagged: SmallVec<[((bool, ColumnId), NewEntry<'t>); 4]>,
 }
 
 impl<'t> RecordBuilder<'t> {
@@ -53,10 +55,10 @@ impl<'t> RecordBuilder<'t> {
             large: size.is_large(),
             limit: record_limit(size, 4),
             last_fixed: 0,
-            fixed: Vec::new(),
-            null_bits: Vec::new(),
-            variable: Vec::new(),
-            tagged: Vec::new(),
+            fixed: SmallVec::new(),
+            null_bits: SmallVec::new(),
+            variable: SmallVec::new(),
+            tagged: SmallVec::new(),
         }
     }
 
@@ -69,8 +71,8 @@ impl<'t> RecordBuilder<'t> {
         let mut builder = RecordBuilder::new(columns, size);
         let (bits, end) = record.null_bits()?;
         builder.last_fixed = record.last_fixed().low_byte();
-        builder.null_bits = bits.to_vec();
-        builder.fixed = record.bytes().get(SKELETON_LEN..end).unwrap_or_default().to_vec();
+        builder.null_bits = bits.into();
+        builder.fixed = record.bytes().get(SKELETON_LEN..end).unwrap_or_default().into();
         for index in 0..record.variable_count() {
             let id = ColumnId(ColumnId::FIRST_VARIABLE.0 + index as u16);
             builder.variable.push(match record.variable(id)? {

@@ -261,7 +261,9 @@ proptest! {
                     }
                 }
             }
-            bytes = builder.build().unwrap();
+            let built = builder.build().unwrap();
+            drop(builder);
+            bytes = built;
         }
         let record = Record::new(&bytes, size);
         prop_assert_eq!(record.validate(), Ok(()));
