@@ -83,8 +83,8 @@ pub struct ReplayStart {
 /// What a load of a table does next.
 #[derive(Debug)]
 pub enum LoadStep {
-    /// Adds a record, whose key is above that of the record before.
-    Row(Row),
+    /// Adds the record that `next` has set, whose key is above that of the record before.
+    Row,
     /// Completes the table.
     End,
     /// Ends, and leaves nothing of the table.
@@ -145,7 +145,7 @@ pub trait Store: Send + Sync {
     fn volumes(&self) -> Vec<usize>;
     /// Whether a table exists. One that was loaded is complete.
     fn has_table(&self, database: usize, table: u32) -> Result<bool>;
-    /// Loads a new table with what `next` gives; `next` gets the bytes that the table takes so far. Takes `memory` bytes
+    /// Loads a new table with what `next` gives; `next` gets the bytes that the table takes so far, and a record to set. Takes `memory` bytes
     /// for transfers and for the sort of the index. While indexes are built, `stopped` ends the load. Until the load is complete, nothing of the
     /// table is there.
     fn load_table(
@@ -153,7 +153,7 @@ pub trait Store: Send + Sync {
         database: usize,
         table: u32,
         memory: usize,
-        next: &mut dyn FnMut(u64) -> LoadStep,
+        next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()>;
     /// I/O per instance, in the order of the plan.

@@ -43,7 +43,7 @@ use self::log_copies::LogCopier;
 use self::maintenance::WorkTimes;
 use self::session::EseSession;
 use crate::engine::{
-    Copies, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Session, Store,
+    Copies, Depth, Engine, ExistingDatabase, LoadStep, Opening, ReplayStart, Result, Row, Session, Store,
 };
 use crate::layout::{CopyPlan, InstancePlan, LOG_BASE_NAME, Plan};
 use crate::measurement::{
@@ -351,7 +351,7 @@ impl Store for EseStore {
         database: usize,
         table: u32,
         memory: usize,
-        next: &mut dyn FnMut(u64) -> LoadStep,
+        next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let unit = &self.units[database];

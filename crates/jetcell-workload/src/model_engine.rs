@@ -184,14 +184,15 @@ impl Store for ModelStore {
         database: usize,
         table: u32,
         _memory: usize,
-        next: &mut dyn FnMut(u64) -> LoadStep,
+        next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
         _stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let mut session =
             ModelSession { database: self.0[database].clone(), undo: Vec::new(), position: None };
+        let mut row = Row::default();
         for rows in 0.. {
-            match next(rows * 2300) {
-                LoadStep::Row(row) => session.change(table, row.id, Some(row))?,
+            match next(rows * 2300, &mut row) {
+                LoadStep::Row => session.change(table, row.id, Some(row.clone()))?,
                 LoadStep::End => break,
                 LoadStep::Stop => return session.rollback(),
             }

@@ -4,7 +4,7 @@ use ese_engine::{BulkLoadOptions, BulkLoadProgress, Error};
 
 use super::session::Columns;
 use super::{Unit, definition};
-use crate::engine::{LoadStep, Result};
+use crate::engine::{LoadStep, Result, Row};
 
 /// Part of a page that new index pages use, in percent.
 const INDEX_DENSITY: u64 = 80;
@@ -26,7 +26,7 @@ pub(super) fn table(
     unit: &Unit,
     number: u32,
     options: BulkLoadOptions,
-    next: &mut dyn FnMut(u64) -> LoadStep,
+    next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
     let page_bytes = unit.database.page_size().bytes() as u64;
@@ -34,9 +34,10 @@ pub(super) fn table(
     let mut load = session.bulk_load(&unit.database, &definition(number), options)?;
     let columns = Columns::of(|name| load.column(name))
         .ok_or_else(|| Error::Internal("a table of the load lacks a column".to_string()))?;
+    let mut row = Row::default();
     loop {
-        match next(size(&load.progress(), page_bytes)) {
-            LoadStep::Row(row) => load.push(&columns.values(row))?,
+        match next(size(&load.progress(), page_bytes), &mut row) {
+            LoadStep::Row => columns.with_values(&mut row, |values| load.push(values))?,
             LoadStep::End => break,
             LoadStep::Stop => return Ok(()),
         }

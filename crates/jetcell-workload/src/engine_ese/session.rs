@@ -66,6 +66,18 @@ impl Columns {
         })
     }
 
+    /// Calls `with` with the values of a new record. The row keeps its memory.
+    pub(super) fn with_values<T>(&self, row: &mut Row, with: impl FnOnce(&[(ColumnId, Value)]) -> T) -> T {
+        let values = self.values(std::mem::take(row));
+        let result = with(&values);
+        let [_, _, short, long] = values.map(|(_, value)| match value {
+            Value::Binary(bytes) => Some(bytes),
+            _ => None,
+        });
+        (row.short, row.long) = (short.unwrap_or_default(), long);
+        result
+    }
+
     /// The values of a new record.
     pub(super) fn values(&self, row: Row) -> [(ColumnId, Value); 4] {
         [

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use ese_engine::Error;
 use parking_lot::Mutex;
 
-use crate::engine::{Commit, LoadStep, Result, Session, Store};
+use crate::engine::{Commit, LoadStep, Result, Row, Session, Store};
 use crate::layout::Plan;
-use crate::load::record::{Place, filling, row};
+use crate::load::record::{Place, filling, row, set_row};
 use crate::measurement::Snapshot;
 use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
 use crate::profile::Profile;
@@ -138,7 +138,7 @@ impl Filling<'_> {
             return Ok(());
         }
         let mut id = 0;
-        let mut next = |bytes: u64| {
+        let mut next = |bytes: u64, row: &mut Row| {
             if done() {
                 return LoadStep::Stop;
             }
@@ -147,7 +147,8 @@ impl Filling<'_> {
             }
             count(bytes);
             id += 1;
-            LoadStep::Row(row(&self.profile.records, place, id, &filling(self.profile, place, id)))
+            set_row(row, &self.profile.records, place, id, &filling(self.profile, place, id));
+            LoadStep::Row
         };
         self.store.load_table(database, place.table, self.load_bytes, &mut next, done)
     }

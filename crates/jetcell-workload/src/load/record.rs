@@ -52,13 +52,14 @@ fn stream(place: Place, id: i64, stamp: u64, column: Column) -> Stream {
     Stream::new(&[place, id as u64, stamp, column as u64])
 }
 
-fn content(place: Place, id: i64, stamp: u64, column: Column, len: u32) -> Vec<u8> {
+/// Replaces `bytes` by the content of a column.
+fn set_content(bytes: &mut Vec<u8>, place: Place, id: i64, stamp: u64, column: Column, len: u32) {
     let len = (len as usize).max(PREFIX);
-    let mut bytes = Vec::with_capacity(len);
+    bytes.clear();
+    bytes.reserve(len);
     bytes.extend_from_slice(&stamp.to_le_bytes());
     bytes.extend_from_slice(&id.to_le_bytes());
-    stream(place, id, stamp, column).append_bytes(len - PREFIX, &mut bytes);
-    bytes
+    stream(place, id, stamp, column).append_bytes(len - PREFIX, bytes);
 }
 
 fn thread(place: Place, id: i64, stamp: u64) -> [u8; 16] {
@@ -69,13 +70,21 @@ fn thread(place: Place, id: i64, stamp: u64) -> [u8; 16] {
 
 /// The record that `operation` writes under `id`.
 pub(crate) fn row(records: &Records, place: Place, id: i64, operation: &Operation) -> Row {
-    let thread = thread(place, id, operation.stamp);
-    let column = |column, len| content(place, id, operation.stamp, column, len);
-    Row {
-        id,
-        thread,
-        short: column(Column::Short, records.short_bytes),
-        long: operation.long.then(|| column(Column::Long, records.long_bytes)),
+    let mut row = Row::default();
+    set_row(&mut row, records, place, id, operation);
+    row
+}
+
+/// Like [`row()`], in the memory of another row.
+pub(crate) fn set_row(row: &mut Row, records: &Records, place: Place, id: i64, operation: &Operation) {
+    let stamp = operation.stamp;
+    (row.id, row.thread) = (id, thread(place, id, stamp));
+    set_content(&mut row.short, place, id, stamp, Column::Short, records.short_bytes);
+    match operation.long {
+        true => {
+            set_content(row.long.get_or_insert_default(), place, id, stamp, Column::Long, records.long_bytes)
+        }
+        false => row.long = None,
     }
 }
 
@@ -115,7 +124,9 @@ pub(crate) fn verify(place: Place, row: &Row) -> Result<(), WrongContent> {
         if word(bytes, 8) != Some(row.id as u64) {
             return wrong(format!("{name} column belongs to another record"));
         }
-        if *bytes != content(place, row.id, stamp, column, bytes.len() as u32) {
+        let mut expected = Vec::new();
+        set_content(&mut expected, place, row.id, stamp, column, bytes.len() as u32);
+        if *bytes != expected {
             return wrong(format!("{name} column is damaged"));
         }
     }
