@@ -44,6 +44,8 @@ use crate::{Error, Result};
 
 /// How long the background waits for work of the log before it looks for some.
 const LOG_PAUSE: Duration = Duration::from_millis(20);
+/// The same for log files on shared threads: the log says when it needs one.
+const FILES_PAUSE: Duration = Duration::from_secs(1);
 
 /// A running engine. ESE: `INST`.
 #[doc(alias = "INST")]
@@ -260,8 +262,8 @@ impl Instance {
             None => self.start_log_threads(),
         }
         let core = self.core.clone();
-        self.background.repeat("cleanup", Duration::from_millis(10), move || {
-            cleanup::step(&core, 512).map(|cleaned| cleaned >= 512)
+        self.background.repeat_less_when_idle("cleanup", Duration::from_millis(10), 512, move || {
+            cleanup::step(&core, 512)
         });
         // No thread holds a reference to the instance: the instance must have ended when its owner has dropped it.
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
@@ -311,8 +313,11 @@ impl Instance {
         });
         let core = self.core.clone();
         let files = self.background.share(workers, StepKind::Log, move || {
-            let more = core.log().needs_files() && core.log().prepare_files().unwrap_or(false);
-            Some(if more { Duration::ZERO } else { LOG_PAUSE })
+            if !core.log().needs_files() {
+                return Some(FILES_PAUSE);
+            }
+            let prepared = core.log().prepare_files().unwrap_or(false);
+            Some(if prepared { Duration::ZERO } else { LOG_PAUSE })
         });
         let wake = |task: TaskHandle| -> Wake { Box::new(move || task.wake()) };
         self.core.log().wake_background(wake(segments), wake(files));

@@ -61,6 +61,25 @@ impl Background {
         self.repeat_after(name, step);
     }
 
+    /// Repeats a step that may wait for pages and returns how much it did: at once after `many`, otherwise after `pause`, which
+    /// doubles up to eight times as long while there is nothing to do. Many idle instances would keep a processor busy.
+    pub fn repeat_less_when_idle(
+        &self,
+        name: &str,
+        pause: Duration,
+        many: usize,
+        mut step: impl FnMut() -> Result<usize> + Send + 'static,
+    ) {
+        let mut idle = 1;
+        let step = move || {
+            // As in `repeat`, an error is nobody's here.
+            let done = step().unwrap_or(0);
+            idle = if done > 0 { 1 } else { (idle * 2).min(8) };
+            Some(if done >= many { Duration::ZERO } else { pause * idle })
+        };
+        self.repeat_after(name, step);
+    }
+
     /// Repeats a step that may wait for pages after the pause that each call returns, until a call returns `None`.
     pub fn repeat_after(&self, name: &str, mut step: impl FnMut() -> Option<Duration> + Send + 'static) {
         if let Some(workers) = &self.workers {

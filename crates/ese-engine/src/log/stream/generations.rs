@@ -52,8 +52,16 @@ pub(in crate::log) struct LogFiles {
     archived: Option<VecDeque<(Generation, PathBuf)>>,
     /// The stream has stopped; the files may belong to another instance by now.
     pub(super) stopped: bool,
-    /// Reserve logs of the wrong size, which were there when the stream was opened, have been removed.
-    pub(super) reserves_checked: bool,
+    pub(super) reserves: Reserves,
+}
+
+/// What is known of the reserve logs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reserves {
+    /// Some may be there with the wrong size, since before the stream was opened.
+    Unknown,
+    Missing,
+    Complete,
 }
 
 impl LogFiles {
@@ -63,7 +71,7 @@ impl LogFiles {
             durable: true,
             archived: None,
             stopped: false,
-            reserves_checked: false,
+            reserves: Reserves::Unknown,
         }
     }
 
@@ -106,6 +114,7 @@ impl LogStream {
         let prepared = match made {
             Ok((file, written)) => PreparedFile { file, from_reserve: false, written },
             Err(Error::DiskFull { .. }) if privileged => {
+                files.reserves = Reserves::Missing;
                 let prepared = self.take_reserve()?;
                 let before = std::mem::replace(&mut self.state.lock().on_reserves, true);
                 if let (false, Some(listener)) = (before, self.listener.get()) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use jetcell_vfs::OpenMode;
 
 use super::LogStream;
-use super::generations::PreparedFile;
+use super::generations::{PreparedFile, Reserves};
 use crate::log::LogOptions;
 use crate::log::log_file::create_zeroed;
 use crate::{Error, Result};
@@ -40,7 +40,11 @@ impl LogStream {
         let Ok(mut files) = self.files() else { return };
         let vfs = &self.options.vfs;
         let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
-        if !std::mem::replace(&mut files.reserves_checked, true) {
+        // Idle streams ask many times a second.
+        if files.reserves == Reserves::Complete {
+            return;
+        }
+        if std::mem::replace(&mut files.reserves, Reserves::Missing) == Reserves::Unknown {
             // A file of the wrong size is from a stream with another file size, or from a process that was killed.
             for odd in reserves().filter(|path| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path))
             {
@@ -53,6 +57,7 @@ impl LogStream {
                 return;
             }
         }
+        files.reserves = Reserves::Complete;
         self.state.lock().on_reserves = false;
     }
 
