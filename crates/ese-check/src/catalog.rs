@@ -239,7 +239,7 @@ fn each_row(
     let mut unreported = Findings::new(&reader.database.path);
     let shape = TreeShape { root, tree, kind: PageFlags::empty(), label: label.to_owned() };
     let newest = reader.database.header.db_time;
-    let mut walker = Walker { reader, findings: &mut unreported, claims: None, newest };
+    let mut walker = Walker { reader, findings: &mut unreported, claims: None, newest, ahead: None };
     let summary = walk(&mut walker, &shape, &mut |page, node, _| visit(page, node.key_to_vec(), node.data));
     !summary.incomplete
 }

@@ -1,49 +1,45 @@
 //! Reads and checks the leaves of one tree with several threads, and joins the results in the order of the tree.
 //!
-//! The walk passes on the pages that parents of leaves refer to. They are collected into tasks of about 1 MiB, whose
-//! reads start at once. A thread takes a task, waits for its reads, verifies the pages and checks the leaves. A page that
-//! is no sound leaf of the tree goes back to the walk, which reports it.
+//! The walk passes on the pages that parents of leaves refer to. They are collected into tasks of about 1 MiB. Their
+//! reads mostly have started before ([`crate::read_ahead`]). A thread takes a task, waits for its reads, verifies the pages and
+//! checks the leaves. A page that is no sound leaf of the tree goes back to the walk, which reports it.
 //!
-//! Invariants: the findings do not depend on the order in which threads finish; memory holds at most [`PER_THREAD`]
-//! tasks for each thread, or [`FEWEST`] if these are more, and the spare buffers of the check; a tree smaller than one task starts no
-//! thread.
+//! Invariants: the findings do not depend on the order in which threads finish, or on what was read ahead; memory holds at most
+//! [`PER_THREAD`] tasks for each thread, or [`FEWEST`] if these are more, including those of later trees, and the spare buffers
+//! of the check; a tree smaller than one task starts no thread.
 
 use std::collections::HashMap;
-use std::io;
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
+use std::time::Duration;
 
 use ese_format::checksum::PageIntegrity;
 use ese_format::page::Page;
 use ese_format::{DbTime, PageNumber};
-use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+use jetcell_vfs::IoBuffer;
 
 use crate::database::Database;
 use crate::findings::Findings;
 use crate::leaf::{Fork, LeafSequence, TreeContext, TreeSummary};
 use crate::page_status::PageStatus;
+use crate::task_reads::TaskReads;
 use crate::tree::{Entry, LeafQueue, WalkState, Walker, visit_child};
 use crate::tree_shape::TreeShape;
 
-/// Bytes of the pages of a task.
-const TASK_LEN: usize = 1 << 20;
-/// Bytes of neighbouring pages that are read with one transfer.
-const RUN_LEN: usize = 256 * 1024;
 /// Tasks for each thread that are in work at a time.
 const PER_THREAD: usize = 3;
 /// Tasks in work at a time with few threads, so that reads are in flight while a thread judges pages.
 const FEWEST: usize = 8;
+/// Time after which a walk that waits for a task looks for further reads.
+const RETRY: Duration = Duration::from_millis(1);
 
-/// Pages to check, and where their bytes will be.
+/// Pages to check, and their reads.
 struct Task<V> {
     number: u64,
     entries: Vec<Entry>,
-    /// For each entry the run it is read with, and where in its buffer.
-    places: Vec<(usize, usize)>,
-    runs: usize,
-    reads: Receiver<(usize, io::Result<()>, IoBuffer)>,
+    reads: TaskReads,
     visitor: V,
 }
 
@@ -76,6 +72,9 @@ pub(crate) fn walk_parallel<V: Fork>(
     thread::scope(|scope| {
         let mut state = WalkState::new(shape, visitor);
         if !database.pace.is_throttled() {
+            if let Some(ahead) = &mut walker.ahead {
+                ahead.begin(walker.reader);
+            }
             state.workers = Some(Box::new(LeafWorkers::new(scope, database, shape, newest, findings)));
         }
         (state.walk(walker), state.visitor)
@@ -129,10 +128,6 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         }
     }
 
-    fn task_pages(&self) -> usize {
-        (TASK_LEN / self.database.page_size.bytes()).max(1)
-    }
-
     /// Starts the threads, once.
     fn tasks(&mut self) -> Sender<Task<V>> {
         if let Some(tasks) = &self.tasks {
@@ -147,11 +142,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
                 loop {
                     let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(task) = task else { return };
-                    let mut local = findings.like();
-                    let context = TreeContext { database, shape, findings: &mut local, newest };
-                    let (number, entries, pieces, verdicts, buffers) = judge(task, context);
-                    let all = TaskResult { number, entries, pieces, findings: local, verdicts, buffers };
-                    if done.send(all).is_err() {
+                    if done.send(judge(task, (database, shape, newest), findings.like())).is_err() {
                         return;
                     }
                 }
@@ -160,43 +151,53 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         self.tasks.insert(sender).clone()
     }
 
-    /// Starts the reads of the collected entries.
-    fn start(&mut self, visitor: V) {
-        let entries = std::mem::take(&mut self.entries);
-        let size = self.database.page_size;
-        let mut pages: Vec<(PageNumber, usize)> =
-            entries.iter().enumerate().map(|(index, entry)| (entry.child, index)).collect();
-        pages.sort_unstable();
-        let longest = (RUN_LEN / size.bytes()).max(1);
-        let (sender, reads) = channel();
-        // Pages beyond the end of the file have no place.
-        let mut places = vec![(usize::MAX, 0); entries.len()];
-        let mut batch = Vec::new();
-        let held = pages.iter().take_while(|(page, _)| self.database.holds(*page)).count();
-        let held = pages.get(..held).unwrap_or_default();
-        for run in held.chunk_by(|a, b| a.0.plus(1) == b.0).flat_map(|run| run.chunks(longest)) {
-            let Some((first, _)) = run.first() else { continue };
-            let (offset, len, start) = self.database.aligned_range(*first, run.len() as u32);
-            for (place, (_, index)) in run.iter().enumerate() {
-                if let Some(slot) = places.get_mut(*index) {
-                    *slot = (batch.len(), start + place * size.bytes());
-                }
-            }
-            let (number, sender) = (batch.len(), sender.clone());
-            batch.push(Transfer {
-                kind: TransferKind::Read,
-                offset,
-                buffer: self.database.spare.take(len),
-                reason: IoReason::Verify,
-                // The receiver is gone if the check was cancelled.
-                done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
-            });
+    /// Tasks in work at a time.
+    fn most(&self) -> usize {
+        (self.threads * PER_THREAD).max(FEWEST)
+    }
+
+    fn in_work(&self) -> usize {
+        (self.started - self.joined) as usize
+    }
+
+    /// Waits until a further task may be in work.
+    fn make_room(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>) {
+        while self.in_work() >= self.most() {
+            self.join_next(walker, state);
         }
-        let task = Task { number: self.started, entries, places, runs: batch.len(), reads, visitor };
+    }
+
+    /// Starts the reads of the next tasks, also of later trees, while there is room.
+    fn read_ahead(&self, walker: &mut Walker<'_, '_>) {
+        if let Some(ahead) = &mut walker.ahead {
+            ahead.fill(walker.reader, self.most() - self.in_work());
+        }
+    }
+
+    /// Makes the collected entries a task. `here`: judges it on this thread.
+    fn start(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, here: bool) {
+        let entries = std::mem::take(&mut self.entries);
+        let pages: Vec<PageNumber> = entries.iter().map(|entry| entry.child).collect();
+        // Tasks that are read ahead have their room.
+        if walker.ahead.as_ref().is_none_or(|ahead| ahead.started() == 0) {
+            self.make_room(walker, state);
+        }
+        let ahead = walker.ahead.as_mut().and_then(|ahead| ahead.take(walker.reader, &pages));
+        let reads = ahead.unwrap_or_else(|| {
+            self.make_room(walker, state);
+            TaskReads::start(self.database, pages)
+        });
+        let task = Task { number: self.started, entries, reads, visitor: state.visitor.fork() };
         self.started += 1;
-        self.database.file.submit(batch);
-        // The threads live as long as `self`.
-        drop(self.tasks().send(task));
+        self.read_ahead(walker);
+        if here {
+            let tree = (self.database, self.shape, self.newest);
+            let done = judge(task, tree, self.findings.like());
+            self.early.insert(done.number, done);
+        } else {
+            // The threads live as long as `self`.
+            drop(self.tasks().send(task));
+        }
     }
 
     /// Waits for the next task in the order of the tree, and adds its result to the state.
@@ -205,12 +206,15 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
             if let Some(done) = self.early.remove(&self.joined) {
                 break done;
             }
-            match self.done.recv() {
+            match self.done.recv_timeout(RETRY) {
                 Ok(done) => drop(self.early.insert(done.number, done)),
-                Err(_) => unreachable!("the workers hold a sender"),
+                // An internal page of the next tree may have been read.
+                Err(RecvTimeoutError::Timeout) => self.read_ahead(walker),
+                Err(RecvTimeoutError::Disconnected) => unreachable!("`self` holds a sender"),
             }
         };
         self.joined += 1;
+        self.read_ahead(walker);
         if let Some(judged) = walker.reader.judged().as_mut().filter(|_| walker.claims.is_some()) {
             for (page, verdict) in done.verdicts {
                 judged.judge(page, verdict);
@@ -239,52 +243,36 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
 impl<'scope, V: Fork + 'scope> LeafQueue<V> for LeafWorkers<'scope, '_, V> {
     fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, entry: Entry) {
         self.entries.push(entry);
-        if self.entries.len() < self.task_pages() {
-            return;
+        if self.entries.len() >= TaskReads::most_pages(self.database) {
+            self.start(walker, state, false);
         }
-        let most = (self.threads * PER_THREAD).max(FEWEST) as u64;
-        while self.started - self.joined >= most {
-            self.join_next(walker, state);
-        }
-        self.start(state.visitor.fork());
     }
 
     fn drain(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>) {
-        if self.tasks.is_some() && !self.entries.is_empty() {
-            self.start(state.visitor.fork());
+        self.read_ahead(walker);
+        if !self.entries.is_empty() {
+            self.start(walker, state, self.tasks.is_none());
         }
         while self.joined < self.started {
             self.join_next(walker, state);
         }
-        let few = std::mem::take(&mut self.entries);
-        walker.reader.prefetch(few.iter().map(|entry| entry.child));
-        for entry in &few {
-            visit_child(walker, state, entry);
-        }
     }
 }
 
-type Judged<V> = (u64, Vec<Entry>, Vec<Piece<V>>, Vec<(PageNumber, PageStatus)>, Vec<IoBuffer>);
-
 /// Verifies and checks the pages of a task.
-fn judge<V: Fork>(task: Task<V>, mut context: TreeContext<'_>) -> Judged<V> {
-    let mut buffers: Vec<Option<IoBuffer>> = Vec::new();
-    buffers.resize_with(task.runs, || None);
-    let mut failed = Vec::new();
-    for (number, result, buffer) in task.reads.iter().take(task.runs) {
-        match (result, buffers.get_mut(number)) {
-            (Ok(()), Some(slot)) => *slot = Some(buffer),
-            // One bad sector must not hide its neighbours: the walk reads these one by one.
-            _ => failed.push(buffer),
-        }
-    }
-    let size = context.database.page_size;
-    let mut verdicts = Vec::with_capacity(task.entries.len());
+fn judge<V: Fork>(
+    task: Task<V>,
+    (database, shape, newest): (&Database, &TreeShape, DbTime),
+    mut findings: Findings,
+) -> TaskResult<V> {
+    let Task { number, entries, reads, visitor } = task;
+    let mut context = TreeContext { database, shape, findings: &mut findings, newest };
+    let mut read = reads.wait(database);
+    let size = database.page_size;
+    let mut verdicts = Vec::with_capacity(entries.len());
     let mut pieces: Vec<Piece<V>> = Vec::new();
-    for (index, (entry, (run, start))) in task.entries.iter().zip(&task.places).enumerate() {
-        let buffer = buffers.get_mut(*run).and_then(Option::as_mut);
-        let bytes = buffer.and_then(|buffer| buffer.get_mut(*start..*start + size.bytes()));
-        let verdict = bytes.map(|bytes| (context.database.judge_page(bytes, entry.child), &*bytes));
+    for (index, entry) in entries.iter().enumerate() {
+        let verdict = read.get_mut(index).map(|bytes| (database.judge_page(bytes, entry.child), &*bytes));
         let good = verdict
             .as_ref()
             .filter(|(verdict, _)| matches!(verdict, PageStatus::Page(PageIntegrity::Good, _)));
@@ -293,7 +281,7 @@ fn judge<V: Fork>(task: Task<V>, mut context: TreeContext<'_>) -> Judged<V> {
             context.check_layout(entry.child, bytes);
             context.check_header(entry.child, &page, entry.depth);
             if !matches!(pieces.last(), Some(Piece::Leaves(..))) {
-                pieces.push(Piece::Leaves(index..index, LeafSequence::within_tree(), task.visitor.fork()));
+                pieces.push(Piece::Leaves(index..index, LeafSequence::within_tree(), visitor.fork()));
             }
             if let Some(Piece::Leaves(range, sequence, visitor)) = pieces.last_mut() {
                 range.end = index + 1;
@@ -305,6 +293,5 @@ fn judge<V: Fork>(task: Task<V>, mut context: TreeContext<'_>) -> Judged<V> {
         }
         verdicts.extend(verdict.map(|(verdict, _)| (entry.child, verdict)));
     }
-    let buffers = buffers.into_iter().flatten().chain(failed).collect();
-    (task.number, task.entries, pieces, verdicts, buffers)
+    TaskResult { number, entries, pieces, findings, verdicts, buffers: read.into_buffers() }
 }

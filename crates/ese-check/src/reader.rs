@@ -141,6 +141,11 @@ impl<'d> PageReader<'d> {
         self.cache.get(self.database, page)
     }
 
+    /// The page, if it is in memory, or known to be unusable.
+    pub(crate) fn ready(&mut self, page: PageNumber) -> Option<Loaded> {
+        self.cache.ready(self.database, page)
+    }
+
     /// Starts reading pages that will be asked for soon.
     pub fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
         self.cache.prefetch(self.database, pages);
@@ -191,6 +196,16 @@ impl PageCache {
         self.pages.get(&page).cloned().unwrap_or(Err(PageProblem::Damaged))
     }
 
+    fn ready(&mut self, database: &Database, page: PageNumber) -> Option<Loaded> {
+        if !database.holds(page) {
+            return Some(Err(PageProblem::BeyondFile { file_pages: database.file_pages }));
+        }
+        while let Ok(completion) = self.completions.try_recv() {
+            self.accept(database, completion);
+        }
+        self.pages.get(&page).cloned()
+    }
+
     /// Starts reading pages that will be asked for soon.
     pub fn prefetch(&mut self, database: &Database, pages: impl Iterator<Item = PageNumber>) {
         if database.pace.is_throttled() {
@@ -234,17 +249,19 @@ impl PageCache {
 
     fn take_completion(&mut self, database: &Database) {
         match self.completions.recv() {
-            Ok(completion) => {
-                for index in 0..completion.verdicts.len() as u32 {
-                    self.in_flight.remove(&completion.first.plus(index));
-                }
-                // One bad sector must not hide its neighbours: they are read alone when they are asked for.
-                if completion.result.is_ok() || completion.verdicts.len() == 1 {
-                    self.store(database, completion);
-                }
-            }
+            Ok(completion) => self.accept(database, completion),
             // Impossible while we hold a sender; without it, read again instead of waiting.
             Err(_) => self.in_flight.clear(),
+        }
+    }
+
+    fn accept(&mut self, database: &Database, completion: Completion) {
+        for index in 0..completion.verdicts.len() as u32 {
+            self.in_flight.remove(&completion.first.plus(index));
+        }
+        // One bad sector must not hide its neighbours: they are read alone when they are asked for.
+        if completion.result.is_ok() || completion.verdicts.len() == 1 {
+            self.store(database, completion);
         }
     }
 

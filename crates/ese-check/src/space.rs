@@ -41,7 +41,7 @@ pub(crate) fn owned_extents(
         return extents;
     };
     let shape = space_shape(root, owned_root, "owned extents");
-    let mut walker = Walker { reader, findings, claims: None, newest: DbTime(u64::MAX) };
+    let mut walker = Walker { reader, findings, claims: None, newest: DbTime(u64::MAX), ahead: None };
     walk(&mut walker, &shape, &mut |_, node, _| {
         if let Ok((extent, _)) = Extent::decode(&node.key_to_vec(), node.data) {
             extents.push(extent);
@@ -109,7 +109,7 @@ pub(crate) fn check_tree_space(
             [(owned_root, "owned extents", &mut owned), (available_root, "available extents", &mut available)]
         {
             let space = space_shape(&shape, root, what);
-            let mut walker = Walker { reader, findings, claims: Some((map, index)), newest };
+            let mut walker = Walker { reader, findings, claims: Some((map, index)), newest, ahead: None };
             let summary = walk(&mut walker, &space, &mut |page, node, findings| match Extent::decode(
                 &node.key_to_vec(),
                 node.data,

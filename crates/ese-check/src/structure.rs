@@ -4,9 +4,10 @@
 //! values. At the end each owned page must have exactly one use ([`crate::space`]).
 
 use std::collections::{BTreeMap, HashMap};
+use std::iter;
 
-use ese_format::PageNumber;
 use ese_format::record::Record;
+use ese_format::{PageNumber, TreeId};
 use serde::Serialize;
 
 use crate::catalog::{self, Table};
@@ -21,6 +22,7 @@ use crate::leaf_workers::walk_parallel;
 use crate::long_values::{Account, LongValueCheck, References};
 use crate::options::{Phase, Progress, ProgressFn};
 use crate::page_map::{PageMap, TreeIndex};
+use crate::read_ahead::ReadAhead;
 use crate::reader::PageReader;
 use crate::records::RowCheck;
 use crate::space::{TreeEntry, check_partition, check_tree_space};
@@ -66,6 +68,8 @@ pub struct TableSummary {
 /// Everything that the steps of a structure check share.
 struct StructureCheck<'a, 'd> {
     reader: PageReader<'d>,
+    /// Of the trees of all tables.
+    ahead: ReadAhead,
     findings: &'a mut Findings,
     map: PageMap,
     trees: Vec<TreeEntry>,
@@ -85,6 +89,7 @@ pub(crate) fn check_structure(
     *reader.judged() = judged.take();
     let mut check = StructureCheck {
         reader,
+        ahead: ReadAhead::default(),
         findings,
         map: PageMap::new(last_owned),
         trees: Vec::new(),
@@ -100,6 +105,7 @@ pub(crate) fn check_structure(
         // Unknown trees own pages, too.
         check.trees[0].incomplete = true;
     }
+    check.ahead = ReadAhead::new(catalog.tables.iter().flat_map(trees_of).collect());
     let total = catalog.tables.len() as u64;
     for (done, table) in catalog.tables.iter().enumerate() {
         if check.reader.database.pace.is_cancelled() {
@@ -121,6 +127,13 @@ pub(crate) fn check_structure(
     check.summary
 }
 
+/// Root and object id of the trees of a table, in the order in which [`StructureCheck::table`] walks them.
+fn trees_of(table: &Table) -> impl Iterator<Item = (PageNumber, TreeId)> {
+    let indexes = table.indexes.iter().map(|index| (index.root, index.tree));
+    let long_values = table.long_values.map(|(tree, root)| (root, tree));
+    iter::once((table.root, table.tree)).chain(indexes).chain(long_values)
+}
+
 impl StructureCheck<'_, '_> {
     fn add(&mut self, shape: TreeShape, parent: Option<TreeIndex>) -> TreeIndex {
         let index = TreeIndex(self.trees.len() as u32);
@@ -130,7 +143,11 @@ impl StructureCheck<'_, '_> {
 
     /// Walks a tree of the list, claiming its pages.
     fn walk(&mut self, index: TreeIndex, visit: Visit<'_>) -> TreeSummary {
-        self.walk_by(index, |walker, shape| (walk(walker, shape, visit), ())).0
+        self.walk_by(index, |walker, shape| {
+            walker.ahead = None;
+            (walk(walker, shape, visit), ())
+        })
+        .0
     }
 
     /// Walks a tree of the list with several threads, claiming its pages.
@@ -150,6 +167,7 @@ impl StructureCheck<'_, '_> {
             findings: self.findings,
             claims: Some((&mut self.map, index)),
             newest,
+            ahead: Some(&mut self.ahead),
         };
         let (summary, rest) = walk(&mut walker, &entry.shape);
         entry.incomplete |= summary.incomplete;
@@ -170,7 +188,8 @@ impl StructureCheck<'_, '_> {
     ) {
         let newest = self.reader.database.header.db_time;
         let mut unreported = Findings::new(&self.reader.database.path);
-        let mut walker = Walker { reader: &mut self.reader, findings: &mut unreported, claims: None, newest };
+        let mut walker =
+            Walker { reader: &mut self.reader, findings: &mut unreported, claims: None, newest, ahead: None };
         walk(&mut walker, shape, &mut |page, node, _| visit(page, node));
     }
 

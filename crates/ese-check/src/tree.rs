@@ -17,11 +17,10 @@ use crate::findings::Findings;
 use crate::leaf::{LeafSequence, TreeContext, TreeSummary, Visitor};
 use crate::page_map::{PageMap, TreeIndex, Use};
 use crate::page_set::PageSet;
+use crate::read_ahead::ReadAhead;
 use crate::reader::PageReader;
-use crate::tree_shape::TreeShape;
+use crate::tree_shape::{MAX_DEPTH, TreeShape};
 
-/// No tree of 2^32 pages is deeper.
-const MAX_DEPTH: u32 = 24;
 /// Pages of one walk that are remembered, in 16 MiB. In a larger tree, only the count of pages reveals a cycle.
 const MOST_VISITED: u32 = 1 << 27;
 /// Children of a page that are read ahead of the walk, and the number of children after which more are requested.
@@ -35,6 +34,8 @@ pub(crate) struct Walker<'a, 'd> {
     pub(crate) claims: Option<(&'a mut PageMap, TreeIndex)>,
     /// No page of a clean database is newer.
     pub(crate) newest: DbTime,
+    /// Reads for this walk and later ones, if this is one of the walks that they are for.
+    pub(crate) ahead: Option<&'a mut ReadAhead>,
 }
 
 /// Receives the nodes of leaves that are not flagged deleted, in order.

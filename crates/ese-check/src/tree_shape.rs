@@ -5,6 +5,8 @@ use ese_format::{PageNumber, TreeId};
 
 use crate::tree_label::DATABASE;
 
+/// No tree of 2^32 pages is deeper.
+pub(crate) const MAX_DEPTH: u32 = 24;
 /// Flags that all pages of a tree share.
 pub(crate) const KIND: PageFlags =
     PageFlags::SPACE.union(PageFlags::INDEX).union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE);

@@ -5,3 +5,4 @@ mod damage;
 mod logs;
 mod lost_writes;
 mod memory;
+mod read_ahead;

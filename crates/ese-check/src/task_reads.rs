@@ -1,0 +1,107 @@
+//! The reads of pages that are judged together.
+
+use std::io;
+use std::sync::mpsc::{Receiver, channel};
+
+use ese_format::PageNumber;
+use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
+
+use crate::database::Database;
+
+/// Bytes of the pages of a task.
+const TASK_LEN: usize = 1 << 20;
+/// Bytes of neighbouring pages that are read with one transfer.
+const RUN_LEN: usize = 256 * 1024;
+
+/// Pages whose reads have started.
+pub(crate) struct TaskReads {
+    pages: Vec<PageNumber>,
+    /// For each page the run it is read with, and where in its buffer.
+    places: Vec<(usize, usize)>,
+    runs: usize,
+    reads: Receiver<(usize, io::Result<()>, IoBuffer)>,
+}
+
+/// Pages that have been read.
+pub(crate) struct TaskPages {
+    places: Vec<(usize, usize)>,
+    /// For each run; none if it could not be read.
+    runs: Vec<Option<IoBuffer>>,
+    failed: Vec<IoBuffer>,
+    page_len: usize,
+}
+
+impl TaskReads {
+    /// Number of pages of a task.
+    pub(crate) fn most_pages(database: &Database) -> usize {
+        (TASK_LEN / database.page_size.bytes()).max(1)
+    }
+
+    /// Starts to read these pages.
+    pub(crate) fn start(database: &Database, pages: Vec<PageNumber>) -> TaskReads {
+        let size = database.page_size.bytes();
+        let mut sorted: Vec<(PageNumber, usize)> =
+            pages.iter().enumerate().map(|(index, page)| (*page, index)).collect();
+        sorted.sort_unstable();
+        let longest = (RUN_LEN / size).max(1);
+        let (sender, reads) = channel();
+        // Pages beyond the end of the file have no place.
+        let mut places = vec![(usize::MAX, 0); pages.len()];
+        let mut batch = Vec::new();
+        let held = sorted.iter().take_while(|(page, _)| database.holds(*page)).count();
+        let held = sorted.get(..held).unwrap_or_default();
+        for run in held.chunk_by(|a, b| a.0.plus(1) == b.0).flat_map(|run| run.chunks(longest)) {
+            let Some((first, _)) = run.first() else { continue };
+            let (offset, len, start) = database.aligned_range(*first, run.len() as u32);
+            for (place, (_, index)) in run.iter().enumerate() {
+                if let Some(slot) = places.get_mut(*index) {
+                    *slot = (batch.len(), start + place * size);
+                }
+            }
+            let (number, sender) = (batch.len(), sender.clone());
+            batch.push(Transfer {
+                kind: TransferKind::Read,
+                offset,
+                buffer: database.spare.take(len),
+                reason: IoReason::Verify,
+                // The receiver is gone if the check was cancelled.
+                done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
+            });
+        }
+        let runs = batch.len();
+        database.file.submit(batch);
+        TaskReads { pages, places, runs, reads }
+    }
+
+    pub(crate) fn pages(&self) -> &[PageNumber] {
+        &self.pages
+    }
+
+    /// Waits for the reads.
+    pub(crate) fn wait(self, database: &Database) -> TaskPages {
+        let mut runs = Vec::new();
+        runs.resize_with(self.runs, || None);
+        let mut failed = Vec::new();
+        for (number, result, buffer) in self.reads.iter().take(self.runs) {
+            match (result, runs.get_mut(number)) {
+                (Ok(()), Some(slot)) => *slot = Some(buffer),
+                // One bad sector must not hide its neighbours: the walk reads these one by one.
+                _ => failed.push(buffer),
+            }
+        }
+        TaskPages { places: self.places, runs, failed, page_len: database.page_size.bytes() }
+    }
+}
+
+impl TaskPages {
+    /// The bytes of a page, by its index.
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let (run, start) = *self.places.get(index)?;
+        self.runs.get_mut(run)?.as_mut()?.get_mut(start..start + self.page_len)
+    }
+
+    /// Buffers for further reads.
+    pub(crate) fn into_buffers(self) -> Vec<IoBuffer> {
+        self.runs.into_iter().flatten().chain(self.failed).collect()
+    }
+}
