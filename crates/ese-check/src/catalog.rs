@@ -4,6 +4,7 @@
 //! catalog have wrong offsets, so the catalog cannot describe itself.
 
 use std::collections::HashMap;
+use std::iter;
 
 use ese_format::page::PageFlags;
 use ese_format::record::{CodePage, layout_fixed_columns};
@@ -88,6 +89,13 @@ impl Table {
         let (tree, root) = self.long_values?;
         let label = format!("{} / long values", self.name);
         Some(TreeShape { root, tree, kind: PageFlags::LONG_VALUE, label })
+    }
+
+    /// Root and object id of each of its trees, in the order of a check: its own, the indexes, the long values.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = (PageNumber, TreeId)> {
+        let indexes = self.indexes.iter().map(|index| (index.root, index.tree));
+        let long_values = self.long_values.map(|(tree, root)| (root, tree));
+        iter::once((self.root, self.tree)).chain(indexes).chain(long_values)
     }
 
     pub(crate) fn column(&self, id: ColumnId) -> Option<&Column> {

@@ -29,6 +29,12 @@ impl KeyFilter {
         KeyFilter { words }
     }
 
+    /// The same filter without keys.
+    pub(crate) fn cleared(mut self) -> KeyFilter {
+        self.words.iter_mut().for_each(|word| *word.get_mut() = 0);
+        self
+    }
+
     /// Memory for a database of this many bytes.
     pub(crate) fn bytes(database_len: u64) -> u64 {
         (database_len / BYTES_PER_BIT).clamp(BITS.0, BITS.1).next_power_of_two() / 8
@@ -66,6 +72,8 @@ mod tests {
         assert!((0..50_000u32).all(|key| filter.contains(&key.to_be_bytes())));
         let wrong = (50_000..100_000u32).filter(|key| filter.contains(&key.to_be_bytes())).count();
         assert!(wrong < 2_000, "{wrong} of 50000");
+        let filter = filter.cleared();
+        assert!(!(0..50_000u32).any(|key| filter.contains(&key.to_be_bytes())));
         assert_eq!(KeyFilter::new(u64::MAX / 2).words.len(), 1 << 22);
     }
 }

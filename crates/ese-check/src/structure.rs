@@ -4,10 +4,9 @@
 //! values. At the end each owned page must have exactly one use ([`crate::space`]).
 
 use std::collections::{BTreeMap, HashMap};
-use std::iter;
 
+use ese_format::PageNumber;
 use ese_format::record::Record;
-use ese_format::{PageNumber, TreeId};
 use serde::Serialize;
 
 use crate::catalog::{self, Table};
@@ -72,6 +71,8 @@ struct StructureCheck<'a, 'd> {
     ahead: ReadAhead,
     findings: &'a mut Findings,
     map: PageMap,
+    /// Of an earlier table, to be used again.
+    keys: Option<KeyFilter>,
     trees: Vec<TreeEntry>,
     summary: StructureSummary,
 }
@@ -92,6 +93,7 @@ pub(crate) fn check_structure(
         ahead: ReadAhead::default(),
         findings,
         map: PageMap::new(last_owned),
+        keys: None,
         trees: Vec::new(),
         summary: StructureSummary::default(),
     };
@@ -105,7 +107,7 @@ pub(crate) fn check_structure(
         // Unknown trees own pages, too.
         check.trees[0].incomplete = true;
     }
-    check.ahead = ReadAhead::new(catalog.tables.iter().flat_map(trees_of).collect());
+    check.ahead = ReadAhead::new(catalog.tables.iter().flat_map(Table::trees).collect());
     let total = catalog.tables.len() as u64;
     for (done, table) in catalog.tables.iter().enumerate() {
         if check.reader.database.pace.is_cancelled() {
@@ -125,13 +127,6 @@ pub(crate) fn check_structure(
     }
     *judged = check.reader.judged().take();
     check.summary
-}
-
-/// Root and object id of the trees of a table, in the order in which [`StructureCheck::table`] walks them.
-fn trees_of(table: &Table) -> impl Iterator<Item = (PageNumber, TreeId)> {
-    let indexes = table.indexes.iter().map(|index| (index.root, index.tree));
-    let long_values = table.long_values.map(|(tree, root)| (root, tree));
-    iter::once((table.root, table.tree)).chain(indexes).chain(long_values)
 }
 
 impl StructureCheck<'_, '_> {
@@ -199,11 +194,7 @@ impl StructureCheck<'_, '_> {
 
     /// Starts to read where the trees of the next table begin, so that the walk does not wait for single pages.
     fn read_ahead(&mut self, tables: &[Table]) {
-        let next = tables.iter().take(2);
-        let roots = next.flat_map(|table| {
-            let indexes = table.indexes.iter().map(|index| index.root);
-            [table.root].into_iter().chain(indexes).chain(table.long_values.map(|(_, root)| root))
-        });
+        let roots = tables.iter().take(2).flat_map(Table::trees).map(|(root, _)| root);
         // The roots of the space trees are mostly behind that of the tree.
         let places = roots.flat_map(|root| (0..ROOTS).map(move |place| root.plus(place)));
         self.reader.prefetch(places);
@@ -213,9 +204,7 @@ impl StructureCheck<'_, '_> {
         let shape = table.shape();
         let main = self.add(shape.clone(), Some(root));
         let page_size = self.reader.database.page_size;
-        // Only indexes need the keys of the rows.
-        let database_len = if table.indexes.is_empty() { 0 } else { self.database_len() };
-        let keys = KeyFilter::new(database_len);
+        let keys = self.empty_filter(table);
         let (walked, rows) = self.walk_parallel(main, RowCheck::new(table, page_size, &keys));
         self.space(main);
         let mut summary = TableSummary {
@@ -259,6 +248,19 @@ impl StructureCheck<'_, '_> {
             self.account_for_long_values(table, &long_values, &rows.references);
         }
         self.summary.tables.push(summary);
+        if !table.indexes.is_empty() {
+            self.keys = Some(keys);
+        }
+    }
+
+    /// For the keys of the rows, which only indexes need.
+    fn empty_filter(&mut self, table: &Table) -> KeyFilter {
+        if table.indexes.is_empty() {
+            return KeyFilter::new(0);
+        }
+        // Fresh memory costs more time than memory that was in use.
+        let used = self.keys.take().map(KeyFilter::cleared);
+        used.unwrap_or_else(|| KeyFilter::new(self.database_len()))
     }
 
     fn database_len(&self) -> u64 {
