@@ -9,9 +9,12 @@ use std::sync::Arc;
 
 use jetcell_sync::Mutex;
 
+use crate::overlay::changed_runs::ChangedRuns;
 use crate::{
     Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer,
 };
+
+mod changed_runs;
 
 /// Unit of what is changed, in bytes. All transfers are whole blocks.
 const BLOCK: usize = 4096;
@@ -22,7 +25,8 @@ const SCRATCH_STEP: u64 = 4 << 20;
 
 /// A file system on top of another one that is only read.
 ///
-/// Changed blocks go to a scratch file, which may have no name. Memory: about 50 bytes for each changed block of 4 KiB.
+/// Changed blocks go to a scratch file, which may have no name. Memory: about 50 bytes for each run of blocks that are next to
+/// each other in both files, such as a page.
 /// A file must be called by the same path each time. Locks do not reach the files below.
 pub struct OverlayVfs {
     below: Arc<dyn Vfs>,
@@ -48,7 +52,7 @@ impl OverlayVfs {
         let len = below.len()?;
         // A rest that is shorter than a block cannot be read.
         let below_len = len / BLOCK as u64 * BLOCK as u64;
-        let blocks = Blocks { changed: BTreeMap::new(), len, below_len };
+        let blocks = Blocks { changed: ChangedRuns::default(), len, below_len };
         let content = Arc::new(Content {
             below: Some(below),
             blocks: Mutex::new(blocks),
@@ -199,24 +203,15 @@ struct Content {
 
 #[derive(Default)]
 struct Blocks {
-    /// Where the changed blocks are in the scratch file, by their offset in this file.
-    changed: BTreeMap<u64, u64>,
+    changed: ChangedRuns,
     len: u64,
     /// The file below counts up to here. Behind it, blocks that are not changed are zeros.
     below_len: u64,
 }
 
 impl Blocks {
-    /// The place of a run of blocks in the scratch file, if all of them have one and the places are adjacent.
-    fn run(&self, offset: u64, len: u64) -> Option<u64> {
-        let start = *self.changed.get(&offset)?;
-        let blocks = self.changed.range(offset..offset + len);
-        let adjacent = blocks.clone().all(|(at, place)| place.checked_sub(start) == Some(at - offset));
-        (adjacent && blocks.count() as u64 == len / BLOCK as u64).then_some(start)
-    }
-
     fn is_unchanged(&self, offset: u64, len: u64) -> bool {
-        offset + len <= self.below_len && self.changed.range(offset..offset + len).next().is_none()
+        offset + len <= self.below_len && self.changed.parts(offset, len).next().is_none()
     }
 }
 
@@ -233,11 +228,10 @@ impl Content {
             file.read_at(offset, below, reason)?;
         }
         behind.fill(0);
-        for (at, place) in blocks.changed.range(offset..end) {
+        for (at, place, len) in blocks.changed.parts(offset, buffer.len() as u64) {
             let start = (at - offset) as usize;
-            let block = buffer.get_mut(start..).unwrap_or_default();
-            let len = block.len().min(BLOCK);
-            self.scratch.file.read_at(*place, &mut block[..len], reason)?;
+            let part = buffer.get_mut(start..start + len as usize).unwrap_or_default();
+            self.scratch.file.read_at(place, part, reason)?;
         }
         Ok(())
     }
@@ -245,12 +239,12 @@ impl Content {
     fn write(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
         let len = data.len() as u64;
         let mut blocks = self.blocks.lock();
-        let place = match blocks.run(offset, len) {
+        let place = match blocks.changed.place(offset, len) {
             Some(place) => place,
             None => self.scratch.reserve(len)?,
         };
         self.scratch.file.write_at(place, data, reason)?;
-        blocks.changed.extend((0..len).step_by(BLOCK).map(|at| (offset + at, place + at)));
+        blocks.changed.set(offset, place, len);
         blocks.len = blocks.len.max(offset + len);
         Ok(())
     }
@@ -321,7 +315,7 @@ impl File for OverlayFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         let mut blocks = self.content.blocks.lock();
-        blocks.changed.split_off(&len);
+        blocks.changed.cut(len.next_multiple_of(BLOCK as u64));
         blocks.len = blocks.len.min(len);
         blocks.below_len = blocks.below_len.min(len);
         Ok(())
