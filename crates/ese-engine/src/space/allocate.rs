@@ -27,6 +27,8 @@ pub(crate) struct SpaceLock<'a> {
     _guard: MutexGuard<'a, ()>,
 }
 
+/// Searches of whole trees begin here.
+pub(super) const FIRST: PageNumber = PageNumber::fixed(1);
 /// Largest extent, in pages, that a tree requests from its parent if it does not need more.
 const LARGEST_EXTENT: u32 = 256;
 /// Smallest extent that a tree requests.
@@ -74,13 +76,10 @@ impl<'a> SpaceLock<'a> {
     /// held.
     pub fn prepare(&self, root: PageNumber, pages: u32) -> Result<SpaceTrees> {
         let trees = self.trees(root)?;
-        let mut available = 0;
-        group::run(self.file, false, |group| {
-            available = 0;
-            extents::find(group, &trees.available, PageNumber::fixed(1), |extent| {
-                available += extent.count;
-                available >= pages
-            })
+        let mut available = 0u32;
+        extents::search(self.file, &trees.available, FIRST, |extent| {
+            available = available.saturating_add(extent.count);
+            available >= pages
         })?;
         if available < pages {
             self.grow(&trees, pages - available)?;
@@ -120,11 +119,8 @@ impl<'a> SpaceLock<'a> {
     /// An available extent of at least `pages` pages, for which the tree grows if need be. No latch may be held.
     pub fn prepare_extent(&self, trees: &SpaceTrees, pages: u32) -> Result<Extent> {
         loop {
-            let found = group::run(self.file, false, |group| {
-                extents::find(group, &trees.available, PageNumber::fixed(1), |extent| extent.count >= pages)
-            })?;
-            match found {
-                Some(found) => return Ok(found.extent),
+            match extents::search(self.file, &trees.available, FIRST, |extent| extent.count >= pages)? {
+                Some(found) => return Ok(found),
                 // A part of the new extent can become pages of the space trees. Then they need no more for long.
                 None => self.grow(trees, pages)?,
             }
@@ -196,38 +192,37 @@ impl<'a> SpaceLock<'a> {
     ) -> Result<T> {
         let parent = self.trees(parent)?;
         loop {
-            let mut done = None;
-            group::run_as(self.file, procid, false, |group| {
-                done = None;
-                let first = PageNumber::fixed(1);
-                let mut count = wanted;
-                let mut found =
-                    extents::find(group, &parent.available, first, |extent| extent.count >= wanted)?;
-                if found.is_none() {
-                    let mut largest = 0;
-                    extents::find(group, &parent.available, first, |extent| {
-                        largest = largest.max(extent.count);
-                        false
-                    })?;
-                    // A parent that has at least half of `wanted` does not grow for the rest.
-                    if largest >= need.max(wanted / 2) {
-                        count = largest;
-                        found = extents::find(group, &parent.available, first, |e| e.count >= largest)?;
-                    }
-                }
-                let Some(found) = found else { return Ok(()) };
+            let Some((found, count)) = self.extent_to_take(&parent, need, wanted)? else {
+                self.grow(&parent, wanted)?;
+                continue;
+            };
+            return group::run_as(self.file, procid, false, |group| {
+                let found = extents::at(group, &parent.available, found)?;
                 let extent = take_from(group, &parent, &found, count)?;
                 if parent.parent.is_none() {
                     self.file.fill_holes(&extent)?;
                 }
-                done = Some(work(self, group, extent)?);
-                Ok(())
-            })?;
-            match done {
-                Some(value) => return Ok(value),
-                None => self.grow(&parent, wanted)?,
-            }
+                work(self, group, extent)
+            });
         }
+    }
+
+    /// An available extent of a tree, and how many of its first pages to take.
+    fn extent_to_take(&self, trees: &SpaceTrees, need: u32, wanted: u32) -> Result<Option<(Extent, u32)>> {
+        let mut largest = 0;
+        let found = extents::search(self.file, &trees.available, FIRST, |extent| {
+            largest = largest.max(extent.count);
+            extent.count >= wanted
+        })?;
+        if let Some(found) = found {
+            return Ok(Some((found, wanted)));
+        }
+        // A tree that has at least half of `wanted` does not grow for the rest.
+        if largest < need.max(wanted / 2) {
+            return Ok(None);
+        }
+        let found = extents::search(self.file, &trees.available, FIRST, |extent| extent.count >= largest)?;
+        Ok(found.map(|found| (found, largest)))
     }
 
     /// Adds an extent to the owned extents, merged with adjacent ones. If the owned-extent tree must be split, its new
@@ -264,12 +259,9 @@ impl<'a> SpaceLock<'a> {
 
     pub(super) fn owned_pages(&self, trees: &SpaceTrees) -> Result<u32> {
         let mut owned = 0u32;
-        group::run(self.file, false, |group| {
-            owned = 0;
-            extents::find(group, &trees.owned, PageNumber::fixed(1), |extent| {
-                owned = owned.saturating_add(extent.count);
-                false
-            })
+        extents::search(self.file, &trees.owned, FIRST, |extent| {
+            owned = owned.saturating_add(extent.count);
+            false
         })?;
         Ok(owned)
     }
@@ -277,12 +269,9 @@ impl<'a> SpaceLock<'a> {
     /// The extents that a tree owns, in order.
     pub(super) fn owned_extents(&self, trees: &SpaceTrees) -> Result<Vec<Extent>> {
         let mut all = Vec::new();
-        group::run(self.file, false, |group| {
-            all.clear();
-            extents::find(group, &trees.owned, PageNumber::fixed(1), |extent| {
-                all.push(*extent);
-                false
-            })
+        extents::search(self.file, &trees.owned, FIRST, |extent| {
+            all.push(*extent);
+            false
         })?;
         Ok(all)
     }
@@ -326,7 +315,7 @@ fn extent_from(group: &mut AtomicGroup, trees: &SpaceTrees, first: PageNumber) -
 }
 
 fn take_first(group: &mut AtomicGroup, trees: &SpaceTrees, count: u32) -> Attempt<Option<Extent>> {
-    match extents::find(group, &trees.available, PageNumber::fixed(1), |extent| extent.count >= count)? {
+    match extents::find(group, &trees.available, FIRST, |extent| extent.count >= count)? {
         Some(found) => take_from(group, trees, &found, count).map(Some),
         None => Ok(None),
     }

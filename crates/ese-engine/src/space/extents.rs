@@ -1,12 +1,20 @@
 //! One space tree: search, insertion and removal of extents.
+//!
+//! A group keeps each page that it looks at. So [`search`] finds extents before a group begins, with one page at a time, and the
+//! group goes to the extent directly: the lock for the space trees keeps the trees as they are.
 
 use ese_format::PageNumber;
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
 use ese_format::space::Extent;
+use jetcell_sync::Arc;
 
-use crate::Error;
 use crate::pages::split::{self, Incoming, SplitInsert};
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
+use crate::storage::DatabaseFile;
+use crate::{Error, Result};
+
+/// No space tree is deeper.
+const MAX_DEPTH: usize = 12;
 
 /// The place of an extent in a space tree.
 #[derive(Clone, Copy, Debug)]
@@ -17,11 +25,15 @@ pub(crate) struct Found {
 }
 
 fn damaged(group: &AtomicGroup, page: PageNumber, what: &str) -> Stop {
-    Stop::Failed(Error::Corrupt {
-        path: group.file.path.clone(),
+    Stop::Failed(corrupt(&group.file, page, what))
+}
+
+fn corrupt(file: &DatabaseFile, page: PageNumber, what: &str) -> Error {
+    Error::Corrupt {
+        path: file.path.clone(),
         page: Some(page),
         what: format!("page {page}: space tree: {what}"),
-    })
+    }
 }
 
 /// The pages from the root to the leaf for the extent key.
@@ -34,8 +46,9 @@ fn path(group: &mut AtomicGroup, tree: &Shape, key: &[u8]) -> Attempt<Vec<PageNu
             return Ok(path);
         }
         let child = page.child_for(key).map(|(_, child)| child);
-        let child =
-            child.filter(|_| path.len() < 12).ok_or_else(|| damaged(group, at, "no child for an extent"))?;
+        let child = child
+            .filter(|_| path.len() < MAX_DEPTH)
+            .ok_or_else(|| damaged(group, at, "no child for an extent"))?;
         path.push(child);
     }
 }
@@ -45,7 +58,56 @@ fn extent_at(page: &Page<'_>, line: usize) -> Option<Extent> {
     Extent::decode(&node.key_to_vec(), node.data).ok().map(|(extent, _)| extent)
 }
 
-/// First extent at or after `key` that `wanted` accepts.
+/// First extent at or after `key` that `wanted` accepts. No latch may be held, and the caller has the lock for the space trees.
+pub(crate) fn search(
+    file: &Arc<DatabaseFile>,
+    tree: &Shape,
+    key: PageNumber,
+    wanted: impl FnMut(&Extent) -> bool,
+) -> Result<Option<Extent>> {
+    let bytes = key.get().to_be_bytes();
+    let mut at = tree.root;
+    for _ in 0..MAX_DEPTH {
+        let latch = file.pin(at)?.into_read();
+        let page = Page::new(&latch, file.page_size);
+        if page.is_leaf() {
+            return search_leaves(file, at, key, wanted);
+        }
+        let child = page.child_for(&bytes).map(|(_, child)| child);
+        at = child.ok_or_else(|| corrupt(file, at, "no child for an extent"))?;
+    }
+    Err(corrupt(file, at, "the tree is too deep"))
+}
+
+/// The same from a leaf on.
+fn search_leaves(
+    file: &Arc<DatabaseFile>,
+    leaf: PageNumber,
+    key: PageNumber,
+    mut wanted: impl FnMut(&Extent) -> bool,
+) -> Result<Option<Extent>> {
+    let (mut at, mut least) = (leaf, key);
+    loop {
+        let latch = file.pin(at)?.into_read();
+        let page = Page::new(&latch, file.page_size);
+        for line in page.lower_bound(&key.get().to_be_bytes()).0..page.node_count() {
+            let Some(extent) = extent_at(&page, line) else { continue };
+            // Links that lead in a circle come to lower extents.
+            if extent.last < least {
+                return Err(corrupt(file, at, "extents are not in order"));
+            }
+            least = extent.last;
+            if wanted(&extent) {
+                return Ok(Some(extent));
+            }
+        }
+        let Some(next) = page.next() else { return Ok(None) };
+        at = next;
+    }
+}
+
+/// First extent at or after `key` that `wanted` accepts. The group keeps the leaves on the way, so only the first of them should
+/// have extents.
 pub(crate) fn find(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -77,6 +139,12 @@ pub(crate) fn ending_at(group: &mut AtomicGroup, tree: &Shape, last: PageNumber)
     let page = group.page(leaf)?;
     let (line, exact) = page.lower_bound(&last.get().to_be_bytes());
     Ok(extent_at(&page, line).filter(|_| exact).map(|extent| Found { page: leaf, line, extent }))
+}
+
+/// The place of an extent that [`search`] has found.
+pub(crate) fn at(group: &mut AtomicGroup, tree: &Shape, extent: Extent) -> Attempt<Found> {
+    let found = ending_at(group, tree, extent.last)?.filter(|found| found.extent == extent);
+    found.ok_or_else(|| damaged(group, tree.root, "an extent that was found is not there"))
 }
 
 /// Removes an extent. If it is the only node of the leaf, it stays as a node flagged deleted, so the leaf does not

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 const LEAST_BYTES: usize = 64 << 10;
 /// Holes of one batch of log records, after which the header is written.
 const HOLES_PER_BATCH: usize = 256;
-/// Extents that are looked at in one step, which bounds the memory and the pages of the space tree that are held.
+/// Extents that are looked at in one step, which bounds the memory.
 const EXTENTS_PER_STEP: usize = 1 << 14;
 
 const ROOT: PageNumber = PageNumber::fixed(1);
@@ -114,22 +114,21 @@ impl SpaceLock<'_> {
         from: PageNumber,
         wanted: impl Fn(&Extent) -> bool,
     ) -> Result<ExtentStep> {
-        group::run(self.file, false, |group| {
-            let (mut step, mut seen) = (ExtentStep::default(), 0);
-            let last = extents::find(group, &trees.available, from, |extent| {
-                step.wanted.extend(Some(*extent).filter(&wanted));
-                seen += 1;
-                seen == EXTENTS_PER_STEP
-            })?;
-            step.next = last.map(|found| found.extent.last.plus(1));
-            Ok(step)
-        })
+        let (mut step, mut seen) = (ExtentStep::default(), 0);
+        let last = extents::search(self.file, &trees.available, from, |extent| {
+            step.wanted.extend(Some(*extent).filter(&wanted));
+            seen += 1;
+            seen == EXTENTS_PER_STEP
+        })?;
+        step.next = last.map(|found| found.last.plus(1));
+        Ok(step)
     }
 
     /// Cuts the available pages at the end of the file off. Returns the number of pages before and afterwards.
     pub fn shrink(&self) -> Result<(u32, u32)> {
         let system = self.trees(ROOT)?;
-        let last = group::run(self.file, false, |group| self.take_end(group, &system))?;
+        let owned = self.owned_extents(&system)?;
+        let last = group::run(self.file, false, |group| self.take_end(group, &system, &owned))?;
         // A crash can leave pages that no tree owns.
         let pages = self.file.file_pages()?;
         let Some(count) = pages.checked_sub(last.get()).filter(|count| *count > 0) else {
@@ -144,12 +143,12 @@ impl SpaceLock<'_> {
     }
 
     /// Takes the available pages at the end out of the space trees. Returns the last page that is owned then.
-    fn take_end(&self, group: &mut AtomicGroup, system: &SpaceTrees) -> Attempt<PageNumber> {
-        let mut owned = Vec::new();
-        extents::find(group, &system.owned, ROOT, |extent| {
-            owned.push(*extent);
-            false
-        })?;
+    fn take_end(
+        &self,
+        group: &mut AtomicGroup,
+        system: &SpaceTrees,
+        owned: &[Extent],
+    ) -> Attempt<PageNumber> {
         let Some(end) = owned.last() else {
             return Err(Stop::Failed(Error::Corrupt {
                 path: self.file.path.clone(),

@@ -3,7 +3,7 @@
 use ese_format::PageNumber;
 use ese_format::space::Extent;
 
-use super::allocate::{SpaceLock, SpaceTrees};
+use super::allocate::{FIRST, SpaceLock, SpaceTrees};
 use super::extents::{self, Found};
 use crate::pages::{AtomicGroup, Attempt, Shape, group};
 use crate::{Error, Result};
@@ -15,16 +15,25 @@ impl SpaceLock<'_> {
     pub fn add_settled_extent(&self, root: PageNumber, pages: u32) -> Result<Extent> {
         let (owners, system) = self.owners(root)?;
         loop {
-            let mut added = None;
-            group::run(self.file, false, |group| {
-                added = self.take_settled(group, &system, &owners, pages)?;
-                Ok(())
+            let found = extents::search(self.file, &system.available, FIRST, |extent| {
+                self.settled_run(extent, pages).is_some()
             })?;
-            match added {
-                Some(extent) => return Ok(extent),
-                None => self.grow_file(&system, pages)?,
+            let Some(found) = found else {
+                self.grow_file(&system, pages)?;
+                continue;
+            };
+            let added = group::run(self.file, false, |group| {
+                self.take_settled(group, &system, &owners, found, pages)
+            })?;
+            // Without one, a repair wrote one of the pages in between.
+            if let Some(extent) = added {
+                return Ok(extent);
             }
         }
+    }
+
+    fn settled_run(&self, extent: &Extent, pages: u32) -> Option<Extent> {
+        self.file.unsettled.settled_run(extent, (pages / 4).max(1), pages)
     }
 
     /// Returns pages that [`SpaceLock::add_settled_extent`] added and that were not written: to the root of the database, where
@@ -55,21 +64,17 @@ impl SpaceLock<'_> {
         }
     }
 
-    /// Takes an extent from the root of the database, for the first of the `owners`, each of which is below the next one.
+    /// Takes a part of an extent from the root of the database, for the first of the `owners`, each of which is below the next one.
     fn take_settled(
         &self,
         group: &mut AtomicGroup,
         system: &SpaceTrees,
         owners: &[SpaceTrees],
+        found: Extent,
         pages: u32,
     ) -> Attempt<Option<Extent>> {
-        let least = (pages / 4).max(1);
-        let mut run = None;
-        let found = extents::find(group, &system.available, PageNumber::fixed(1), |extent| {
-            run = self.file.unsettled.settled_run(extent, least, pages);
-            run.is_some()
-        })?;
-        let (Some(found), Some(mut extent)) = (found, run) else { return Ok(None) };
+        let found = extents::at(group, &system.available, found)?;
+        let Some(mut extent) = self.settled_run(&found.extent, pages) else { return Ok(None) };
         let mut spare = |group: &mut AtomicGroup| self.take_page(group, system);
         take_part(group, &system.available, &found, extent, &mut spare)?;
         self.file.fill_holes(&extent)?;

@@ -2,10 +2,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ese_format::page::PageFlags;
+use ese_format::space::Extent;
 use ese_format::{PageNumber, PageSize};
 use jetcell_vfs::SimVfs;
 
-use super::{SpaceLock, SpaceTrees};
+use super::{SpaceLock, SpaceTrees, extents};
 use crate::CreateOptions;
 use crate::btree::tests::{create_tree, open};
 use crate::pages::group;
@@ -60,4 +61,56 @@ fn a_split_of_the_owned_extents_takes_its_pages_from_the_new_extent() {
     }
     let [first, second] = trees.each_ref().map(|trees| owned(&lock, trees));
     assert!(first.is_disjoint(&second));
+}
+
+/// Makes single pages at the begin of an available extent available, with a page in use between them. Returns the rest of the
+/// extent.
+fn fragment(lock: &SpaceLock<'_>, trees: &SpaceTrees, mut whole: Extent, pieces: u32) -> Extent {
+    const AT_A_TIME: u32 = 50;
+    for _ in 0..pieces / AT_A_TIME {
+        let first = whole.first();
+        group::run(lock.file, false, |group| {
+            let found = extents::at(group, &trees.available, whole)?;
+            extents::resize(group, &trees.available, &found, whole.count - 2 * AT_A_TIME)?;
+            let mut in_use = (0..AT_A_TIME).map(|piece| first.plus(2 * piece + 1));
+            let mut spare = |_: &mut _| Ok(in_use.next().unwrap());
+            for piece in 0..AT_A_TIME {
+                let extent = Extent::starting_at(first.plus(2 * piece), 1);
+                extents::insert(group, &trees.available, extent, &mut spare)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        whole.count -= 2 * AT_A_TIME;
+    }
+    whole
+}
+
+/// A search passes more leaves than the cache has frames. Each is read once.
+#[test]
+fn a_search_through_many_extents_holds_few_pages() {
+    const FRAMES: usize = 48;
+    let instance = open(&SimVfs::new(), PageSize::KIB_4, FRAMES).unwrap();
+    let db = instance.create_database(Path::new("/db/space.edb"), &CreateOptions::default()).unwrap();
+    let root = create_tree(&instance, &db, PageFlags::empty()).root;
+    let lock = SpaceLock::new(&db.file);
+    let trees = lock.trees(root).unwrap();
+    let whole = lock.prepare_extent(&trees, 32_000).unwrap();
+    let rest = fragment(&lock, &trees, whole, 15_000);
+    let leaves = pages_below_root(&lock, trees.available.root).len();
+    assert!(leaves > FRAMES + FRAMES / 4, "{leaves} leaves");
+    let before = db.file.cache.counters().faults;
+    assert_eq!(lock.prepare_extent(&trees, 2).unwrap(), rest);
+    let read = db.file.cache.counters().faults - before;
+    assert!(read <= leaves as u64 + 4, "{read} pages are read to pass {leaves} leaves");
+    // What the search found is taken, and so is the first extent of all.
+    lock.prepare(root, 15_001).unwrap();
+    let (first, taken) = group::run(lock.file, false, |group| {
+        let first = lock.take_page(group, &trees)?;
+        Ok((first, lock.take_first_of_extent(group, &trees, rest.first())?))
+    })
+    .unwrap();
+    assert!(taken && first < rest.first(), "{first}");
+    let rest = Extent { count: rest.count - 1, ..rest };
+    assert_eq!(lock.prepare_extent(&trees, 2).unwrap(), rest);
 }
