@@ -43,8 +43,8 @@ mod test_array;
 mod volume;
 
 pub use array::{
-    Access, Array, ArrayState, AssembleOptions, Counters, CreateOptions, Examination, LoadMeter, MemberState,
-    SlotState, SlotStatus, Status,
+    Access, Admission, Array, ArrayState, AssembleOptions, Counters, CreateOptions, Examination, LoadMeter,
+    MemberState, NewMember, Part, SlotState, SlotStatus, Status,
 };
 pub use bytes::BlockStore;
 pub use error::{ArrayError, Refusal, Result};

@@ -1,11 +1,9 @@
 //! Which device serves a slot, and what happens when one fails.
 
-use std::path::Path;
-
-use jetcell_vfs::{OpenMode, TransferKind, is_power_off};
+use jetcell_vfs::{TransferKind, is_power_off};
 
 use super::{Array, Mode};
-use crate::error::{ArrayError, Refusal, Result};
+use crate::error::{ArrayError, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::member::{Device, Extents, MemberId};
 
@@ -137,30 +135,5 @@ impl Array {
             }
         }
         Ok(())
-    }
-
-    /// Opens a file as a new, empty member. The caller gives it a part and saves the configuration.
-    pub(crate) fn add_device(&mut self, path: &Path, force: bool) -> Result<MemberId> {
-        self.check_writable()?;
-        let is_member = |device: &&Device| !device.failed && self.vfs.same_file(&device.path(), path);
-        if self.devices.iter().any(|device| is_member(&device)) {
-            return Err(Refusal::Twice(path.to_owned()).into());
-        }
-        let mut device = Device::open(&*self.vfs, path, OpenMode::Write)?;
-        device.layout = self.devices[0].layout;
-        let needed = device.layout.bytes_for(self.config.layout.rows);
-        let found = device.len()?;
-        if found < needed {
-            return Err(Refusal::TooSmall { path: path.to_owned(), found, needed }.into());
-        }
-        if let Some(what) = device.content()?.filter(|_| !force) {
-            return Err(Refusal::HasData { path: path.to_owned(), what }.into());
-        }
-        device.clear_records(self.config.layout.zones())?;
-        device.sync()?;
-        device.member = self.config.next_member;
-        self.config.next_member += 1;
-        self.devices.push(device);
-        Ok(self.config.next_member - 1)
     }
 }

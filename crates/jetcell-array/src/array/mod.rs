@@ -12,6 +12,7 @@ mod examination;
 mod fetched;
 mod load_meter;
 mod members;
+mod new_member;
 mod parity;
 mod reads;
 mod records;
@@ -44,6 +45,7 @@ pub use self::assemble::{Access, AssembleOptions};
 pub use self::create::CreateOptions;
 pub use self::examination::{Examination, MemberState};
 pub use self::load_meter::LoadMeter;
+pub use self::new_member::{Admission, NewMember, Part};
 pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
 pub(crate) use self::transfers::{Piece, UnderWay};
 

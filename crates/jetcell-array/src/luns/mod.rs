@@ -39,7 +39,7 @@ use self::block_map::{Node, Nodes};
 use self::catalogue::{Catalogue, LunId};
 use self::space::Space;
 use self::write_log::WriteLog;
-use crate::array::Array;
+use crate::array::{Array, NewMember};
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 
@@ -180,6 +180,16 @@ impl LunVolume {
     pub fn grow(&mut self, paths: &[PathBuf], force: bool) -> Result<()> {
         self.consistency_point()?;
         self.array.grow(paths, force)?;
+        self.sweep()
+    }
+
+    /// The same with members that were prepared. See [`Array::admit`].
+    ///
+    /// # Errors
+    /// The array refuses the members, or failed.
+    pub fn grow_by(&mut self, members: Vec<NewMember>) -> Result<()> {
+        self.consistency_point()?;
+        self.array.admit(members)?;
         self.sweep()
     }
 

@@ -305,13 +305,13 @@ impl Device {
         if !self.superblocks().is_empty() {
             return Ok(Some("a member of an array"));
         }
-        let blocks = self.len()? / BLOCK as u64;
-        let ends =
-            (0..blocks.min(LOOK / BLOCK as u64)).chain(blocks.saturating_sub(LOOK / BLOCK as u64)..blocks);
-        let (mut block, zeros) = (IoBuffer::zeroed(BLOCK), IoBuffer::zeroed(BLOCK));
-        for index in ends {
-            self.read(index * BLOCK as u64, &mut block, IoReason::Other)?;
-            if *block != *zeros {
+        let bytes = self.len()? / BLOCK as u64 * BLOCK as u64;
+        let look = bytes.min(LOOK);
+        // In two reads: a slow drive would take long for single blocks.
+        let mut end = IoBuffer::zeroed(look as usize);
+        for offset in [0, bytes - look] {
+            self.read(offset, &mut end, IoReason::Other)?;
+            if end.iter().any(|byte| *byte != 0) {
                 return Ok(Some("data"));
             }
         }

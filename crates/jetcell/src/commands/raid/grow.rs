@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use jetcell_array::Part;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -51,10 +52,7 @@ impl AddMembers {
     pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
         let members = self.members.iter().map(|path| on.path(path)).collect::<Result<Vec<_>, _>>()?;
         let is_whole = on.on(|held| Ok(matches!(held, Held::Array(_))))?;
-        add_members(on, &members, self.size, |held| match held {
-            Held::Array(array) => array.grow(&members, self.force),
-            Held::Luns(volume) => volume.grow(&members, self.force),
-        })?;
+        add_members(on, Part::Columns, &members, self.size, self.force)?;
         let text = format!("The array has grown by {} members.", members.len());
         on.event("array_grown", Severity::Information, &text, json!({ "members": members }));
         let (bytes, slots) = on.on_array(|array| Ok((array.layout().bytes(), array.layout().slots)))?;

@@ -1,9 +1,9 @@
 //! `jetcell raid fail`, `replace` and `spare`: changes of single members.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use jetcell_array::{Array, Result as ArrayResult};
+use jetcell_array::Part;
 use jetcell_workload::units::ByteSize;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -86,19 +86,14 @@ pub struct NewMember {
 }
 
 impl NewMember {
-    /// Makes the file a member by `add`. If that is refused, the array and the file are as before.
-    fn add(
-        &self,
-        on: &Operated<'_>,
-        add: impl FnOnce(&mut Array, &Path, bool) -> ArrayResult<()>,
-    ) -> Result<(), Failure> {
-        let path = on.path(&self.file)?;
-        add_members(on, std::slice::from_ref(&path), self.size, |held| add(held.array(), &path, self.force))
+    /// Makes the file a member. If that is refused, the array and the file are as before.
+    fn add(&self, on: &Operated<'_>, part: Part) -> Result<(), Failure> {
+        add_members(on, part, &[on.path(&self.file)?], self.size, self.force)
     }
 
     /// Adds the file as a spare.
     pub fn add_spare(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
-        self.add(on, |array, path, force| array.add_spare(path, force))?;
+        self.add(on, Part::Spare)?;
         let (file, figures) = (self.file.display(), json!({ "member": self.file }));
         let text = format!("{file} was added as a spare.");
         on.event("spare_added", Severity::Information, &text, figures.clone());
@@ -106,21 +101,29 @@ impl NewMember {
     }
 }
 
-/// Makes files members by `add`. If that is refused, the array and the files are as before.
+/// Makes files members. If that is refused, the array and the files are as before.
 pub fn add_members(
     on: &Operated<'_>,
+    part: Part,
     paths: &[PathBuf],
     size: Option<ByteSize>,
-    add: impl FnOnce(Held<'_>) -> ArrayResult<()>,
+    force: bool,
 ) -> Result<(), Failure> {
     // Drives that are simulated are files on one device, which need no room of their own.
     let is_simulated = on.files().directory.simulated_drive.is_some();
     let files = MadeFiles::make(&*on.vfs, paths, size.map(|size| size.0), is_simulated)?;
+    let admission = on.on_array(|array| array.admission(part, paths))?;
+    // Not with the array, which the load would wait for as long as slow drives take.
+    let members: Result<Vec<_>, _> = paths.iter().map(|path| admission.prepare(path, force)).collect();
+    let members = members.map_err(|error| format!("{}: {error}", on.name))?;
     {
         // No other thread writes the list of members between the two.
         let mut of_array = on.files();
         of_array.note_candidates(paths)?;
-        on.on(add)?;
+        on.on(|held| match held {
+            Held::Luns(volume) if part == Part::Columns => volume.grow_by(members),
+            held => held.array().admit(members),
+        })?;
     }
     files.keep();
     on.save_members()?;
@@ -167,7 +170,7 @@ pub struct ReplaceMember {
 impl ReplaceMember {
     pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
         let slot = on.slot_of(&self.member)?;
-        self.new.add(on, |array, path, force| array.replace(slot, path, force))?;
+        self.new.add(on, Part::Replacement(slot))?;
         let text = format!("Slot {slot} gets {} in place of {}.", self.new.file.display(), self.member);
         let figures = json!({ "slot": slot, "member": self.new.file });
         on.event("member_replaced", Severity::Information, &text, figures);
