@@ -1,5 +1,6 @@
 //! How long operations of the load take, as the load feels it: with the wait for its turn.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jetcell_sync::{Arc, Mutex};
@@ -18,7 +19,10 @@ struct Meter {
 struct State {
     /// Mean time of the operations lately.
     mean: Option<Duration>,
-    under_way: usize,
+    /// Beginnings of the operations that have not ended, by number.
+    under_way: BTreeMap<u64, Duration>,
+    /// Operations that have begun.
+    begun: u64,
 }
 
 impl LoadMeter {
@@ -28,20 +32,39 @@ impl LoadMeter {
 
     /// Runs an operation of the load, from before it waits for its turn, and notes its time.
     pub fn timed<T>(&self, operation: impl FnOnce() -> T) -> T {
-        let Meter { clock, state } = &*self.0;
-        let start = clock.monotonic();
-        state.lock().under_way += 1;
-        let result = operation();
-        let time = clock.monotonic().saturating_sub(start);
-        let mut state = state.lock();
-        state.under_way -= 1;
-        state.mean = Some(state.mean.map_or(time, |mean| (mean * 7 + time) / 8));
+        let (start, result) = self.attended(operation);
+        let time = self.now().saturating_sub(start);
+        let mean = &mut self.0.state.lock().mean;
+        *mean = Some(mean.map_or(time, |mean| (mean * 7 + time) / 8));
         result
     }
 
-    /// Mean time of the operations that ended since the last call. `None` if there were none.
+    /// Runs an operation of the load that takes no time but for its wait, which does not count in the mean.
+    pub fn waiting<T>(&self, operation: impl FnOnce() -> T) -> T {
+        self.attended(operation).1
+    }
+
+    fn attended<T>(&self, operation: impl FnOnce() -> T) -> (Duration, T) {
+        let start = self.now();
+        let number = {
+            let mut state = self.0.state.lock();
+            state.begun += 1;
+            let number = state.begun;
+            state.under_way.insert(number, start);
+            number
+        };
+        let result = operation();
+        self.0.state.lock().under_way.remove(&number);
+        (start, result)
+    }
+
+    /// Mean time of the operations that ended since the last call, or the age of the oldest one that has not ended, whichever is longer.
+    /// `None` if there were none: one that waits for a slow step must not look like none.
     pub fn take(&self) -> Option<Duration> {
-        self.0.state.lock().mean.take()
+        let now = self.now();
+        let mut state = self.0.state.lock();
+        let oldest = state.under_way.values().next().map(|start| now.saturating_sub(*start));
+        state.mean.take().max(oldest)
     }
 
     /// Time since an arbitrary start, by the clock that the meter uses.
@@ -51,6 +74,31 @@ impl LoadMeter {
 
     /// Operations that have begun and not ended.
     pub fn under_way(&self) -> usize {
-        self.0.state.lock().under_way
+        self.0.state.lock().under_way.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::{SimVfs, Vfs};
+
+    use super::*;
+
+    #[test]
+    fn an_operation_that_waits_is_as_slow_as_it_is_old() {
+        let clock = SimVfs::new().clock();
+        let meter = LoadMeter::new(clock.clone());
+        let ms = Duration::from_millis;
+        assert_eq!(meter.take(), None);
+        meter.timed(|| {
+            clock.sleep(ms(30));
+            meter.waiting(|| {
+                clock.sleep(ms(5));
+                assert_eq!((meter.take(), meter.under_way()), (Some(ms(35)), 2));
+            });
+            assert_eq!((meter.take(), meter.under_way()), (Some(ms(35)), 1));
+        });
+        assert_eq!((meter.take(), meter.under_way()), (Some(ms(35)), 0));
+        assert_eq!(meter.take(), None);
     }
 }

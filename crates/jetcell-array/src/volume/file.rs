@@ -145,7 +145,7 @@ impl File for VolumeFile {
 
     fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
         self.require_writable()?;
-        self.volume.state().write(self.node, offset, data)
+        self.volume.load.waiting(|| self.volume.state().write(self.node, offset, data))
     }
 
     fn submit(&self, batch: Vec<Transfer>) {
