@@ -63,14 +63,15 @@ impl Array {
     }
 
     /// Rebuilds or copies up to so many rows that follow each other, of one zone or of several whole zones. All members work on them at
-    /// the same time, and each zone is one transfer of a member.
+    /// the same time, and each zone is one transfer of a member. If an operation of the load waits, this ends with the zone that was begun.
     pub fn rebuild_rows(&mut self, most: u64) -> Result<RebuildProgress> {
         self.check_writable()?;
         let mut rows_lost = 0;
         if let Some((rows, targets)) = self.next_rows(most.clamp(1, self.most_rows())) {
             self.records.trim();
-            rows_lost = self.maintain(|array| array.rebuild(rows.clone(), &targets))?;
-            self.note_rebuilt(rows, targets)?;
+            let (end, lost) = self.maintain(|array| array.rebuild(rows.clone(), &targets))?;
+            rows_lost = lost;
+            self.note_rebuilt(rows.start..end, targets)?;
             self.promote()?;
             if self.zones_since_note >= self.zones_per_note {
                 self.save_config()?;
@@ -163,9 +164,9 @@ impl Array {
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
     }
 
-    /// Fills rows of replacements. Returns how many rows cannot be recovered. Members read the next zone while one is computed and the
+    /// Fills rows of replacements. Returns the end of these rows, and how many cannot be recovered. Members read the next zone while one is computed and the
     /// one before is written.
-    fn rebuild(&mut self, rows: Range<u64>, targets: &[Target]) -> Result<u64> {
+    fn rebuild(&mut self, rows: Range<u64>, targets: &[Target]) -> Result<(u64, u64)> {
         let mut lost = 0;
         let mut ahead = self.zones_ahead(rows, |array, row, state| {
             let of_slot = |(slot, _): &Target| array.config.layout.cell(row, *slot);
@@ -188,7 +189,7 @@ impl Array {
         }
         // After an error as well: no write may be under way when this returns.
         let last = under_way.map_or(Ok(()), |last| self.finish_writes(last));
-        written.and(last).map(|()| lost)
+        written.and(last).map(|()| (ahead.end(), lost))
     }
 
     /// Recovers rows of a zone whose blocks were fetched, and starts to write them to the replacements, together with their records.

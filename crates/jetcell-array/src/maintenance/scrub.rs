@@ -61,18 +61,19 @@ impl Array {
         self.scrub_zones(1, report)
     }
 
-    /// Checks up to so many zones, which members read at the same time and ahead of the check, and adds to the report. Returns whether that
-    /// was the end of a pass.
+    /// Checks up to so many zones, which members read at the same time and ahead of the check, and adds to the report. If an operation of the
+    /// load waits, this ends with the zone that was begun. Returns whether that was the end of a pass.
     pub fn scrub_zones(&mut self, most: u64, report: &mut ScrubReport) -> Result<bool> {
         self.check_writable()?;
         let zones = self.config.layout.zones();
         let first = self.config.scrub_cursor.min(zones - 1);
-        let end = zones.min(first + most.clamp(1, self.most_rows() / ZONE_ROWS));
+        let most = zones.min(first + most.clamp(1, self.most_rows() / ZONE_ROWS));
         report.damaged.resize(self.config.slots.len(), 0);
         // Judged is what the members have, not what is remembered.
         self.records.trim();
-        (first..end).for_each(|zone| self.records.forget_zone(zone));
-        self.maintain(|array| array.scrub_rows(first * ZONE_ROWS..end * ZONE_ROWS, report))?;
+        (first..most).for_each(|zone| self.records.forget_zone(zone));
+        let end =
+            self.maintain(|array| array.scrub_rows(first * ZONE_ROWS..most * ZONE_ROWS, report))? / ZONE_ROWS;
         report.zones += end - first;
         let is_last = end == zones;
         self.config.scrub_cursor = if is_last { 0 } else { end };
@@ -96,7 +97,8 @@ impl Array {
         Ok(report)
     }
 
-    fn scrub_rows(&mut self, rows: Range<u64>, report: &mut ScrubReport) -> Result<()> {
+    /// Returns the end of the rows that were checked.
+    fn scrub_rows(&mut self, rows: Range<u64>, report: &mut ScrubReport) -> Result<u64> {
         let all: Vec<usize> = (0..self.config.layout.slots).collect();
         let mut ahead = self.zones_ahead(rows, |_, _, _| all.clone());
         while let Some(states) = ahead.next(self) {
@@ -104,7 +106,7 @@ impl Array {
                 self.scrub_row(row, &state, report)?;
             }
         }
-        Ok(())
+        Ok(ahead.end())
     }
 
     fn scrub_row(&mut self, row: u64, state: &RowState, report: &mut ScrubReport) -> Result<()> {

@@ -53,11 +53,20 @@ impl ZonesAhead<'_> {
         Some((states, array.start_fetch(places)))
     }
 
-    /// The rows of the next zone, whose blocks the array has in memory until the next call.
+    /// The rows of the next zone, whose blocks the array has in memory until the next call. There are no more while an operation of the
+    /// load waits for the array: how long zones take is known afterwards only, because empty ones take nearly no time.
     pub fn next(&mut self, array: &mut Array) -> Option<ZoneStates> {
         let (states, reads) = self.under_way.take()?;
+        if array.load_meter().under_way() > 0 {
+            self.rest.end = self.rest.start;
+        }
         self.under_way = self.start(array);
         array.finish_fetch(reads);
         Some(states)
+    }
+
+    /// The row before which the zones that were read end.
+    pub fn end(&self) -> u64 {
+        self.rest.start
     }
 }
