@@ -3,6 +3,8 @@
 //! A step handles some rows, so that the caller decides how much of it happens between reads and writes; [`Throttle`] helps.
 
 #[cfg(test)]
+mod beside_load;
+#[cfg(test)]
 mod interruptions;
 mod members;
 mod rebuild;

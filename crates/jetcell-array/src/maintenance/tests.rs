@@ -1,18 +1,15 @@
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use jetcell_vfs::Vfs;
 
 use crate::geometry::{BLOCK, Layout, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot};
 use crate::test_array::{SHAPES, TestArray, ZONES};
 use crate::{ArrayError, ArrayState, Level, Refusal, SlotState};
 
-fn redundant() -> impl Iterator<Item = (Level, usize)> {
+pub fn redundant() -> impl Iterator<Item = (Level, usize)> {
     SHAPES.into_iter().filter(|(level, members)| level.tolerance(*members) > 0)
 }
 
-fn written(level: Level, members: usize, seed: u64, batches: usize) -> TestArray {
+pub fn written(level: Level, members: usize, seed: u64, batches: usize) -> TestArray {
     let mut tested = TestArray::new(level, members, seed);
     for _ in 0..batches {
         let batch = tested.random_batch();
@@ -297,42 +294,6 @@ fn new_members_with_data_or_in_use_and_losses_beyond_the_level_are_refused() {
     tested.rebuild();
     tested.check();
     assert_eq!(tested.array().status().state, ArrayState::Optimal);
-}
-
-/// Runs a rebuild beside a load whose reads take `latency`, until so much time has passed. Returns the steps.
-fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
-    let mut tested = written(Level::Raid5, 4, 10, 3);
-    let clock = tested.disk.clock();
-    let mut throttle = crate::Throttle::new(Duration::from_millis(20), Duration::from_millis(200));
-    let (mut steps, blocks) = (0, tested.model.len() as u64);
-    let end = clock.monotonic() + time;
-    while clock.monotonic() < end {
-        if tested.array().rebuild_progress().is_complete() {
-            tested.array().fail(0).unwrap();
-            let file = tested.new_file();
-            tested.array().replace(0, &file, false).unwrap();
-        }
-        let meter = tested.array().load_meter();
-        meter.timed(|| {
-            clock.sleep(latency);
-            tested.value(steps as u64 % blocks).unwrap();
-        });
-        tested.array().rebuild_rows(throttle.rows()).unwrap();
-        steps += 1;
-        clock.sleep(throttle.pause(Duration::from_millis(1), meter.take()));
-    }
-    steps
-}
-
-#[test]
-fn a_rebuild_makes_fewer_steps_beside_a_load_that_is_slow() {
-    let time = Duration::from_secs(5);
-    let (fast, slow) = (
-        steps_beside_a_load(Duration::from_millis(25) / 2, time),
-        steps_beside_a_load(Duration::from_millis(25), time),
-    );
-    // The slow reads alone would leave half of the steps; pauses of up to 200 ms leave an eighth.
-    assert!(fast == 400 && slow < fast / 8, "{fast} {slow}");
 }
 
 #[test]

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use crate::array::LoadMeter;
+
 /// Steps and pauses of maintenance. Each step after which the load was slower than the target doubles the pause, each other step
-/// shortens it by a quarter. A step has as many rows as take a quarter of the target, because an operation of the load may have to wait for
-/// all of it; without a load, as many as take the target. A rate in megabytes would be too much for one machine and too little for another.
+/// shortens it by a quarter, also without any operation: one such step does not make an idle array. A step has as many rows as take a
+/// quarter of the target, because an operation of the load may have to wait for all of it; without a load, as many as take the target. A
+/// rate in megabytes would be too much for one machine and too little for another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
     target: Duration,
@@ -19,6 +22,8 @@ const SHORTEST: Duration = Duration::from_micros(500);
 const FIRST_ROWS: u64 = 16;
 const FEWEST_ROWS: u64 = 4;
 const MOST_ROWS: u64 = 1024;
+/// The longest pause, in times of the step before it: maintenance has a sixteenth of the time at least, however slow the load is of itself.
+const MOST_STEPS: u32 = 15;
 
 impl Throttle {
     /// For a load whose operations should take `target`. Even if they take longer, no pause is longer than `longest`, so that
@@ -27,13 +32,17 @@ impl Throttle {
         Throttle { target, longest, pause: Duration::ZERO, rows: FIRST_ROWS }
     }
 
-    /// Rows of the next step.
-    pub fn rows(&self) -> u64 {
-        self.rows
+    /// Runs a step, which gets the number of its rows, while the caller has the array. Returns its result, and how long the load should
+    /// have the array for itself then.
+    pub fn step<T>(&mut self, meter: &LoadMeter, step: impl FnOnce(u64) -> T) -> (T, Duration) {
+        let start = meter.now();
+        let result = step(self.rows);
+        let time = meter.now().saturating_sub(start);
+        (result, self.pause(time, meter.take()))
     }
 
     /// The pause after a step that took `time`, during which an operation of the load took `latency` on average, or there was no load.
-    pub fn pause(&mut self, time: Duration, latency: Option<Duration>) -> Duration {
+    fn pause(&mut self, time: Duration, latency: Option<Duration>) -> Duration {
         let most = if latency.is_some() { self.target / 4 } else { self.target };
         if time > most {
             self.rows = (self.rows / 2).max(FEWEST_ROWS);
@@ -41,14 +50,13 @@ impl Throttle {
             self.rows = (self.rows * 2).min(MOST_ROWS);
         }
         self.pause = match latency {
-            None => Duration::ZERO,
             Some(latency) if latency > self.target => (self.pause * 2).clamp(SHORTEST, self.longest),
-            Some(_) => self.pause * 3 / 4,
+            _ => self.pause * 3 / 4,
         };
         if self.pause < SHORTEST {
             self.pause = Duration::ZERO;
         }
-        self.pause
+        self.pause.min((time * MOST_STEPS).max(SHORTEST))
     }
 }
 
@@ -65,13 +73,28 @@ mod tests {
     #[test]
     fn slow_operations_lengthen_the_pause_up_to_its_bound_and_fast_ones_shorten_it_to_nothing() {
         let mut throttle = Throttle::new(ms(20), ms(100));
-        assert_eq!(throttle.pause(NONE, Some(ms(10))), NONE);
-        let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(NONE, Some(ms(30)))).collect();
+        assert_eq!(throttle.pause(ms(10), Some(ms(10))), NONE);
+        let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(ms(10), Some(ms(30)))).collect();
         assert!(pauses.is_sorted() && pauses[0] == SHORTEST && pauses[11] == ms(100));
-        assert_eq!(throttle.pause(NONE, Some(ms(20))), ms(75));
-        assert!((0..40).any(|_| throttle.pause(NONE, Some(ms(5))) == NONE));
-        throttle.pause(NONE, Some(ms(30)));
-        assert_eq!(throttle.pause(NONE, None), NONE);
+        assert_eq!(throttle.pause(ms(10), Some(ms(20))), ms(75));
+        assert!((0..40).any(|_| throttle.pause(ms(10), Some(ms(5))) == NONE));
+    }
+
+    #[test]
+    fn a_step_without_operations_does_not_end_the_pause_and_many_do() {
+        let mut throttle = Throttle::new(ms(20), ms(100));
+        (0..12).for_each(|_| _ = throttle.pause(ms(10), Some(ms(30))));
+        assert_eq!(throttle.pause(ms(10), None), ms(75));
+        let rest: Vec<Duration> = (0..20).map(|_| throttle.pause(ms(10), None)).collect();
+        assert!(rest[19] == NONE && rest.iter().sum::<Duration>() < ms(300), "{rest:?}");
+    }
+
+    #[test]
+    fn a_load_that_is_always_slow_leaves_maintenance_a_sixteenth_of_the_time() {
+        let mut throttle = Throttle::new(ms(20), ms(100));
+        let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(ms(2), Some(ms(500)))).collect();
+        assert_eq!(pauses[11], ms(30));
+        assert_eq!(throttle.pause(ms(50), Some(ms(500))), ms(100));
     }
 
     #[test]
@@ -80,10 +103,10 @@ mod tests {
         // A row takes a tenth of a millisecond, times the slowness.
         let mut rows_of = |latency, slowness: u32| -> u64 {
             for _ in 0..12 {
-                let time = Duration::from_micros(throttle.rows() * 100) * slowness;
+                let time = Duration::from_micros(throttle.rows * 100) * slowness;
                 throttle.pause(time, latency);
             }
-            throttle.rows()
+            throttle.rows
         };
         assert_eq!(rows_of(None, 10), 16);
         assert_eq!(rows_of(Some(ms(1)), 10), 4);

@@ -207,9 +207,8 @@ impl Caretaker {
             Rebuild { began: Instant::now(), bytes: 0, rows_lost: 0 }
         });
         let meter = array.load_meter();
-        let start = meter.now();
-        let progress = array.rebuild_rows(self.throttle.rows())?;
-        let time = meter.now().saturating_sub(start);
+        let (progress, pause) = self.throttle.step(&meter, |rows| array.rebuild_rows(rows));
+        let progress = progress?;
         rebuild.rows_lost += progress.rows_lost;
         beside.add_rows_lost(progress.rows_lost);
         let bytes = progress.zones_since(&before) * ZONE_BYTES;
@@ -222,7 +221,6 @@ impl Caretaker {
         }
         self.rebuild = Some(rebuild);
         let at_rate = beside.rate().map_or(Duration::ZERO, |rate| Pacer::time_of(bytes, rate));
-        let pause = self.throttle.pause(time, meter.take());
         Ok(Care { changes, pause: pause.max(at_rate) })
     }
 }

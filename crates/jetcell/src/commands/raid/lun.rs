@@ -191,20 +191,19 @@ pub struct CleanLuns {
 pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     let mut throttle = throttle();
     let meter = on.on_array(|array| Ok(array.load_meter()))?;
-    let step = || -> Result<(CleaningProgress, Duration), Failure> {
+    let mut step = || -> Result<(CleaningProgress, Duration), Failure> {
         on.on_luns(|volume| {
-            let start = meter.now();
-            let cleaned = volume.clean_step()?;
-            Ok((cleaned, meter.now().saturating_sub(start)))
+            let (cleaned, pause) = throttle.step(&meter, |_| volume.clean_step());
+            Ok((cleaned?, pause))
         })
     };
-    let (first, mut time) = step()?;
+    let (first, mut pause) = step()?;
     let (mut moved, mut last) = (first.moved, first);
     while last.moved > 0 && last.whole_rows_after > last.whole_rows_before && !on.pace.cancel.is_cancelled() {
         if on.beside.is_some() {
-            thread::sleep(throttle.pause(time, meter.take()).max(SHORTEST_PAUSE));
+            thread::sleep(pause.max(SHORTEST_PAUSE));
         }
-        (last, time) = step()?;
+        (last, pause) = step()?;
         moved += last.moved;
     }
     let (before, after) = (first.whole_rows_before, last.whole_rows_after);

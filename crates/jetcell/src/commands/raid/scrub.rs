@@ -81,11 +81,10 @@ impl ScrubPass {
                     return Ok(None);
                 }
                 let meter = array.load_meter();
-                let start = meter.now();
-                let is_last = array.scrub_zones(most, &mut report)?;
-                Ok(Some((is_last, meter.now().saturating_sub(start), meter.take())))
+                let (is_last, pause) = throttle.step(&meter, |_| array.scrub_zones(most, &mut report));
+                Ok(Some((is_last?, pause)))
             })?;
-            let Some((is_last, time, latency)) = step else {
+            let Some((is_last, pause)) = step else {
                 thread::sleep(REBUILD_INTERVAL);
                 continue;
             };
@@ -93,7 +92,7 @@ impl ScrubPass {
             let bytes = ZONE_BYTES * columns;
             pace.advance((report.zones - done) * bytes, (before + report.zones) * bytes, zones * bytes);
             if is_beside {
-                thread::sleep(throttle.pause(time, latency).max(SHORTEST_PAUSE));
+                thread::sleep(pause.max(SHORTEST_PAUSE));
             }
         }
         let damaged: u64 = report.damaged.iter().sum();

@@ -1,0 +1,123 @@
+//! Maintenance while others use the array: the time that it leaves them.
+
+use std::time::Duration;
+
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, Vfs};
+
+use super::tests::{redundant, written};
+use crate::test_array::TestArray;
+use crate::{Level, Part};
+
+/// Runs a rebuild beside a load whose reads take `latency`, until so much time has passed. Returns the steps.
+fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
+    let mut tested = written(Level::Raid5, 4, 10, 3);
+    let clock = tested.disk.clock();
+    let mut throttle = crate::Throttle::new(Duration::from_millis(20), Duration::from_millis(200));
+    let (mut steps, blocks) = (0, tested.model.len() as u64);
+    let end = clock.monotonic() + time;
+    while clock.monotonic() < end {
+        if tested.array().rebuild_progress().is_complete() {
+            tested.array().fail(0).unwrap();
+            let file = tested.new_file();
+            tested.array().replace(0, &file, false).unwrap();
+        }
+        let meter = tested.array().load_meter();
+        meter.timed(|| {
+            clock.sleep(latency);
+            tested.value(steps as u64 % blocks).unwrap();
+        });
+        let (_, pause) = throttle.step(&meter, |rows| {
+            clock.sleep(Duration::from_millis(14));
+            tested.array().rebuild_rows(rows).unwrap()
+        });
+        steps += 1;
+        clock.sleep(pause);
+    }
+    steps
+}
+
+#[test]
+fn a_rebuild_makes_fewer_steps_beside_a_load_that_is_slow() {
+    let time = Duration::from_secs(5);
+    let (fast, slow) = (
+        steps_beside_a_load(Duration::from_millis(25) / 2, time),
+        steps_beside_a_load(Duration::from_millis(25), time),
+    );
+    // A step takes 14 ms, a pause 200 ms at last.
+    assert!(fast == 189 && slow < fast / 6, "{fast} {slow}");
+}
+
+/// Zones that were never written take no time, so a step of many may meet any number of full ones.
+#[test]
+fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
+    let mut tested = TestArray::with_zones(Level::Raid5, 4, 14, 20);
+    tested.array().fail(0).unwrap();
+    let file = tested.new_file();
+    tested.array().replace(0, &file, false).unwrap();
+    let meter = tested.array().load_meter();
+    let mut done = vec![];
+    for waits in [true, true, false, true] {
+        let rows = |tested: &mut TestArray| tested.array().rebuild_rows(u64::MAX).unwrap().zones_done;
+        done.push(if waits { meter.waiting(|| rows(&mut tested)) } else { rows(&mut tested) });
+    }
+    assert_eq!(done, [1, 2, 18, 19]);
+    tested.rebuild();
+    let mut report = crate::ScrubReport::default();
+    meter.waiting(|| tested.array().scrub_zones(u64::MAX, &mut report).unwrap());
+    assert_eq!((report.zones, tested.array().scrub_cursor()), (1, 1));
+    while !tested.array().scrub_zones(u64::MAX, &mut report).unwrap() {}
+    assert_eq!((report.zones, report.is_clean()), (20, true));
+}
+
+/// The load waits for what the array does itself: it reads nothing of a new member, and the look before takes few reads.
+#[test]
+fn a_new_member_is_examined_without_the_array() {
+    let mut tested = written(Level::Raid6, 6, 15, 20);
+    tested.array().fail(0).unwrap();
+    let fault =
+        |skipped| Fault::new(FaultTarget::Read, FaultEffect::IoError).after_operations(skipped).forever();
+    for part in [Part::Replacement(0), Part::Spare] {
+        let file = tested.new_file();
+        let admission = tested.array().admission(part, &[file.clone()]).unwrap();
+        tested.faults.inject(fault(20).on_path(file.to_str().unwrap()));
+        let member = admission.prepare(&file, false).unwrap();
+        let batch = tested.random_batch();
+        tested.write(&batch).unwrap();
+        tested.faults.clear();
+        tested.faults.inject(fault(0).on_path(file.to_str().unwrap()));
+        tested.array().admit(vec![member]).unwrap();
+        tested.faults.clear();
+    }
+    tested.rebuild();
+    tested.check();
+}
+
+/// Nothing clears the records of a replacement: they count zone by zone, when all of them were written.
+#[test]
+fn a_member_that_was_taken_out_is_rebuilt_whatever_records_it_has() {
+    for (level, members) in redundant() {
+        let mut tested = written(level, members, 16, 20);
+        let old = tested.members[0].clone();
+        tested.array().fail(0).unwrap();
+        for _ in 0..10 {
+            let batch = tested.random_batch();
+            tested.write(&batch).unwrap();
+        }
+        // The array keeps the file open until then.
+        tested.refresh_members();
+        tested.restart();
+        tested.array().replace(0, &old, true).unwrap();
+        tested.array().rebuild_rows(20).unwrap();
+        let batch = tested.random_batch();
+        tested.write(&batch).unwrap();
+        tested.check();
+        tested.refresh_members();
+        tested.crash();
+        tested.assemble(true).unwrap();
+        tested.check();
+        tested.rebuild();
+        assert!(tested.array().scrub().unwrap().is_clean(), "{level}");
+        tested.array().fail(1).unwrap();
+        tested.check();
+    }
+}
