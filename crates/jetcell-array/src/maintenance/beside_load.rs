@@ -78,7 +78,7 @@ fn a_new_member_is_examined_without_the_array() {
         |skipped| Fault::new(FaultTarget::Read, FaultEffect::IoError).after_operations(skipped).forever();
     for part in [Part::Replacement(0), Part::Spare] {
         let file = tested.new_file();
-        let admission = tested.array().admission(part, &[file.clone()]).unwrap();
+        let admission = tested.array().admission(part, std::slice::from_ref(&file)).unwrap();
         tested.faults.inject(fault(20).on_path(file.to_str().unwrap()));
         let member = admission.prepare(&file, false).unwrap();
         let batch = tested.random_batch();

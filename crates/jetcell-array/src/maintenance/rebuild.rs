@@ -164,8 +164,8 @@ impl Array {
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
     }
 
-    /// Fills rows of replacements. Returns the end of these rows, and how many cannot be recovered. Members read the next zone while one is computed and the
-    /// one before is written.
+    /// Fills rows of replacements. Returns the end of these rows, and how many cannot be recovered. Members read the next zone while one
+    /// is computed and the one before is written.
     fn rebuild(&mut self, rows: Range<u64>, targets: &[Target]) -> Result<(u64, u64)> {
         let mut lost = 0;
         let mut ahead = self.zones_ahead(rows, |array, row, state| {
@@ -189,7 +189,7 @@ impl Array {
         }
         // After an error as well: no write may be under way when this returns.
         let last = under_way.map_or(Ok(()), |last| self.finish_writes(last));
-        written.and(last).map(|()| (ahead.end(), lost))
+        written.and(last).map(|()| (ahead.reached(), lost))
     }
 
     /// Recovers rows of a zone whose blocks were fetched, and starts to write them to the replacements, together with their records.

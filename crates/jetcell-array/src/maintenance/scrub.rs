@@ -61,8 +61,8 @@ impl Array {
         self.scrub_zones(1, report)
     }
 
-    /// Checks up to so many zones, which members read at the same time and ahead of the check, and adds to the report. If an operation of the
-    /// load waits, this ends with the zone that was begun. Returns whether that was the end of a pass.
+    /// Checks up to so many zones, which members read at the same time and ahead of the check, and adds to the report. If an operation
+    /// of the load waits, this ends with the zone that was begun. Returns whether that was the end of a pass.
     pub fn scrub_zones(&mut self, most: u64, report: &mut ScrubReport) -> Result<bool> {
         self.check_writable()?;
         let zones = self.config.layout.zones();
@@ -106,7 +106,7 @@ impl Array {
                 self.scrub_row(row, &state, report)?;
             }
         }
-        Ok(ahead.end())
+        Ok(ahead.reached())
     }
 
     fn scrub_row(&mut self, row: u64, state: &RowState, report: &mut ScrubReport) -> Result<()> {

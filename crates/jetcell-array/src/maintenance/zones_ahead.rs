@@ -66,7 +66,7 @@ impl ZonesAhead<'_> {
     }
 
     /// The row before which the zones that were read end.
-    pub fn end(&self) -> u64 {
+    pub fn reached(&self) -> u64 {
         self.rest.start
     }
 }
