@@ -12,9 +12,47 @@ use std::time::{Duration, Instant};
 /// How long a thread looks for a request. A client that takes longer for its next one finds the thread asleep.
 const LOOK: Duration = Duration::from_micros(100);
 /// If others use the processor for longer than that when the thread offers it to them, they need it: then the thread sleeps before each of
-/// the next [`REST`] requests, because a thread that wakes up gets the processor sooner than one that has given it away.
+/// the next requests, because a thread that wakes up gets the processor sooner than one that has given it away.
 const BUSY: Duration = Duration::from_micros(20);
-const REST: u32 = 1000;
+/// If it was no longer than this, and a request is there afterwards, it was the client that needed the processor.
+const CLIENT: Duration = Duration::from_micros(200);
+/// The least and the greatest number of requests without a look.
+const RESTS: (u32, u32) = (16, 1024);
+
+/// Requests for which the thread does not look, because others need the processor. Their number doubles each time, and each look that finds a
+/// request takes one off: a single interruption, as by the host of a virtual machine, costs little, and so do looks on a busy machine.
+struct Rest {
+    left: Cell<u32>,
+    next: Cell<u32>,
+}
+
+impl Rest {
+    fn new() -> Rest {
+        Rest { left: Cell::new(0), next: Cell::new(RESTS.0) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// The thread slept before a request.
+    fn pass(&self) {
+        self.left.set(self.left.get().saturating_sub(1));
+    }
+
+    /// Others had the processor for this time before the thread looked again. Returns whether a rest begins.
+    fn look(&self, given: Duration, is_found: bool) -> bool {
+        let next = self.next.get();
+        let begins = given > CLIENT || given > BUSY && !is_found;
+        if begins {
+            self.left.set(next);
+            self.next.set((2 * next).min(RESTS.1));
+        } else if is_found {
+            self.next.set((next - 1).max(RESTS.0));
+        }
+        begins
+    }
+}
 
 /// A socket.
 #[derive(Clone)]
@@ -67,8 +105,7 @@ pub struct Connection<'stream> {
     has_begun: Cell<bool>,
     /// The last request came soon.
     looks: Cell<bool>,
-    /// Requests for which the thread does not look, because others need the processor.
-    rest: Cell<u32>,
+    rest: Rest,
     is_blocking: Cell<bool>,
 }
 
@@ -76,9 +113,13 @@ impl Connection<'_> {
     /// Reads of the handshake wait at most for `timeout`.
     pub fn new(stream: &Stream, timeout: Duration) -> io::Result<Connection<'_>> {
         stream.set_timeout(Some(timeout))?;
-        let (has_begun, looks, rest, is_blocking) =
-            (Cell::new(false), Cell::new(false), Cell::new(0), Cell::new(true));
-        Ok(Connection { stream, has_begun, looks, rest, is_blocking })
+        Ok(Connection {
+            stream,
+            has_begun: Cell::new(false),
+            looks: Cell::new(false),
+            rest: Rest::new(),
+            is_blocking: Cell::new(true),
+        })
     }
 
     /// The handshake is over.
@@ -97,26 +138,28 @@ impl Connection<'_> {
     /// What arrives within [`LOOK`].
     fn look(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let mut began = None;
+        let mut given = Duration::ZERO;
         loop {
-            match self.stream.read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return Some(result),
+            let found = match self.stream.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+                result => Some(result),
+            };
+            if self.rest.look(given, found.is_some()) || found.is_some() {
+                return found;
             }
             let now = Instant::now();
-            if now - *began.get_or_insert(now) >= LOOK || self.rest.get() > 0 {
+            if now - *began.get_or_insert(now) >= LOOK {
                 return None;
             }
             thread::yield_now();
-            if now.elapsed() > BUSY {
-                self.rest.set(REST);
-            }
+            given = now.elapsed();
         }
     }
 }
 
 impl Read for &Connection<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.looks.get() {
+        if self.looks.get() && self.rest.is_over() {
             self.set_blocking(false)?;
             if let Some(result) = self.look(buffer) {
                 return result;
@@ -126,8 +169,8 @@ impl Read for &Connection<'_> {
         let began = Instant::now();
         let result = self.stream.read(buffer);
         let comes_soon = self.has_begun.get() && began.elapsed() < LOOK;
-        self.looks.set(comes_soon && self.rest.get() == 0);
-        self.rest.set(self.rest.get().saturating_sub(1));
+        self.looks.set(comes_soon && self.rest.is_over());
+        self.rest.pass();
         result
     }
 }
@@ -151,6 +194,26 @@ impl Write for &Connection<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rests_get_longer_while_others_need_the_processor_and_shorter_while_they_do_not() {
+        let rest = Rest::new();
+        // The client had the processor.
+        assert!(!rest.look(CLIENT, true) && rest.is_over());
+        let length = |_| {
+            assert!(rest.look(2 * BUSY, false));
+            let length = rest.left.get();
+            (0..length).for_each(|_| rest.pass());
+            assert!(rest.is_over());
+            length
+        };
+        let lengths: Vec<u32> = (0..8).map(length).collect();
+        assert_eq!(lengths, [16, 32, 64, 128, 256, 512, 1024, 1024]);
+        (0..2000).for_each(|_| assert!(!rest.look(Duration::ZERO, true)));
+        // That was not only the client.
+        assert!(rest.look(2 * CLIENT, true));
+        assert_eq!(rest.left.get(), RESTS.0);
+    }
 
     #[test]
     fn a_thread_that_looks_waits_for_a_slow_peer_in_both_directions() {
