@@ -210,6 +210,10 @@ pub trait Vfs: Send + Sync {
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         one == other
     }
+    /// Syncs files, at the same time if the file system can. Results are in the order of the files.
+    fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
+        files.iter().map(|file| file.sync(reason)).collect()
+    }
     /// The clock of this file system.
     fn clock(&self) -> Arc<dyn Clock>;
 }

@@ -50,6 +50,10 @@ pub trait VfsLayer: Send + Sync {
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.inner().clone_file(from, to)
     }
+    /// The files are those of the layer.
+    fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
+        self.inner().sync_files(files, reason)
+    }
     fn clock(&self) -> Arc<dyn Clock> {
         self.inner().clock()
     }
@@ -94,6 +98,9 @@ impl<L: VfsLayer> Vfs for L {
     }
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         VfsLayer::clone_file(self, from, to)
+    }
+    fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
+        VfsLayer::sync_files(self, files, reason)
     }
     fn clock(&self) -> Arc<dyn Clock> {
         VfsLayer::clock(self)

@@ -18,7 +18,9 @@ use crate::lock::FileLock;
 use crate::pool::Pool;
 use crate::retry::retry;
 use crate::uring::Uring;
-use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
+use crate::{
+    Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs, abort_on_panic,
+};
 
 /// Devices have no smaller blocks.
 const SECTOR: usize = 512;
@@ -225,6 +227,28 @@ impl Vfs for RealVfs {
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         let place = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         one == other || place(one).is_some_and(|found| place(other) == Some(found))
+    }
+
+    fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
+        let Some((last, others)) = files.split_last() else { return vec![] };
+        std::thread::scope(|scope| {
+            let mut started = Vec::with_capacity(others.len());
+            for &file in others {
+                let thread = std::thread::Builder::new().name("vfs-sync".into());
+                started.push(thread.spawn_scoped(scope, move || abort_on_panic(|| file.sync(reason))));
+            }
+            let last = last.sync(reason);
+            let mut results = Vec::with_capacity(files.len());
+            for (thread, file) in started.into_iter().zip(others) {
+                results.push(match thread {
+                    Ok(thread) => thread.join().expect("a panic ends the process"),
+                    // The system has no thread left.
+                    Err(_) => file.sync(reason),
+                });
+            }
+            results.push(last);
+            results
+        })
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

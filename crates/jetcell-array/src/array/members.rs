@@ -1,6 +1,6 @@
 //! Which device serves a slot, and what happens when one fails.
 
-use jetcell_vfs::{TransferKind, is_power_off};
+use jetcell_vfs::{File, IoReason, TransferKind, is_power_off};
 
 use super::{Array, Mode};
 use crate::error::{ArrayError, Result};
@@ -106,11 +106,17 @@ impl Array {
 
     /// Makes everything that was written to the members durable. Members that cannot are taken out.
     pub(crate) fn sync_members(&mut self) -> Result<()> {
-        for device in 0..self.devices.len() {
-            if !self.devices[device].failed {
-                let result = self.devices[device].sync();
-                self.note_write(device, result)?;
+        let (mut devices, mut files): (Vec<usize>, Vec<&dyn File>) = (vec![], vec![]);
+        for (index, device) in self.devices.iter().enumerate().filter(|(_, device)| !device.failed) {
+            if let Some(file) = device.unsynced() {
+                devices.push(index);
+                files.push(file);
             }
+        }
+        let results = self.vfs.sync_files(&files, IoReason::Other);
+        for (device, result) in devices.into_iter().zip(results) {
+            let result = self.devices[device].synced(result);
+            self.note_write(device, result)?;
         }
         Ok(())
     }

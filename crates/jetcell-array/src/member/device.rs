@@ -171,9 +171,21 @@ impl Device {
     /// Makes all writes durable.
     pub fn sync(&mut self) -> Result<()> {
         if self.unsynced {
-            self.file.sync(IoReason::Other).map_err(|error| self.error("syncing", 0, error))?;
-            self.unsynced = false;
+            let result = self.file.sync(IoReason::Other);
+            return self.synced(result);
         }
+        Ok(())
+    }
+
+    /// Its file, if it must be synced.
+    pub fn unsynced(&self) -> Option<&dyn File> {
+        self.unsynced.then_some(&*self.file)
+    }
+
+    /// Notes the result of a sync of that file.
+    pub fn synced(&mut self, result: io::Result<()>) -> Result<()> {
+        result.map_err(|error| self.error("syncing", 0, error))?;
+        self.unsynced = false;
         Ok(())
     }
 

@@ -57,6 +57,27 @@ fn run(file: &dyn File, batch: Vec<(TransferKind, u64, IoBuffer)>) -> Vec<(io::R
 }
 
 #[test]
+fn files_that_are_synced_together_have_their_results_in_order() {
+    struct Bad<'file>(&'file dyn File);
+    impl crate::FileLayer for Bad<'_> {
+        fn inner(&self) -> &dyn File {
+            self.0
+        }
+        fn sync(&self, _reason: IoReason) -> io::Result<()> {
+            Err(ErrorKind::StorageFull.into())
+        }
+    }
+    every_kind(|vfs, directory| {
+        assert!(vfs.sync_files(&[], WHY).is_empty());
+        let file = vfs.open(&directory.join("synced"), OpenMode::CreateNew).unwrap();
+        file.grow(4096).unwrap();
+        let bad = Bad(&*file);
+        let results = vfs.sync_files(&[&*file, &bad, &*file, &bad], WHY);
+        assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, false]);
+    });
+}
+
+#[test]
 fn direct_io_is_found_where_it_works_and_probing_leaves_nothing() {
     for directory in [Some(on_disk()), in_memory()].iter().flatten() {
         let available = direct_io_available(directory.path());
