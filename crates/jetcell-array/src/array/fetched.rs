@@ -103,7 +103,12 @@ impl Array {
     /// Where the content of a cell is, if a member has it.
     pub(super) fn place(&mut self, row: u64, cell: usize, state: &RowState) -> Option<Place> {
         let CellState::Written(record) = state.cells[cell] else { return None };
-        let device = self.source_with(row, cell, record)?;
+        let mut sources = self.sources(self.config.layout.slot(row, cell), row);
+        let device = match (sources.next(), sources.next()) {
+            // The state has the record of its only device.
+            (Some(only), None) => only,
+            _ => self.source_with(row, cell, record)?,
+        };
         Some((device, self.devices[device].layout.block(row)))
     }
 

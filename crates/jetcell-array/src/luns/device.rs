@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use jetcell_sync::Arc;
+use jetcell_vfs::IoBuffer;
 
 use super::block_map::{lookup, mapped};
 use super::catalogue::LunId;
 use super::point::RESERVE;
 use super::{LunVolume, Pending};
-use crate::bytes::{BlockStore, copy_of};
+use crate::bytes::BlockStore;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
 
@@ -133,7 +134,9 @@ impl BlockStore for Lun<'_> {
             self.volume.admit(self.id, range.clone())?;
             self.volume.counters.host_blocks += range.end - range.start;
             for (index, block) in range.zip(data.chunks_exact(BLOCK)) {
-                self.put(index, Pending::Data(Arc::new(copy_of(block))));
+                let mut buffer = self.volume.spare.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK));
+                buffer.copy_from_slice(block);
+                self.put(index, Pending::Data(Arc::new(buffer)));
             }
         }
         Ok(())

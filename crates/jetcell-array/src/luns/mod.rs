@@ -89,6 +89,8 @@ pub struct LunVolume {
     log: WriteLog,
     maps: Maps,
     pending: BTreeMap<(LunId, u64), Pending>,
+    /// Buffers of blocks that were pending, for the next ones.
+    spare: Vec<IoBuffer>,
     /// Pending blocks that are not given up.
     pending_data: u64,
     /// Pending blocks that are not in the log.
@@ -111,6 +113,8 @@ const AREA: u64 = 256;
 /// The first block that LUNs can have.
 const FIRST_BLOCK: u64 = 2 * AREA;
 
+/// Buffers of blocks that are kept.
+const MOST_SPARE: usize = 8192;
 /// Nodes that are kept.
 const MOST_NODES: usize = 16384;
 

@@ -61,6 +61,12 @@ impl LunVolume {
         self.pending_leaves.clear();
         self.pending_data = 0;
         self.counters.points += 1;
+        let buffer = |content| match content {
+            Pending::Data(block) => Arc::into_inner(block),
+            Pending::Hole => None,
+        };
+        let room = super::MOST_SPARE.saturating_sub(self.spare.len());
+        self.spare.extend(pending.into_values().filter_map(buffer).take(room));
         Ok(())
     }
 
