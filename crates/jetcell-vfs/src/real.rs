@@ -18,9 +18,7 @@ use crate::lock::FileLock;
 use crate::pool::Pool;
 use crate::retry::retry;
 use crate::uring::Uring;
-use crate::{
-    Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs, abort_on_panic,
-};
+use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
 
 /// Devices have no smaller blocks.
 const SECTOR: usize = 512;
@@ -229,13 +227,15 @@ impl Vfs for RealVfs {
         one == other || place(one).is_some_and(|found| place(other) == Some(found))
     }
 
+    // Shuttle has no threads of a scope that may fail to start.
+    #[cfg(not(shuttle))]
     fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
         let Some((last, others)) = files.split_last() else { return vec![] };
-        std::thread::scope(|scope| {
+        jetcell_sync::thread::scope(|scope| {
             let mut started = Vec::with_capacity(others.len());
             for &file in others {
-                let thread = std::thread::Builder::new().name("vfs-sync".into());
-                started.push(thread.spawn_scoped(scope, move || abort_on_panic(|| file.sync(reason))));
+                let thread = jetcell_sync::thread::Builder::new().name("vfs-sync".into());
+                started.push(thread.spawn_scoped(scope, move || crate::abort_on_panic(|| file.sync(reason))));
             }
             let last = last.sync(reason);
             let mut results = Vec::with_capacity(files.len());

@@ -72,7 +72,7 @@ impl Background {
     ) {
         let mut idle = 1;
         let step = move || {
-            // As in `repeat`, an error is nobody's here.
+            // Log and cache keep their errors, as in `repeat`.
             let done = step().unwrap_or(0);
             idle = if done > 0 { 1 } else { (idle * 2).min(8) };
             Some(if done >= many { Duration::ZERO } else { pause * idle })
