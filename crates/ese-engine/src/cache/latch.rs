@@ -10,7 +10,7 @@ use ese_format::{DbTime, LogPosition};
 use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 
-use super::frame::{Body, Frame};
+use super::frame::{Body, Frame, FrameState};
 use super::{DeferredUndo, PageDelta, PageKey};
 
 /// A page that stays in memory while this exists.
@@ -140,6 +140,11 @@ impl WriteLatch {
     /// The pin, to keep the page after the latch.
     pub fn page(&self) -> &PinnedPage {
         &self.page
+    }
+
+    /// Whether the page was created and not changed yet: it has a header of zeros and arbitrary bytes behind it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.page.frame.state() == FrameState::Fresh
     }
 
     /// Marks the page as differing from the disk since `first`, a position not after the first record that

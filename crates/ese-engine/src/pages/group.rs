@@ -317,7 +317,7 @@ impl AtomicGroup {
     }
 
     fn add(&mut self, page: PageNumber, latch: WriteLatch) -> usize {
-        self.pages.push(Latched::new(page, latch));
+        self.pages.push(Latched::new(page, latch, self.file.page_size));
         self.pages.len() - 1
     }
 

@@ -14,13 +14,17 @@ pub(super) struct Latched {
     /// between lines and tags: a change that is taken back must leave nothing in a page that was zeroed, nor make it differ from
     /// what the log makes.
     found: Option<Box<[u8]>>,
+    /// Bytes to restore for any change: of a page that was just created, only the header, because what is behind it is arbitrary.
+    /// Its memory may never have been touched; to read it first costs two faults and a flush of all processors' page tables.
+    restored: usize,
     /// The deltas since then, without their time of change; `None` if the page was also changed in another way.
     edits: Option<Vec<u8>>,
 }
 
 impl Latched {
-    pub fn new(page: PageNumber, latch: WriteLatch) -> Latched {
-        Latched { page, latch, found: None, edits: Some(Vec::new()) }
+    pub fn new(page: PageNumber, latch: WriteLatch, size: PageSize) -> Latched {
+        let restored = if latch.is_new() { size.header_len() } else { latch.len() };
+        Latched { page, latch, found: None, restored, edits: Some(Vec::new()) }
     }
 
     /// The bytes, for any change.
@@ -30,12 +34,12 @@ impl Latched {
     }
 
     fn about_to_change(&mut self) -> &mut [u8] {
-        if self.found.as_ref().is_none_or(|found| found.len() < self.latch.len()) {
-            let mut whole: Box<[u8]> = self.latch[..].into();
+        if self.found.as_ref().is_none_or(|found| found.len() < self.restored) {
+            let mut found: Box<[u8]> = self.latch[..self.restored].into();
             if let Some(header) = self.found.take() {
-                whole[..header.len()].copy_from_slice(&header);
+                found[..header.len()].copy_from_slice(&header);
             }
-            self.found = Some(whole);
+            self.found = Some(found);
         }
         &mut self.latch
     }
