@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ese_format::log::header::LogHeader;
 use ese_format::log::segment::RECORDS_AT;
@@ -61,7 +62,8 @@ pub(super) enum Reserves {
     /// Some may be there with the wrong size, since before the stream was opened.
     Unknown,
     Missing,
-    Complete,
+    /// All were there at this time.
+    Complete(Duration),
 }
 
 impl LogFiles {

@@ -1,6 +1,7 @@
 //! Reserve logs: files made in advance, so that transactions can end when the disk is full. ESE: `E00res00001.jrs`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use jetcell_vfs::OpenMode;
 
@@ -9,6 +10,9 @@ use super::generations::{PreparedFile, Reserves};
 use crate::log::LogOptions;
 use crate::log::log_file::create_zeroed;
 use crate::{Error, Result};
+
+/// Idle streams ask for their reserve logs many times a second. Someone may have removed them, but seldom.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Numbers of the reserve logs: two, or as many small ones as make a megabyte.
 fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
@@ -40,8 +44,10 @@ impl LogStream {
         let Ok(mut files) = self.files() else { return };
         let vfs = &self.options.vfs;
         let reserves = || reserves(&self.options).map(|number| self.options.names.reserve(number));
-        // Idle streams ask many times a second.
-        if files.reserves == Reserves::Complete {
+        let now = vfs.clock().monotonic();
+        if let Reserves::Complete(then) = files.reserves
+            && now.saturating_sub(then) < LOOK_AGAIN
+        {
             return;
         }
         if std::mem::replace(&mut files.reserves, Reserves::Missing) == Reserves::Unknown {
@@ -57,7 +63,7 @@ impl LogStream {
                 return;
             }
         }
-        files.reserves = Reserves::Complete;
+        files.reserves = Reserves::Complete(now);
         self.state.lock().on_reserves = false;
     }
 
@@ -75,6 +81,7 @@ impl LogStream {
 mod tests {
     use jetcell_vfs::{SimVfs, Vfs};
 
+    use super::LOOK_AGAIN;
     use crate::Error;
     use crate::log::tests::{FILE_SIZE, batch, create, names, read, record};
 
@@ -117,6 +124,19 @@ mod tests {
         log.append(&big).unwrap();
         log.close().unwrap();
         assert_eq!(read(&disk).unwrap().0.len(), accepted + 1);
+    }
+
+    #[test]
+    fn reserve_logs_that_are_removed_are_made_again_within_a_second() {
+        let disk = SimVfs::new();
+        let log = create(disk.clone());
+        log.step().unwrap();
+        let there = || disk.exists(&names().reserve(1)).unwrap();
+        assert!(there());
+        disk.remove(&names().reserve(1)).unwrap();
+        disk.clock().sleep(LOOK_AGAIN);
+        log.step().unwrap();
+        assert!(there());
     }
 
     /// As a kill while one is made leaves them, or a stream with larger files.
