@@ -32,19 +32,17 @@ impl LoadMeter {
 
     /// Runs an operation of the load, from before it waits for its turn, and notes its time.
     pub fn timed<T>(&self, operation: impl FnOnce() -> T) -> T {
-        let (start, result) = self.attended(operation);
-        let time = self.now().saturating_sub(start);
-        let mean = &mut self.0.state.lock().mean;
-        *mean = Some(mean.map_or(time, |mean| (mean * 7 + time) / 8));
-        result
+        self.attended(operation, |state, time| {
+            state.mean = Some(state.mean.map_or(time, |mean| (mean * 7 + time) / 8));
+        })
     }
 
     /// Runs an operation of the load that takes no time but for its wait, which does not count in the mean.
     pub fn waiting<T>(&self, operation: impl FnOnce() -> T) -> T {
-        self.attended(operation).1
+        self.attended(operation, |_, _| {})
     }
 
-    fn attended<T>(&self, operation: impl FnOnce() -> T) -> (Duration, T) {
+    fn attended<T>(&self, operation: impl FnOnce() -> T, ended: impl FnOnce(&mut State, Duration)) -> T {
         let start = self.now();
         let number = {
             let mut state = self.0.state.lock();
@@ -54,8 +52,12 @@ impl LoadMeter {
             number
         };
         let result = operation();
-        self.0.state.lock().under_way.remove(&number);
-        (start, result)
+        let time = self.now().saturating_sub(start);
+        let mut state = self.0.state.lock();
+        // At once with the mean: in between, the load would look idle.
+        state.under_way.remove(&number);
+        ended(&mut state, time);
+        result
     }
 
     /// Mean time of the operations that ended since the last call, or the age of the oldest one that has not ended, whichever is longer.
