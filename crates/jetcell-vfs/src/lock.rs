@@ -1,7 +1,8 @@
 //! Exclusive lock on a file, against this and other processes.
 //!
 //! The lock is flock, which the kernel releases when the process ends. Some network file systems implement it with a
-//! lock that does not conflict within a process, so the locks of this process are also kept in a table.
+//! lock that does not conflict within a process, so the locks of this process are also kept in a table. Block devices are opened with
+//! `O_EXCL` as well, which programs respect that know nothing of the lock: mount, mkfs, mdadm, LVM.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use jetcell_sync::Mutex;
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::DirectoryLock;
@@ -24,12 +25,7 @@ pub(crate) struct FileLock {
 
 impl FileLock {
     pub fn acquire(path: &Path) -> io::Result<FileLock> {
-        let open = |flags| rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
-        // Files that may only be read can still be locked.
-        let file = match open(OFlags::RDWR | OFlags::CREATE) {
-            Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(OFlags::RDONLY)?,
-            other => other?,
-        };
+        let file = open(path)?;
         let stat = rustix::fs::fstat(&file)?;
         let identity = (stat.st_dev, stat.st_ino);
         let mut held = HELD.lock();
@@ -43,6 +39,32 @@ impl FileLock {
 }
 
 impl DirectoryLock for FileLock {}
+
+/// Creates a file that is missing. A block device is claimed: while it is open, the kernel refuses to mount it, to make it part of a
+/// device of its own, and to let others claim it; and where one of these is so already, this fails.
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    let open = |flags| rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
+    let is_device = rustix::fs::stat(path)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice);
+    let opened = if is_device {
+        // Together with O_CREAT, O_EXCL would refuse whatever exists.
+        let claimed = |flags| open(flags | OFlags::EXCL);
+        match claimed(OFlags::RDWR) {
+            Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => claimed(OFlags::RDONLY),
+            other => other,
+        }
+    } else {
+        match open(OFlags::RDWR | OFlags::CREATE) {
+            // Files that may only be read can still be locked.
+            Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(OFlags::RDONLY),
+            other => other,
+        }
+    };
+    opened.map_err(|error| match error {
+        Errno::BUSY if is_device => io::ErrorKind::WouldBlock.into(),
+        other => other.into(),
+    })
+}
 
 /// Whether this or another process holds the lock of a file. Creates and changes nothing; a missing file is not locked.
 ///

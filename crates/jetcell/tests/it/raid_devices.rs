@@ -1,11 +1,12 @@
 //! Arrays on block devices: loop devices, which root may make. Elsewhere these tests say that they are skipped.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jetcell_array::{Array, AssembleOptions, BLOCK};
+use jetcell_array::{Array, ArrayError, AssembleOptions, BLOCK, Refusal};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rustix::fs::OFlags;
 use serde_json::Value;
@@ -137,5 +138,16 @@ fn devices_that_are_mounted_or_held_are_refused() {
     let array = assembled(&names);
     let text = refused(&cell, &["spare", "files", names[0], "--force"]);
     assert!(text.contains("is in use by another process"), "{text}");
+    let claim = || OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(names[0]);
+    assert_eq!(claim().map(drop).unwrap_err().kind(), ErrorKind::ResourceBusy);
+    assert!(!run("mount", &["-t", "ext4", names[0], point]), "mounted while the array ran");
     drop(array);
+    // Whoever has claimed a member keeps the array from starting.
+    let claimed = claim().unwrap();
+    let members: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+    let refused = Array::assemble(real(), &members, AssembleOptions::default()).map(drop);
+    let Err(ArrayError::Refused(Refusal::InUse(path))) = refused else { panic!("{refused:?}") };
+    assert_eq!(path, members[0]);
+    drop(claimed);
+    assembled(&names).close().unwrap();
 }
