@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use jetcell_sync::Arc;
+use jetcell_sync::{Arc, thread};
 use jetcell_vfs::Vfs;
 
 use super::create::open_distinct;
+use super::free_rows::MOST_THREADS;
 use super::{Array, Counters, LoadMeter, Mode, ZONES_PER_NOTE};
 use crate::error::{Refusal, Result};
 use crate::kernels::Kernel;
@@ -58,6 +59,8 @@ impl Array {
             devices,
             records: Default::default(),
             buffers: Default::default(),
+            row_writes: Default::default(),
+            threads: thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
             staged: Default::default(),
             mode,
             is_config_changed: false,

@@ -5,7 +5,7 @@ use jetcell_vfs::IoBuffer;
 /// Shorter ones come from the allocator, which has them at hand.
 const SHORTEST: usize = 32 << 10;
 /// Bytes that are kept at most.
-const MOST_KEPT: usize = 32 << 20;
+const MOST_KEPT: usize = 40 << 20;
 
 /// Buffers that no transfer uses.
 #[derive(Default)]
@@ -21,7 +21,7 @@ impl Buffers {
         if len < SHORTEST {
             return IoBuffer::zeroed(len);
         }
-        let capacity = len.next_power_of_two();
+        let capacity = len.next_multiple_of(len.next_power_of_two() / 8);
         let place = self.kept.partition_point(|buffer| buffer.capacity() < len);
         let found = self.kept.get(place).is_some_and(|buffer| buffer.capacity() <= 2 * capacity);
         let mut buffer = if found {
@@ -60,8 +60,8 @@ mod tests {
         let start = first.as_ptr();
         buffers.keep(first);
         assert!(buffers.take(600 << 10).as_ptr() != start, "it is too short");
-        let again = buffers.take(128 << 10);
-        assert_eq!((again.as_ptr(), again.len()), (start, 128 << 10));
+        let again = buffers.take(112 << 10);
+        assert_eq!((again.as_ptr(), again.len()), (start, 112 << 10));
         assert!(buffers.take(100 << 10).as_ptr() != start, "it is in use");
         buffers.keep(IoBuffer::zeroed(1 << 20));
         assert!(buffers.take(40 << 10).capacity() < 1 << 20, "it would be wasted");

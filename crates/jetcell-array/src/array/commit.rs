@@ -21,17 +21,11 @@ pub(super) struct CellWrite {
     pub block: Arc<IoBuffer>,
 }
 
-/// A row that nothing refers to, and its new content by column.
-pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
-
 /// Row, content of a cell, and the cells that are written of its row.
-type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
+pub(super) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
 
 /// Commits that a start writes in place again.
 const REPLAYED_COMMITS: usize = 2;
-
-/// Rows that are computed while others are written, at least.
-const LEAST_ROWS: usize = ZONE_ROWS as usize;
 
 /// Rows whose old blocks are read at once.
 const ROWS_FETCHED: usize = 64;
@@ -39,25 +33,10 @@ const ROWS_FETCHED: usize = 64;
 /// Zones of which the array remembers that they were written last.
 const RECENT_ZONES: usize = 16;
 
-/// Splits rows, in ascending order, between zones: the records of a zone are one block, which is written once.
-fn batches(rows: Vec<FreeRow>) -> Vec<Vec<FreeRow>> {
-    let mut batches: Vec<Vec<FreeRow>> = vec![];
-    for (row, columns) in rows {
-        let ends = |batch: &Vec<FreeRow>| {
-            batch.len() >= LEAST_ROWS
-                && batch.last().is_some_and(|last| last.0 / ZONE_ROWS != row / ZONE_ROWS)
-        };
-        match batches.last_mut() {
-            Some(batch) if !ends(batch) => batch.push((row, columns)),
-            _ => batches.push(vec![(row, columns)]),
-        }
-    }
-    batches
-}
-
 impl Array {
     /// Writes columns of rows from the staged blocks, all or none of them.
     pub(super) fn commit(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<()> {
+        self.finish_free_rows()?;
         let planned = self.planned(rows)?;
         let by_device = self.by_device(&planned);
         let participants: Vec<MemberId> =
@@ -93,63 +72,6 @@ impl Array {
         Ok(())
     }
 
-    /// Makes sure that no start writes these rows again from the journal.
-    fn end_replay_of(&mut self, rows: &[FreeRow]) -> Result<()> {
-        let is_in_journal = |(row, _): &FreeRow| self.replayable_rows.iter().any(|of| of.contains(row));
-        if !rows.iter().any(is_in_journal) {
-            return Ok(());
-        }
-        self.sync_members()?;
-        self.config.journal_floor = self.sequence;
-        self.replayable_rows.clear();
-        self.save_config()
-    }
-
-    /// Writes whole rows in place, without the journal, and without a sync. After a crash each of them may hold anything and may be
-    /// inconsistent: nothing may refer to their blocks before a sync, and [`Array::clear_rows`] must follow a crash.
-    ///
-    /// The members write some rows while the parity of the next ones is computed.
-    pub(crate) fn write_free_rows(&mut self, rows: Vec<FreeRow>) -> Result<()> {
-        self.check_writable()?;
-        self.end_replay_of(&rows)?;
-        let mut under_way = None;
-        let mut written = Ok(());
-        for batch in batches(rows) {
-            self.counters.blocks_written +=
-                batch.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
-            written = match self.start_free_rows(batch) {
-                Ok(started) => {
-                    under_way.replace(started).map_or(Ok(()), |before| self.finish_in_place(before))
-                }
-                Err(error) => Err(error),
-            };
-            if written.is_err() {
-                break;
-            }
-        }
-        // After an error as well: no write may be under way when this returns.
-        let last = under_way.map_or(Ok(()), |last| self.finish_in_place(last));
-        written.and(last)
-    }
-
-    fn start_free_rows(&mut self, rows: Vec<FreeRow>) -> Result<UnderWay> {
-        let mut staged = vec![];
-        for (row, columns) in rows {
-            let blocks: Vec<u64> =
-                (0..columns.len()).map(|column| self.config.layout.block_at(row, column)).collect();
-            self.staged.extend(blocks.iter().copied().zip(columns));
-            staged.push((row, blocks.into_iter().enumerate().collect::<Vec<_>>()));
-        }
-        let started = self.planned(&staged).and_then(|planned| {
-            let by_device = self.by_device(&planned);
-            self.start_in_place(&by_device)
-        });
-        for (_, block) in staged.iter().flat_map(|(_, columns)| columns) {
-            self.staged.remove(block);
-        }
-        started
-    }
-
     /// Writes zeros to all blocks of rows, whatever state the rows are in. Durable when this returns.
     pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
         let zeros = vec![0; BLOCK];
@@ -165,7 +87,10 @@ impl Array {
         self.flush()
     }
 
-    fn planned(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
+    pub(super) fn planned(
+        &mut self,
+        rows: &[(u64, Vec<(usize, u64)>)],
+    ) -> Result<Vec<(u64, Vec<CellWrite>)>> {
         self.records.trim();
         self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
         let read = |array: &Array| array.counters.members.data_and_parity.blocks_read;
@@ -183,7 +108,7 @@ impl Array {
     }
 
     /// Which device gets which writes: by row and place in the plan, with all cells that are written of the row.
-    fn by_device<'plan>(&self, planned: &'plan [(u64, Vec<CellWrite>)]) -> DeviceWrites<'plan> {
+    pub(super) fn by_device<'plan>(&self, planned: &'plan [(u64, Vec<CellWrite>)]) -> DeviceWrites<'plan> {
         let mut by_device = DeviceWrites::new();
         for (row, writes) in planned {
             let cells = writes.iter().fold(0, |cells, write| cells | 1 << write.cell);
@@ -196,7 +121,7 @@ impl Array {
         by_device
     }
 
-    fn start_in_place(&mut self, by_device: &DeviceWrites<'_>) -> Result<UnderWay> {
+    pub(super) fn start_in_place(&mut self, by_device: &DeviceWrites<'_>) -> Result<UnderWay> {
         let mut pieces = vec![];
         for (&device, writes) in by_device {
             if self.devices[device].failed {
@@ -207,7 +132,12 @@ impl Array {
                 Err(error) => self.note_write(device, Err(error))?,
             }
         }
-        let zones: BTreeSet<u64> = by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect();
+        self.note_recent(by_device.values().flatten().map(|(row, ..)| row / ZONE_ROWS).collect());
+        Ok(self.start_writes(pieces, IoReason::Other))
+    }
+
+    /// Remembers zones as those that were written last.
+    pub(super) fn note_recent(&mut self, zones: BTreeSet<u64>) {
         for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
             self.recent_zones.push_back(zone);
@@ -215,10 +145,9 @@ impl Array {
         while self.recent_zones.len() > RECENT_ZONES {
             self.recent_zones.pop_front();
         }
-        Ok(self.start_writes(pieces, IoReason::Other))
     }
 
-    fn finish_in_place(&mut self, writes: UnderWay) -> Result<()> {
+    pub(super) fn finish_in_place(&mut self, writes: UnderWay) -> Result<()> {
         self.finish_writes(writes)?;
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }
@@ -237,22 +166,5 @@ impl Array {
         let blocks = writes.iter().map(|(row, write, _)| (layout.block(*row), &write.block[..]));
         let records = records.iter().map(|(offset, block)| (*offset, &block[..]));
         Ok(joined(&mut self.buffers, device, blocks.chain(records).collect()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn batches_of_rows_share_no_zone_and_are_not_too_small() {
-        let rows: Vec<u64> = (10..200).chain([300, 700, 701]).chain(1000..1100).collect();
-        let batches = batches(rows.iter().map(|row| (*row, vec![])).collect());
-        let found: Vec<Vec<u64>> =
-            batches.iter().map(|batch| batch.iter().map(|(row, _)| *row).collect()).collect();
-        assert_eq!(found.concat(), rows);
-        assert!(found.len() > 2 && found[..found.len() - 1].iter().all(|batch| batch.len() >= LEAST_ROWS));
-        let zones = |batch: &Vec<u64>| batch.iter().map(|row| row / ZONE_ROWS).collect::<BTreeSet<u64>>();
-        assert!(found.windows(2).all(|pair| zones(&pair[0]).is_disjoint(&zones(&pair[1]))));
     }
 }

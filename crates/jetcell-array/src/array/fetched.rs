@@ -26,12 +26,15 @@ impl Fetched {
     /// A block, if it was read.
     pub fn block(&self, (device, offset): Place) -> Option<&[u8]> {
         let after = self.pieces.partition_point(|piece| (piece.device, piece.offset) <= (device, offset));
-        let piece = &self.pieces[after.checked_sub(1)?];
-        if piece.device != device {
-            return None;
-        }
-        let start = usize::try_from(offset - piece.offset).ok()?;
-        piece.buffer.get(start..start + BLOCK)
+        self.pieces[after.checked_sub(1)?].block((device, offset))
+    }
+}
+
+impl Piece {
+    /// A block of it.
+    pub(super) fn block(&self, (device, offset): Place) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        self.buffer.get(start..start + BLOCK).filter(|_| self.device == device)
     }
 }
 
@@ -68,13 +71,22 @@ impl Array {
 
     /// Waits for the reads. The blocks replace those that were fetched before.
     pub(crate) fn finish_fetch(&mut self, reads: UnderWay) {
+        self.finish_fetch_with(reads, |_| {});
+    }
+
+    /// The same, and shows each piece when it has arrived, while others are being read.
+    pub(super) fn finish_fetch_with(&mut self, mut reads: UnderWay, mut arrived: impl FnMut(&Piece)) {
         self.release_fetched();
-        for (piece, result) in reads.wait() {
+        while let Some((piece, result)) = reads.next() {
             match result {
-                Ok(()) => self.fetched.pieces.push(piece),
+                Ok(()) => {
+                    arrived(&piece);
+                    self.fetched.pieces.push(piece);
+                }
                 Err(_) => self.buffers.keep(piece.buffer),
             }
         }
+        self.fetched.pieces.sort_unstable_by_key(|piece| (piece.device, piece.offset));
     }
 
     /// Reads blocks.

@@ -106,6 +106,7 @@ impl Array {
 
     /// Makes everything that was written to the members durable. Members that cannot are taken out.
     pub(crate) fn sync_members(&mut self) -> Result<()> {
+        self.finish_free_rows()?;
         let (mut devices, mut files): (Vec<usize>, Vec<&dyn File>) = (vec![], vec![]);
         for (index, device) in self.devices.iter().enumerate().filter(|(_, device)| !device.failed) {
             if let Some(file) = device.unsynced() {

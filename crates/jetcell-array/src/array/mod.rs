@@ -10,6 +10,7 @@ mod costs;
 mod create;
 mod examination;
 mod fetched;
+mod free_rows;
 mod load_meter;
 mod members;
 mod new_member;
@@ -22,6 +23,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transfers;
+mod zone_write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -33,6 +35,8 @@ use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
 pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
 use self::fetched::Fetched;
+pub(crate) use self::free_rows::FreeRow;
+use self::free_rows::RowWrites;
 use self::records::RecordCache;
 use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
@@ -104,6 +108,9 @@ pub struct Array {
     pub(crate) devices: Vec<Device>,
     pub(crate) records: RecordCache,
     buffers: Buffers,
+    row_writes: RowWrites,
+    /// Threads that compute at the same time.
+    threads: usize,
     /// Written and not committed, by block of the array.
     staged: BTreeMap<u64, Arc<IoBuffer>>,
     /// The number of the next commit.
@@ -167,6 +174,7 @@ impl Array {
 
     /// Runs a part of a rebuild, copy or scrub, whose transfers count as such.
     pub(crate) fn maintain<T>(&mut self, step: impl FnOnce(&mut Array) -> Result<T>) -> Result<T> {
+        self.finish_free_rows()?;
         self.is_maintenance = true;
         let result = step(self);
         self.is_maintenance = false;

@@ -1,11 +1,11 @@
 //! Reads for callers: in batches, from all members at the same time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Array;
 use super::fetched::Place;
 use crate::error::Result;
-use crate::integrity::{BlockRecord, CellState, RowState};
+use crate::integrity::{BlockRecord, CellState};
 
 /// Blocks that are read for a caller at once.
 const BATCH: usize = 2048;
@@ -18,6 +18,8 @@ struct Wanted {
     record: BlockRecord,
     /// Its place in the caller's list.
     index: usize,
+    /// The caller has it.
+    is_read: bool,
 }
 
 impl Array {
@@ -36,7 +38,12 @@ impl Array {
         self.records.trim();
         let layout = self.config.layout;
         self.load_records_of_rows(blocks.iter().map(|block| layout.locate(*block).0));
-        let mut states: BTreeMap<u64, RowState> = BTreeMap::new();
+        let rows = blocks
+            .iter()
+            .filter(|block| !self.staged.contains_key(block))
+            .map(|block| layout.locate(*block).0);
+        let rows: BTreeSet<u64> = rows.collect();
+        let states = self.row_states(&rows);
         let mut wanted: Vec<Wanted> = vec![];
         // By row: cells with their places in the caller's list.
         let mut doubtful: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
@@ -47,32 +54,37 @@ impl Array {
             }
             let (row, column) = layout.locate(*block);
             let cell = self.preferred_cell(row, column);
-            let state = states.entry(row).or_insert_with(|| self.row_state(row));
+            let state = &states[&row];
             match state.cells[cell] {
                 CellState::Empty => buffers[index].fill(0),
                 CellState::Written(record) => match self.place(row, cell, state) {
-                    Some(place) => wanted.push(Wanted { place, record, index }),
+                    Some(place) => wanted.push(Wanted { place, record, index, is_read: false }),
                     None => doubtful.entry(row).or_default().push((cell, index)),
                 },
                 CellState::Stale | CellState::Missing => doubtful.entry(row).or_default().push((cell, index)),
             }
         }
+        wanted.sort_unstable_by_key(|wanted| wanted.place);
         let mut places: Vec<Place> = wanted.iter().map(|wanted| wanted.place).collect();
         for (row, of_row) in &doubtful {
             let cells: Vec<usize> = of_row.iter().map(|(cell, _)| *cell).collect();
             let sources = self.cells_with(&cells);
             places.extend(self.places(*row, &states[row], &sources));
         }
-        self.fetch(places);
-        for Wanted { place, record, index } in wanted {
-            match self.fetched.block(place).filter(|block| record.matches(block)) {
-                Some(block) => buffers[index].copy_from_slice(block),
-                None => {
-                    let (row, column) = layout.locate(blocks[index]);
-                    let cell = self.preferred_cell(row, column);
-                    doubtful.entry(row).or_default().push((cell, index));
-                }
+        let reads = self.start_fetch(places);
+        self.finish_fetch_with(reads, |piece| {
+            let first = wanted.partition_point(|wanted| wanted.place < (piece.device, piece.offset));
+            let blocks =
+                wanted[first..].iter_mut().map_while(|wanted| Some((piece.block(wanted.place)?, wanted)));
+            for (block, wanted) in blocks.filter(|(block, wanted)| wanted.record.matches(block)) {
+                buffers[wanted.index].copy_from_slice(block);
+                wanted.is_read = true;
             }
+        });
+        for wanted in wanted.iter().filter(|wanted| !wanted.is_read) {
+            let (row, column) = layout.locate(blocks[wanted.index]);
+            let cell = self.preferred_cell(row, column);
+            doubtful.entry(row).or_default().push((cell, wanted.index));
         }
         self.read_doubtful(doubtful, buffers)
     }

@@ -1,6 +1,6 @@
 //! Records of zones in memory.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
@@ -13,17 +13,24 @@ use crate::member::Device;
 /// Record blocks that are kept.
 const CAPACITY: usize = 4096;
 
-/// Record blocks by device and zone. Never newer than the members: changes are written through.
+/// Record blocks by device and zone. Newer than the members only while an operation writes them.
 #[derive(Default)]
 pub(crate) struct RecordCache {
     blocks: BTreeMap<(usize, u64), IoBuffer>,
     /// In the order in which they were read.
     order: VecDeque<(usize, u64)>,
+    /// Zones whose records are being written: the members do not have them yet.
+    held: BTreeSet<u64>,
 }
 
 impl RecordCache {
     pub fn has(&self, device: usize, zone: u64) -> bool {
         self.blocks.contains_key(&(device, zone))
+    }
+
+    /// The records of a zone, if they are in memory.
+    pub fn block(&self, device: usize, zone: u64) -> Option<&[u8]> {
+        self.blocks.get(&(device, zone)).map(|block| &block[..])
     }
 
     pub fn insert(&mut self, key: (usize, u64), block: IoBuffer) {
@@ -32,11 +39,36 @@ impl RecordCache {
         }
     }
 
-    /// Forgets the oldest blocks. Called between operations, as an operation may have changed blocks that it still has to write.
+    /// Changes a block that is in memory.
+    pub fn replace(&mut self, key: (usize, u64), records: &[u8]) {
+        if let Some(block) = self.blocks.get_mut(&key) {
+            block.copy_from_slice(records);
+        }
+    }
+
+    /// Keeps the records of zones until they are released.
+    pub fn hold(&mut self, zones: &BTreeSet<u64>) {
+        self.held.extend(zones);
+    }
+
+    /// The members have the records of these zones.
+    pub fn release(&mut self, zones: &BTreeSet<u64>) {
+        self.held.retain(|zone| !zones.contains(zone));
+    }
+
+    /// Forgets the oldest blocks that are not held. Called between operations, as an operation may have changed blocks that it still has
+    /// to write.
     pub fn trim(&mut self) {
-        while self.blocks.len() > CAPACITY {
+        for _ in 0..self.order.len() {
+            if self.blocks.len() <= CAPACITY {
+                return;
+            }
             let Some(oldest) = self.order.pop_front() else { return };
-            self.blocks.remove(&oldest);
+            if self.held.contains(&oldest.1) {
+                self.order.push_back(oldest);
+            } else {
+                self.blocks.remove(&oldest);
+            }
         }
     }
 
@@ -113,5 +145,30 @@ impl Array {
         self.count_transfer(TransferKind::Write, device, offset, BLOCK);
         let block = &self.records.blocks[&(device, zone)];
         self.devices[device].write(offset, block, IoReason::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_records_stay_and_the_oldest_others_go() {
+        let mut cache = RecordCache::default();
+        let zones = CAPACITY as u64 + 10;
+        (0..zones).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
+        cache.hold(&[0, 3].into());
+        cache.trim();
+        let is_kept = |cache: &RecordCache| [0, 1, 3, 11, 12].map(|zone| cache.has(0, zone));
+        assert_eq!((cache.blocks.len(), is_kept(&cache)), (CAPACITY, [true, false, true, false, true]));
+        cache.release(&[0].into());
+        (zones..2 * zones).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
+        cache.trim();
+        assert_eq!((cache.blocks.len(), is_kept(&cache)), (CAPACITY, [false, false, true, false, false]));
+        // Held ones alone may be too many.
+        cache.hold(&(0..2 * zones).collect());
+        (0..CAPACITY as u64).for_each(|zone| cache.insert((1, zone), IoBuffer::zeroed(BLOCK)));
+        cache.trim();
+        assert_eq!(cache.blocks.len(), 2 * CAPACITY);
     }
 }

@@ -1,6 +1,6 @@
 //! Blocks of one row: read, verified, recovered and repaired.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
@@ -9,6 +9,7 @@ use crate::error::{ArrayError, Result};
 use crate::geometry::{BLOCK, Code, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
+use crate::member::Device;
 
 /// Cells of a row with their right content.
 pub(crate) struct WholeRow {
@@ -32,6 +33,37 @@ impl Array {
             records.push(best);
         }
         RowState::new(&self.code, &records)
+    }
+
+    /// The same for several rows. Where each slot has one member, the records of a zone are looked up once.
+    pub(super) fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
+        let Some(devices) = self.sole_devices() else {
+            return rows.iter().map(|row| (*row, self.row_state(*row))).collect();
+        };
+        let (array, layout) = (self.config.array, self.config.layout);
+        let mut states = BTreeMap::new();
+        let mut rest = rows.iter().copied().peekable();
+        while let Some(zone) = rest.peek().map(|row| row / ZONE_ROWS) {
+            let of_zone: Vec<u64> =
+                std::iter::from_fn(|| rest.next_if(|row| row / ZONE_ROWS == zone)).collect();
+            let blocks: Option<Vec<&[u8]>> =
+                devices.iter().map(|device| self.records.block(*device, zone)).collect();
+            let Some(blocks) = blocks else {
+                // Read, or found to be unreadable, one by one.
+                states.extend(of_zone.into_iter().map(|row| (row, self.row_state(row))));
+                continue;
+            };
+            for row in of_zone {
+                let record = |cell| {
+                    let bytes = &blocks[layout.slot(row, cell)][Device::record_range(row)];
+                    let bytes = bytes.try_into().expect("a record has its fixed length");
+                    Some(BlockRecord::decode(bytes, array, row, layout.stored_cell(cell)))
+                };
+                let records: Vec<Option<RecordSlot>> = (0..layout.slots).map(record).collect();
+                states.insert(row, RowState::new(&self.code, &records));
+            }
+        }
+        states
     }
 
     /// The right content of a cell, if a member has it.
@@ -180,6 +212,8 @@ impl Array {
         if self.mode == Mode::ReadOnly {
             return Ok(());
         }
+        // They may write the records of the same zone.
+        self.finish_free_rows()?;
         for &cell in &whole.recovered {
             let record = self.right_record(row, cell, state, &whole.cells[cell]);
             let slot = self.config.layout.slot(row, cell);

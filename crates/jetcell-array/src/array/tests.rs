@@ -5,6 +5,7 @@ use rand::Rng;
 
 use super::*;
 use crate::geometry::ZONE_ROWS;
+use crate::member::MemberLayout;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, ZONES, content};
 use crate::{ArrayError, Level};
 
@@ -427,10 +428,78 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
     tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
     let row =
         |value: u64| (0, (0..columns).map(|_| jetcell_sync::Arc::new(copy_of(&content(value)))).collect());
-    tested.array().write_free_rows(vec![row(2)]).unwrap();
+    tested.array().start_free_rows(&[row(2)]).unwrap();
+    tested.array().finish_free_rows().unwrap();
     tested.array().sync_members().unwrap();
     tested.crash();
     tested.assemble(false).unwrap();
     assert!(blocks.iter().all(|block| tested.value(*block).unwrap() == 2));
+    assert!(tested.array().scrub().unwrap().is_clean());
+}
+
+#[test]
+fn whole_rows_leave_the_same_bytes_on_the_members_by_either_way() {
+    let levels = [
+        (Level::Raid0, 3),
+        (Level::Raid5, 4),
+        (Level::Raid6, 5),
+        (Level::TripleParity, 6),
+        (Level::RaidDp { prime: 17 }, 6),
+    ];
+    for (level, members) in levels {
+        let written = |is_in_any_state: bool| {
+            let mut tested = TestArray::with_zones(level, members, 3, 4);
+            let layout = *tested.array().layout();
+            let old = [layout.block_at(3, 0), layout.block_at(130, 1)];
+            tested.write(&old.iter().map(|block| (*block, 9)).collect()).unwrap();
+            let rows: Vec<FreeRow> = (2..5)
+                .chain([60, 63, 64, 65])
+                .chain(128..192)
+                .chain([255])
+                .map(|row| {
+                    let block = |column| Arc::new(copy_of(&content(1000 * row + column as u64)));
+                    (row, (0..layout.data_columns()).map(block).collect())
+                })
+                .collect();
+            let array = tested.array();
+            if is_in_any_state {
+                let write = array.start_in_any_state(&rows).unwrap();
+                array.finish_in_place(write).unwrap();
+            } else {
+                assert!(array.sole_devices().is_some(), "{level}");
+                array.start_free_rows(&rows).unwrap();
+                array.finish_free_rows().unwrap();
+            }
+            for (row, columns) in &rows {
+                for (column, block) in columns.iter().enumerate() {
+                    let mut found = vec![0; BLOCK];
+                    array.read(layout.block_at(*row, column), &mut found).unwrap();
+                    assert!(found[..] == block[..], "{level}: row {row}, column {column}");
+                }
+            }
+            assert!(array.scrub().unwrap().is_clean(), "{level}");
+            tested.array.take().unwrap().close().unwrap();
+            let first = MemberLayout::new(JOURNAL).records(0) as usize;
+            let content = |member: &PathBuf| tested.disk.contents(member).unwrap()[first..].to_vec();
+            tested.members.iter().map(content).collect::<Vec<_>>()
+        };
+        assert!(written(true) == written(false), "{level}");
+    }
+}
+
+#[test]
+fn what_changes_the_array_waits_for_rows_under_way() {
+    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let columns = tested.array().layout().data_columns();
+    let row = |row, value| (row, vec![Arc::new(copy_of(&content(value))); columns]);
+    tested.array().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
+    // The records of these rows are in the same block.
+    let layout = *tested.array().layout();
+    tested.write(&[(layout.block_at(3, 0), 7)].into()).unwrap();
+    for (row, value) in [(1, 5), (2, 6), (3, 7)] {
+        assert_eq!(tested.value(layout.block_at(row, 0)).unwrap(), value);
+    }
+    tested.restart();
+    assert_eq!(tested.value(layout.block_at(1, 0)).unwrap(), 5);
     assert!(tested.array().scrub().unwrap().is_clean());
 }

@@ -22,12 +22,21 @@ pub(crate) struct Piece {
 
 /// Transfers that were started. The array must not be used before they have ended for anything that they change.
 pub(crate) struct UnderWay {
+    /// Bytes of all pieces.
+    pub(super) bytes: usize,
     /// Device and offset of each piece.
     places: Vec<(usize, u64)>,
     finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
 }
 
 impl UnderWay {
+    /// Waits for the next of them that ends. `None`: all have ended.
+    pub(super) fn next(&mut self) -> Option<(Piece, io::Result<()>)> {
+        let (index, result, buffer) = self.finished.recv().ok()?;
+        let (device, offset) = self.places[index];
+        Some((Piece { device, offset, buffer }, result))
+    }
+
     /// Waits for all of them. Results are in the order of the pieces.
     pub(super) fn wait(self) -> Vec<(Piece, io::Result<()>)> {
         let mut results: Vec<Option<(Piece, io::Result<()>)>> = self.places.iter().map(|_| None).collect();
@@ -80,6 +89,7 @@ impl Array {
         for piece in &pieces {
             self.count_transfer(kind, piece.device, piece.offset, piece.buffer.len());
         }
+        let bytes = pieces.iter().map(|piece| piece.buffer.len()).sum();
         let (sender, finished) = channel();
         let mut places = vec![];
         let mut by_device: BTreeMap<usize, Vec<jetcell_vfs::Transfer>> = BTreeMap::new();
@@ -97,7 +107,7 @@ impl Array {
         for (device, batch) in by_device {
             self.devices[device].submit(batch);
         }
-        UnderWay { places, finished }
+        UnderWay { bytes, places, finished }
     }
 
     /// Starts writes of pieces, which [`Array::finish_writes`] must end.

@@ -38,6 +38,7 @@ impl LunVolume {
 
     /// The blocks of a LUN that have content, pending or on the array, in ascending order.
     pub(super) fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
+        self.finish_point()?;
         let missing = || ArrayError::Luns("the LUN was deleted".into());
         let entry = self.catalogue.luns.iter().find(|entry| entry.id == lun).ok_or_else(missing)?;
         let (root, height) = (entry.root, entry.height());
@@ -58,7 +59,11 @@ impl LunVolume {
     fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
         let (data, most) = (range.end - range.start, self.log.bytes() / BLOCK as u64);
         if self.pending_data + data > most || !self.has_room(data, &range, RESERVE) {
-            self.consistency_point()?;
+            self.start_point()?;
+        }
+        if !self.has_room(data, &range, RESERVE) {
+            // What the point replaces is free at its end.
+            self.finish_point()?;
         }
         let has_room = self.has_room(data, &range, RESERVE)
             // What is replaced is free afterwards.
@@ -68,6 +73,7 @@ impl LunVolume {
 
     /// Whether all of these blocks have content that nothing else refers to.
     fn owns(&mut self, lun: LunId, range: &Range<u64>) -> Result<bool> {
+        self.finish_point()?;
         let Some(entry) = self.catalogue.luns.iter().find(|entry| entry.id == lun) else { return Ok(false) };
         let (root, height, shared_up_to) = (entry.root, entry.height(), entry.shared_up_to());
         let mut owned = 0;
@@ -106,7 +112,8 @@ impl BlockStore for Lun<'_> {
         let (mut stored, mut targets) = (vec![], vec![]);
         for (index, buffer) in blocks.iter().zip(buffers) {
             self.check(&(*index..index.saturating_add(1)))?;
-            match self.volume.pending.get(&(self.id, *index)) {
+            let of_point = || self.volume.point.as_ref()?.content(self.id, *index);
+            match self.volume.pending.get(&(self.id, *index)).or_else(of_point) {
                 Some(Pending::Data(data)) => buffer.copy_from_slice(data),
                 Some(Pending::Hole) => buffer.fill(0),
                 None => {

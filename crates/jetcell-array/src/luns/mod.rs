@@ -11,6 +11,9 @@
 //! need no journal and no old parity. Then it syncs the members, and then it writes the catalogue, which makes the new state the one that
 //! counts, all or nothing. Only after that, the blocks of the state before are free.
 //!
+//! While the rows of a consistency point are being written, callers read and write on: they find what it writes in memory, and what they
+//! write belongs to the next point. A flush waits for its end.
+//!
 //! Which blocks are free is not stored: it follows from the block maps, which a start reads. A block that only the present state of one
 //! LUN refers to is freed when it is replaced. All others are found by a *sweep* through all maps, after the deletion of a snapshot or a LUN.
 
@@ -37,6 +40,7 @@ use jetcell_vfs::IoBuffer;
 
 use self::block_map::{Node, Nodes};
 use self::catalogue::{Catalogue, LunId};
+use self::point::PointUnderWay;
 use self::space::Space;
 use self::write_log::WriteLog;
 use crate::array::{Array, NewMember};
@@ -88,7 +92,11 @@ pub struct LunVolume {
     space: Space,
     log: WriteLog,
     maps: Maps,
+    /// What is written since the last consistency point began.
     pending: BTreeMap<(LunId, u64), Pending>,
+    /// The consistency point that is being written. Only reads and writes of callers leave it so; what else uses the array or the catalogue
+    /// ends it first.
+    point: Option<PointUnderWay>,
     /// Buffers of blocks that were pending, for the next ones.
     spare: Vec<IoBuffer>,
     /// Pending blocks that are not given up.
@@ -114,7 +122,7 @@ const AREA: u64 = 256;
 const FIRST_BLOCK: u64 = 2 * AREA;
 
 /// Buffers of blocks that are kept.
-const MOST_SPARE: usize = 8192;
+const MOST_SPARE: usize = 16384;
 /// Nodes that are kept.
 const MOST_NODES: usize = 16384;
 
@@ -159,6 +167,8 @@ impl LunVolume {
 
     /// The array below. Writes to it would destroy the volume.
     pub fn array(&mut self) -> &mut Array {
+        // An error is kept: all later writes of the volume fail.
+        let _ = self.finish_point();
         &mut self.array
     }
 
@@ -206,7 +216,8 @@ impl LunVolume {
 
     /// Makes all writes durable: in the write log, or by a consistency point if they do not fit.
     pub fn flush(&mut self) -> Result<()> {
-        self.check_running()?;
+        // The log starts again when a consistency point ends: what is logged belongs to the next one.
+        self.finish_point()?;
         if self.unlogged.is_empty() {
             return Ok(());
         }

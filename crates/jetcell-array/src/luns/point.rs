@@ -5,30 +5,50 @@ use std::collections::BTreeMap;
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
-use super::block_map::{Pointer, Rewrite, most_nodes};
+use super::block_map::{Node, Pointer, Rewrite, most_nodes};
 use super::catalogue::LunId;
 use super::space::Allocation;
 use super::write_log::Entry;
 use super::{AREA, LunVolume, Pending};
+use crate::array::FreeRow;
 use crate::bytes::copy_of;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 
-/// Rows that are given to the array at once, so that it writes some while it computes others.
-const ROWS_AT_ONCE: usize = 1024;
 /// Blocks that new data leaves free, so that old data can be replaced and given up in a full volume.
 pub(super) const RESERVE: u64 = 64;
 
 type PendingBlocks = BTreeMap<(LunId, u64), Pending>;
 
+/// Blocks of the array, and what is written to them.
+type Content = Vec<(u64, Arc<IoBuffer>)>;
+
 /// What a consistency point has decided before it writes.
 struct Plan {
     /// The new root of each LUN that changes, by its place in the catalogue.
     roots: Vec<(usize, Pointer)>,
-    nodes: Vec<(u64, jetcell_sync::Arc<super::block_map::Node>)>,
+    nodes: Vec<(u64, Arc<Node>)>,
     freed: Vec<u64>,
     /// Blocks that were taken and are not needed.
     unused: Vec<u64>,
+}
+
+/// A consistency point whose whole rows are being written. Until it ends, the state before counts, and blocks that this one replaces are
+/// in use.
+pub(super) struct PointUnderWay {
+    pending: PendingBlocks,
+    plan: Plan,
+    /// Blocks that are not part of whole rows.
+    singly: Content,
+    /// Blocks of the next window.
+    window: u64,
+}
+
+impl PointUnderWay {
+    /// What a block of a LUN is from this point on, if the point changes it.
+    pub fn content(&self, lun: LunId, index: u64) -> Option<&Pending> {
+        self.pending.get(&(lun, index))
+    }
 }
 
 impl LunVolume {
@@ -47,19 +67,54 @@ impl LunVolume {
     /// # Errors
     /// The array failed. The volume must be started again then; nothing that was flushed is lost.
     pub fn consistency_point(&mut self) -> Result<()> {
-        self.check_running()?;
+        self.start_point()?;
+        self.finish_point()
+    }
+
+    /// Starts to write all that is pending, after the point before has ended. What is written from now on belongs to the next point.
+    pub(super) fn start_point(&mut self) -> Result<()> {
+        self.finish_point()?;
         if self.pending.is_empty() {
             return Ok(());
         }
         let pending = std::mem::take(&mut self.pending);
-        if let Err(error) = self.write_point(&pending) {
-            self.pending = pending;
+        match self.start_writes(&pending) {
+            Ok((plan, singly, window)) => {
+                self.point = Some(PointUnderWay { pending, plan, singly, window });
+                self.unlogged.clear();
+                self.pending_leaves.clear();
+                self.pending_data = 0;
+                Ok(())
+            }
+            Err(error) => {
+                self.pending = pending;
+                self.has_failed = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the consistency point that is being written, if there is one: its state counts afterwards.
+    ///
+    /// # Errors
+    /// As for [`LunVolume::consistency_point`].
+    pub(super) fn finish_point(&mut self) -> Result<()> {
+        self.check_running()?;
+        let Some(point) = self.point.take() else { return Ok(()) };
+        if let Err(error) = self.finish_writes(&point) {
             self.has_failed = true;
             return Err(error);
         }
-        self.unlogged.clear();
-        self.pending_leaves.clear();
-        self.pending_data = 0;
+        let PointUnderWay { pending, plan, singly, .. } = point;
+        // They share the buffers of what was pending.
+        drop(singly);
+        for (block, node) in plan.nodes {
+            self.maps.insert(block, node);
+        }
+        for block in plan.freed {
+            self.maps.nodes.remove(&block);
+            self.space.release(block);
+        }
         self.counters.points += 1;
         let buffer = |content| match content {
             Pending::Data(block) => Arc::into_inner(block),
@@ -70,7 +125,9 @@ impl LunVolume {
         Ok(())
     }
 
-    fn write_point(&mut self, pending: &PendingBlocks) -> Result<()> {
+    /// Gives pending blocks their places, and starts to write those of whole rows. Returns what is left to do: the plan, single blocks,
+    /// and the blocks of the next window.
+    fn start_writes(&mut self, pending: &PendingBlocks) -> Result<(Plan, Content, u64)> {
         let data = pending.values().filter(|content| matches!(content, Pending::Data(_))).count() as u64;
         let mut needed = data;
         for lun in &self.catalogue.luns {
@@ -84,27 +141,50 @@ impl LunVolume {
         }
         let allocation = self.space.allocate(needed).ok_or(ArrayError::Full)?;
         let mut addresses = allocation.blocks.iter().copied();
-        let mut content: BTreeMap<u64, Arc<IoBuffer>> = BTreeMap::new();
+        let mut content = Content::new();
         let plan = self.planned(pending, &mut addresses, &mut content)?;
         content.extend(plan.nodes.iter().map(|(block, node)| (*block, Arc::new(copy_of(&node.encode())))));
-        self.write_content(&allocation, &content)?;
         self.counters.data_blocks += data;
         self.counters.map_blocks += plan.nodes.len() as u64;
+        let singly = self.start_content(&allocation, content)?;
+        Ok((plan, singly, 2 * needed.max(self.log.bytes() / BLOCK as u64)))
+    }
 
-        for (place, root) in &plan.roots {
+    /// Starts to write whole rows. Returns the other blocks.
+    fn start_content(&mut self, allocation: &Allocation, content: Content) -> Result<Content> {
+        let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
+        let zeros = Arc::new(IoBuffer::zeroed(BLOCK));
+        let zero_row = |row: &u64| (*row, vec![zeros.clone(); columns]);
+        let mut rows: Vec<FreeRow> = allocation.whole_rows.iter().map(zero_row).collect();
+        let (blocks, mut singly) = (content.len(), vec![]);
+        for (block, data) in content {
+            let (row, column) = layout.locate(block);
+            match rows.binary_search_by_key(&row, |(row, _)| *row) {
+                Ok(place) => rows[place].1[column] = data,
+                Err(_) => singly.push((block, data)),
+            }
+        }
+        singly.sort_unstable_by_key(|(block, _)| *block);
+        self.counters.blocks_in_whole_rows += (blocks - singly.len()) as u64;
+        self.array.start_free_rows(&rows)?;
+        Ok(singly)
+    }
+
+    /// Makes the blocks of a point durable, and then the catalogue that refers to them.
+    fn finish_writes(&mut self, point: &PointUnderWay) -> Result<()> {
+        self.array.finish_free_rows()?;
+        for (block, bytes) in &point.singly {
+            self.array.write(*block, bytes)?;
+        }
+        self.array.flush()?;
+        // The catalogue must not be durable before what it refers to.
+        self.array.sync_members()?;
+        for (place, root) in &point.plan.roots {
             self.catalogue.luns[*place].root = *root;
         }
-        plan.unused.iter().for_each(|block| self.space.release(*block));
-        self.catalogue.window = self.space.best_window(2 * needed.max(self.log.bytes() / BLOCK as u64));
-        self.end_point()?;
-        for (block, node) in plan.nodes {
-            self.maps.insert(block, node);
-        }
-        for block in plan.freed {
-            self.maps.nodes.remove(&block);
-            self.space.release(block);
-        }
-        Ok(())
+        point.plan.unused.iter().for_each(|block| self.space.release(*block));
+        self.catalogue.window = self.space.best_window(point.window);
+        self.end_point()
     }
 
     /// Gives pending blocks their places, and changes the maps in memory.
@@ -112,7 +192,7 @@ impl LunVolume {
         &mut self,
         pending: &PendingBlocks,
         addresses: &mut impl Iterator<Item = u64>,
-        content: &mut BTreeMap<u64, Arc<IoBuffer>>,
+        content: &mut Content,
     ) -> Result<Plan> {
         let birth = self.catalogue.sequence + 1;
         let mut plan = Plan { roots: vec![], nodes: vec![], freed: vec![], unused: vec![] };
@@ -125,7 +205,7 @@ impl LunVolume {
                     Pending::Hole => Pointer::HOLE,
                     Pending::Data(data) => {
                         let block = addresses.next().ok_or(ArrayError::Full)?;
-                        content.insert(block, data.clone());
+                        content.push((block, data.clone()));
                         Pointer { block, birth }
                     }
                 };
@@ -144,35 +224,6 @@ impl LunVolume {
         }
         plan.unused.extend(addresses);
         Ok(plan)
-    }
-
-    /// Writes blocks to their places, and makes them durable.
-    fn write_content(
-        &mut self,
-        allocation: &Allocation,
-        content: &BTreeMap<u64, Arc<IoBuffer>>,
-    ) -> Result<()> {
-        let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
-        let rows: Vec<u64> = allocation.whole_rows.iter().copied().collect();
-        let zeros = Arc::new(IoBuffer::zeroed(BLOCK));
-        for rows in rows.chunks(ROWS_AT_ONCE) {
-            let whole = |row: &u64| {
-                let block = |column| content.get(&layout.block_at(*row, column)).unwrap_or(&zeros).clone();
-                (*row, (0..columns).map(block).collect())
-            };
-            self.array.write_free_rows(rows.iter().map(whole).collect())?;
-        }
-        let mut singly = 0;
-        for (block, bytes) in content {
-            if !allocation.whole_rows.contains(&layout.locate(*block).0) {
-                self.array.write(*block, bytes)?;
-                singly += 1;
-            }
-        }
-        self.counters.blocks_in_whole_rows += content.len() as u64 - singly;
-        self.array.flush()?;
-        // The catalogue must not be durable before what it refers to.
-        self.array.sync_members()
     }
 
     /// Writes the catalogue of a state that has all that was written: the write log starts again.

@@ -164,6 +164,7 @@ impl LunVolume {
             log,
             maps: Maps::default(),
             pending: Default::default(),
+            point: None,
             spare: vec![],
             pending_data: 0,
             unlogged: Default::default(),

@@ -353,3 +353,60 @@ fn a_volume_in_use_grows_and_has_the_new_room_at_once() {
     }
     assert!(volume.array().scrub().unwrap().is_clean());
 }
+
+/// A volume whose consistency point is being written: it holds values 1 in blocks 0 to 255, and blocks 250 to 259 were written after it
+/// began.
+fn with_point_under_way(disk: &SimVfs) -> LunVolume {
+    let mut volume = start(disk, &members(6)).unwrap();
+    volume.create_lun("a", 1000).unwrap();
+    for first in (0..256).step_by(32) {
+        write(&mut volume, "a", first, &[1; 32]).unwrap();
+    }
+    assert!(volume.point.is_none());
+    write(&mut volume, "a", 250, &[2; 10]).unwrap();
+    assert!(volume.point.is_some(), "the write log has room for 256 blocks");
+    volume
+}
+
+fn with_ten_more() -> Vec<u64> {
+    [vec![1; 250], vec![2; 10], vec![0; 740]].concat()
+}
+
+#[test]
+fn callers_read_and_write_while_a_consistency_point_is_written() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = with_point_under_way(&disk);
+    let points = volume.counters().points;
+    assert_eq!(values(&mut volume, "a"), with_ten_more());
+    assert!(volume.point.is_some() && volume.counters().points == points);
+    // A map of what is written needs the end of the point, and so does whoever uses the array.
+    let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
+    assert_eq!((runs, volume.counters().points), (vec![(260, true), (740, false)], points + 1));
+    assert_eq!(values(&mut volume, "a"), with_ten_more());
+    volume.close().unwrap();
+    let mut volume = start(&disk, &members(6)).unwrap();
+    assert_eq!(values(&mut volume, "a"), with_ten_more());
+    assert!(volume.array().scrub().unwrap().is_clean());
+}
+
+#[test]
+fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = with_point_under_way(&disk);
+    volume.flush().unwrap();
+    drop(volume);
+    let cut = disk.crash(7, CrashOptions::default());
+    assert_eq!(values(&mut start(&cut, &members(6)).unwrap(), "a"), with_ten_more());
+}
+
+#[test]
+fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    drop(with_point_under_way(&disk));
+    for seed in 0..20 {
+        let cut = disk.crash(seed, CrashOptions::default());
+        let mut volume = start(&cut, &members(6)).unwrap();
+        assert_eq!(values(&mut volume, "a"), [0; 1000]);
+        assert!(volume.array().scrub().unwrap().is_clean());
+    }
+}

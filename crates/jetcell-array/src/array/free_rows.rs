@@ -1,0 +1,170 @@
+//! Writes of rows that nothing refers to: whole, in place and without the journal, while their caller goes on.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, IoReason};
+
+use super::Array;
+use super::transfers::UnderWay;
+use super::zone_write::{ZoneWrite, fill_all};
+use crate::error::Result;
+use crate::geometry::ZONE_ROWS;
+
+/// A row that nothing refers to, and its new content by column.
+pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
+
+/// Bytes of writes that may be under way.
+const MOST_UNDER_WAY: usize = 32 << 20;
+
+/// Threads that compute rows, at most.
+pub(super) const MOST_THREADS: usize = 8;
+
+/// Rows that each thread computes at once.
+const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
+
+/// Writes of free rows that have not ended, with their zones. The first one was started first.
+#[derive(Default)]
+pub(super) struct RowWrites {
+    writes: VecDeque<(BTreeSet<u64>, UnderWay)>,
+    bytes: usize,
+}
+
+/// Splits rows, in ascending order, between zones: the records of a zone are one block, which is written once. All batches but the
+/// last one have `least` rows or more.
+fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
+    let mut batches = vec![];
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let ends = |at: &usize| rest[*at].0 / ZONE_ROWS != rest[*at - 1].0 / ZONE_ROWS;
+        let end = (least..rest.len()).find(ends).unwrap_or(rest.len());
+        let (batch, behind) = rest.split_at(end);
+        batches.push(batch);
+        rest = behind;
+    }
+    batches
+}
+
+impl Array {
+    /// Makes sure that no start writes these rows again from the journal.
+    fn end_replay_of(&mut self, rows: &[FreeRow]) -> Result<()> {
+        let is_in_journal = |(row, _): &FreeRow| self.replayable_rows.iter().any(|of| of.contains(row));
+        if !rows.iter().any(is_in_journal) {
+            return Ok(());
+        }
+        self.sync_members()?;
+        self.config.journal_floor = self.sequence;
+        self.replayable_rows.clear();
+        self.save_config()
+    }
+
+    /// Starts to write whole rows, in ascending order, in place, without the journal, and without a sync. Until
+    /// [`Array::finish_free_rows`], they must not be read, and other rows only be read: what else changes the array waits for these
+    /// writes. After a crash each row may hold anything and may be inconsistent: nothing may refer to their blocks before a sync, and
+    /// [`Array::clear_rows`] must follow a crash.
+    ///
+    /// # Errors
+    /// The array failed. No write is under way then.
+    pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
+        self.check_writable()?;
+        self.finish_free_rows()?;
+        self.end_replay_of(rows)?;
+        self.records.trim();
+        // Of all rows at once: later reads would wait behind the first writes.
+        self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
+        for batch in batches(rows, self.threads * ROWS_PER_THREAD) {
+            if let Err(error) = self.start_batch(batch) {
+                return self.finish_free_rows().and(Err(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the writes of free rows.
+    ///
+    /// # Errors
+    /// The array failed. No write is under way then.
+    pub(crate) fn finish_free_rows(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        while !self.row_writes.writes.is_empty() {
+            result = result.and(self.finish_first_write());
+        }
+        result
+    }
+
+    fn start_batch(&mut self, rows: &[FreeRow]) -> Result<()> {
+        self.counters.blocks_written += rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
+        let write = match self.start_whole_zones(rows) {
+            Some(write) => write,
+            None => self.start_in_any_state(rows)?,
+        };
+        let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
+        self.records.hold(&zones);
+        self.row_writes.bytes += write.bytes;
+        self.row_writes.writes.push_back((zones, write));
+        while self.row_writes.bytes > MOST_UNDER_WAY {
+            self.finish_first_write()?;
+        }
+        Ok(())
+    }
+
+    fn finish_first_write(&mut self) -> Result<()> {
+        let Some((zones, write)) = self.row_writes.writes.pop_front() else { return Ok(()) };
+        self.row_writes.bytes -= write.bytes;
+        self.records.release(&zones);
+        self.finish_in_place(write)
+    }
+
+    /// Starts writes of rows where each slot has exactly one member that works. `None` elsewhere.
+    fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<UnderWay> {
+        let devices = self.sole_devices()?;
+        let zones = rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS);
+        let mut writes: Vec<ZoneWrite<'_>> =
+            zones.map(|rows| self.zone_write(&devices, rows)).collect::<Option<_>>()?;
+        fill_all(&mut writes, &self.coding(), rows.len().div_ceil(ROWS_PER_THREAD).min(self.threads));
+        self.counters.full_row_writes += rows.len() as u64;
+        self.note_recent(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect());
+        let pieces = writes.into_iter().flat_map(|write| self.pieces_of_zone(&devices, write)).collect();
+        Some(self.start_writes(pieces, IoReason::Other))
+    }
+
+    /// The same for an array with lost members, with spares that are being rebuilt, or with copies.
+    pub(super) fn start_in_any_state(&mut self, rows: &[FreeRow]) -> Result<UnderWay> {
+        let mut staged = vec![];
+        for (row, columns) in rows {
+            let blocks: Vec<u64> =
+                (0..columns.len()).map(|column| self.config.layout.block_at(*row, column)).collect();
+            self.staged.extend(blocks.iter().copied().zip(columns.iter().cloned()));
+            staged.push((*row, blocks.into_iter().enumerate().collect::<Vec<_>>()));
+        }
+        let started = self.planned(&staged).and_then(|planned| {
+            let by_device = self.by_device(&planned);
+            self.start_in_place(&by_device)
+        });
+        for (_, block) in staged.iter().flat_map(|(_, columns)| columns) {
+            self.staged.remove(block);
+        }
+        started
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_rows_share_no_zone_and_are_not_too_small() {
+        let rows: Vec<u64> = (10..200).chain([300, 700, 701]).chain(1000..1100).collect();
+        let free: Vec<FreeRow> = rows.iter().map(|row| (*row, vec![])).collect();
+        for least in [1, 64, 100] {
+            let found: Vec<Vec<u64>> = batches(&free, least)
+                .iter()
+                .map(|batch| batch.iter().map(|(row, _)| *row).collect())
+                .collect();
+            assert_eq!(found.concat(), rows);
+            assert!(found.len() > 2 && found[..found.len() - 1].iter().all(|batch| batch.len() >= least));
+            let zones = |batch: &Vec<u64>| batch.iter().map(|row| row / ZONE_ROWS).collect::<BTreeSet<u64>>();
+            assert!(found.windows(2).all(|pair| zones(&pair[0]).is_disjoint(&zones(&pair[1]))));
+        }
+    }
+}
