@@ -21,7 +21,7 @@ pub struct LogOptions {
     pub vfs: Arc<dyn Vfs>,
     /// The file.
     pub path: PathBuf,
-    /// Its size when it is made, in bytes. Consistency points are at most this far apart.
+    /// Its size when it is made, in bytes. One that is there keeps its size. Consistency points are at most this far apart.
     pub bytes: u64,
     /// Start although the log is lost or damaged: writes after the last consistency point are lost, although they were acknowledged.
     pub forget: bool,
@@ -132,7 +132,7 @@ impl LunVolume {
                     .and_then(|mut file| Ok((file.replay(point)?, file))),
             ),
         };
-        let make = || WriteLog::create(&*log.vfs, &log.path, log.bytes, id, sequence);
+        let make = || WriteLog::create_again(&*log.vfs, &log.path, log.bytes, id, sequence);
         let found = match opened {
             Some(Ok((entries, file))) => Ok((entries, file, made)),
             Some(Err(error)) if !log.forget => Err(error),

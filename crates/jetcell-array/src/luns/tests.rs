@@ -410,3 +410,22 @@ fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
         assert!(volume.array().scrub().unwrap().is_clean());
     }
 }
+
+#[test]
+fn a_write_log_keeps_its_size_in_all_starts() {
+    let disk = disk(Level::Raid6, 5, 12);
+    let length = |disk: &SimVfs| disk.contents(Path::new(LOG)).unwrap().len();
+    let size = length(&disk);
+    let default = LogOptions::new(Arc::new(disk.clone()), LOG.into());
+    assert!(size as u64 == log(&disk).bytes && default.bytes > log(&disk).bytes);
+    for forget in [false, true] {
+        let options = LogOptions { forget, ..default.clone() };
+        let volume = LunVolume::start(array(&disk, &members(5)).unwrap(), &options).unwrap();
+        volume.close().unwrap();
+        assert_eq!(length(&disk), size);
+    }
+    disk.remove(LOG.as_ref()).unwrap();
+    let volume = LunVolume::start(array(&disk, &members(5)).unwrap(), &default).unwrap();
+    volume.close().unwrap();
+    assert_eq!(length(&disk) as u64, default.bytes);
+}

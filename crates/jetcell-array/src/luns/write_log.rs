@@ -108,6 +108,15 @@ impl WriteLog {
         Ok(WriteLog::empty(file, array, bytes))
     }
 
+    /// The same for a volume that had a log: a file that is there keeps its size, and a missing one gets this one.
+    pub fn create_again(vfs: &dyn Vfs, path: &Path, bytes: u64, array: u128, made: u64) -> Result<WriteLog> {
+        let failed = |error| ArrayError::io(path, "asking for the length", 0, error);
+        let length = |exists| if exists { vfs.open(path, OpenMode::Read)?.len() } else { Ok(0) };
+        let found = vfs.exists(path).and_then(length).map_err(failed)?;
+        let bytes = if found < LEAST_BYTES { bytes } else { found / BLOCK as u64 * BLOCK as u64 };
+        WriteLog::create(vfs, path, bytes, array, made)
+    }
+
     /// Removes all records, also those of states that no catalogue describes any more.
     pub fn clear(&mut self) -> Result<()> {
         let zeros = IoBuffer::zeroed(1 << 20);
