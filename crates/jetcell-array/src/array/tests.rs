@@ -491,7 +491,7 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_either_way() {
 fn what_changes_the_array_waits_for_rows_under_way() {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     let columns = tested.array().layout().data_columns();
-    let row = |row, value| (row, vec![Arc::new(copy_of(&content(value))); columns]);
+    let row = |row, value| (row, (0..columns).map(|_| Arc::new(copy_of(&content(value)))).collect());
     tested.array().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
     // The records of these rows are in the same block.
     let layout = *tested.array().layout();

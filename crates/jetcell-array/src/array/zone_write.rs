@@ -44,7 +44,8 @@ fn block_in_zone(row: u64) -> usize {
 
 /// Runs of the blocks that are written with these rows.
 fn runs(rows: &[FreeRow]) -> Vec<Range<usize>> {
-    let mut runs = vec![0..1];
+    let records = 0..1;
+    let mut runs = vec![records];
     for block in rows.iter().map(|(row, _)| block_in_zone(*row)) {
         match runs.last_mut() {
             Some(run) if run.end == block => run.end += 1,
@@ -164,9 +165,12 @@ mod tests {
 
     #[test]
     fn records_and_rows_that_follow_each_other_are_runs() {
-        let of = |rows: &[u64]| runs(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
-        assert_eq!(of(&[128, 129, 130]), [0..4]);
-        assert_eq!(of(&[129, 130, 191]), [0..1, 2..4, 64..65]);
-        assert_eq!(of(&(64..128).collect::<Vec<_>>()), [0..65]);
+        let of = |rows: &[u64]| {
+            let rows: Vec<FreeRow> = rows.iter().map(|row| (*row, vec![])).collect();
+            runs(&rows).into_iter().map(|run| (run.start, run.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[128, 129, 130]), [(0, 4)]);
+        assert_eq!(of(&[129, 130, 191]), [(0, 1), (2, 4), (64, 65)]);
+        assert_eq!(of(&(64..128).collect::<Vec<_>>()), [(0, 65)]);
     }
 }

@@ -379,7 +379,7 @@ fn callers_read_and_write_while_a_consistency_point_is_written() {
     let points = volume.counters().points;
     assert_eq!(values(&mut volume, "a"), with_ten_more());
     assert!(volume.point.is_some() && volume.counters().points == points);
-    // A map of what is written needs the end of the point, and so does whoever uses the array.
+    // A map of what is written needs the end of the point.
     let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
     assert_eq!((runs, volume.counters().points), (vec![(260, true), (740, false)], points + 1));
     assert_eq!(values(&mut volume, "a"), with_ten_more());

@@ -142,7 +142,7 @@ fn devices_that_are_mounted_or_held_are_refused() {
     assert_eq!(claim().map(drop).unwrap_err().kind(), ErrorKind::ResourceBusy);
     assert!(!run("mount", &["-t", "ext4", names[0], point]), "mounted while the array ran");
     drop(array);
-    // Whoever has claimed a member keeps the array from starting.
+    // A claim of a member keeps the array from starting.
     let claimed = claim().unwrap();
     let members: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     let refused = Array::assemble(real(), &members, AssembleOptions::default()).map(drop);
