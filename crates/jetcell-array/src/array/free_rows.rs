@@ -2,17 +2,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason};
+use jetcell_vfs::IoReason;
 
 use super::Array;
 use super::transfers::UnderWay;
-use super::zone_write::{ZoneWrite, fill_all};
+use super::zone_write::{FreeRow, ZoneWrite, fill_all};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
-
-/// A row that nothing refers to, and its new content by column.
-pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
 
 /// Bytes of writes that may be under way.
 const MOST_UNDER_WAY: usize = 32 << 20;

@@ -35,7 +35,6 @@ use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
 pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
 use self::fetched::Fetched;
-pub(crate) use self::free_rows::FreeRow;
 use self::free_rows::RowWrites;
 use self::records::RecordCache;
 use crate::bytes::copy_of;
@@ -52,6 +51,7 @@ pub use self::load_meter::LoadMeter;
 pub use self::new_member::{Admission, NewMember, Part};
 pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
 pub(crate) use self::transfers::{Piece, UnderWay};
+pub(crate) use self::zone_write::FreeRow;
 
 /// What happened to blocks since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

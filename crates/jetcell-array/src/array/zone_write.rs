@@ -2,17 +2,19 @@
 
 use std::ops::Range;
 
-use jetcell_sync::thread;
+use jetcell_sync::{Arc, thread};
 use jetcell_vfs::IoBuffer;
 use zerocopy::IntoBytes;
 
 use super::Array;
-use super::free_rows::FreeRow;
 use super::transfers::Piece;
 use crate::geometry::{BLOCK, Code, Layout, MAX_DATA_COLUMNS, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RowState};
 use crate::kernels::Kernel;
 use crate::member::Device;
+
+/// A row that nothing refers to, and its new content by column.
+pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
 
 /// What records and parity follow from, besides the rows.
 pub(super) struct Coding {
