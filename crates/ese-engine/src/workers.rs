@@ -29,6 +29,20 @@ pub(crate) enum StepKind {
     Pages,
 }
 
+/// Longer pauses end at multiples of this, so that a thread that wakes finds many tasks due. With a moment for each task, the tasks of
+/// many idle instances wake threads thousands of times a second.
+const TICK: Duration = Duration::from_millis(5);
+
+/// When a task is due that ended a step now.
+fn due_after(now: Duration, pause: Duration) -> Duration {
+    let due = now.saturating_add(pause);
+    if pause < 2 * TICK {
+        return due;
+    }
+    let beyond = due.as_nanos() % TICK.as_nanos();
+    if beyond == 0 { due } else { due.saturating_add(TICK - Duration::from_nanos(beyond as u64)) }
+}
+
 /// Calls again after the time; `None`: never.
 type Step = Box<dyn FnMut() -> Option<Duration> + Send>;
 
@@ -261,7 +275,7 @@ impl Shared {
         let mut step = Some(step);
         let mut state = self.state.lock();
         let now = self.clock.monotonic();
-        if state.end_step(id, pause.map(|pause| now.saturating_add(pause)), now, &mut step) {
+        if state.end_step(id, pause.map(|pause| due_after(now, pause)), now, &mut step) {
             self.ended.notify_all();
         }
         if step.is_some() {

@@ -209,3 +209,17 @@ fn a_pool_whose_last_owner_has_gone_ends_its_threads() {
     drop((workers, group, task));
     assert!(shared.upgrade().is_none(), "all threads have ended");
 }
+
+#[test]
+fn longer_pauses_of_many_tasks_end_at_the_same_moments() {
+    let [ms, us] = [Duration::from_millis, Duration::from_micros];
+    for now in (0..20_000).step_by(7).map(us) {
+        for pause in [ms(10), ms(20), us(12_345), ms(160)] {
+            let due = due_after(now, pause);
+            assert!(due >= now + pause && due < now + pause + TICK && due.as_nanos() % TICK.as_nanos() == 0);
+        }
+        assert_eq!(due_after(now, ms(1)), now + ms(1), "a short pause is as it was asked for");
+    }
+    assert_eq!(due_after(ms(100), ms(20)), ms(120));
+    assert_eq!(due_after(Duration::MAX, ms(20)), Duration::MAX);
+}
