@@ -50,6 +50,9 @@ pub struct Dependency {
     pub kind: Option<String>,
     /// The name that the code uses, if the manifest renames it.
     pub rename: Option<String>,
+    /// Used with a feature only.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 /// One crate of a package.

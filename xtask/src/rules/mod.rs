@@ -6,6 +6,7 @@ mod dependencies;
 mod forbidden;
 mod licences;
 mod links;
+mod locks;
 mod manifests;
 mod remedies;
 mod sizes;
@@ -27,7 +28,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub const RULES: [Rule; 11] = [
+pub const RULES: [Rule; 12] = [
     Rule {
         name: "arrows",
         claim: "dependencies between crates that ARCHITECTURE.md does not draw",
@@ -51,6 +52,11 @@ pub const RULES: [Rule; 11] = [
         check: licences::check,
     },
     Rule { name: "manifests", claim: "packages that a registry would not take", check: manifests::check },
+    Rule {
+        name: "locks",
+        claim: "dependencies of crates that the lock file of the benchmarks lacks",
+        check: locks::check,
+    },
     Rule { name: "links", claim: "links in documents that lead nowhere", check: links::check },
     Rule {
         name: "remedies",

@@ -1,0 +1,70 @@
+//! The lock file of the benchmarks: `bench/run.sh` builds with `--locked`, which refuses a file that does not know a dependency.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::Findings;
+use crate::workspace::{Package, Workspace};
+
+/// The benchmarks are no member of the workspace.
+const LOCK: &str = "bench/Cargo.lock";
+
+#[derive(Deserialize)]
+struct Lock {
+    package: Vec<Locked>,
+}
+
+#[derive(Deserialize)]
+struct Locked {
+    name: String,
+    /// Names, each with a version if there are several of it.
+    #[serde(default)]
+    dependencies: Vec<String>,
+}
+
+/// Dependencies of crates that the lock file lacks.
+pub fn check(workspace: &Workspace) -> Result<Findings> {
+    let text = std::fs::read_to_string(workspace.root.join(LOCK)).context(LOCK)?;
+    lacking(&text, &workspace.members)
+}
+
+fn lacking(lock: &str, members: &[Package]) -> Result<Findings> {
+    let lock: Lock = toml::from_str(lock)?;
+    let mut findings = vec![];
+    for locked in lock.package {
+        let Some(member) = members.iter().find(|member| member.name == locked.name) else { continue };
+        let known: BTreeSet<&str> =
+            locked.dependencies.iter().filter_map(|entry| entry.split(' ').next()).collect();
+        let needed =
+            member.dependencies.iter().filter(|one| one.kind.as_deref() != Some("dev") && !one.optional);
+        let lacking = needed.filter(|needed| !known.contains(needed.name.as_str()));
+        findings.extend(lacking.map(|one| format!("{} needs {}", member.name, one.name)));
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lacking;
+    use crate::workspace::Package;
+
+    #[test]
+    fn a_dependency_that_the_lock_file_does_not_know_is_found() {
+        let member: Package = serde_json::from_value(serde_json::json!({
+            "name": "engine", "id": "", "keywords": [], "manifest_path": "Cargo.toml", "targets": [],
+            "dependencies": [
+                { "name": "rand", "kind": null }, { "name": "smallvec", "kind": null },
+                { "name": "proptest", "kind": "dev" }, { "name": "arrow", "kind": null, "optional": true },
+            ],
+        }))
+        .unwrap();
+        let lock = |dependencies: &str| {
+            let text = format!("[[package]]\nname = \"engine\"\ndependencies = [{dependencies}]");
+            lacking(&text, std::slice::from_ref(&member)).unwrap()
+        };
+        assert_eq!(lock("\"rand 0.9.1\", \"smallvec\""), [""; 0]);
+        assert_eq!(lock("\"rand\""), ["engine needs smallvec"]);
+    }
+}
