@@ -216,7 +216,11 @@ fn longer_pauses_of_many_tasks_end_at_the_same_moments() {
     for now in (0..20_000).step_by(7).map(us) {
         for pause in [ms(10), ms(20), us(12_345), ms(160)] {
             let due = due_after(now, pause);
-            assert!(due >= now + pause && due < now + pause + TICK && due.as_nanos() % TICK.as_nanos() == 0);
+            assert!(
+                due >= now + pause
+                    && due < now + pause + TICK
+                    && due.as_nanos().is_multiple_of(TICK.as_nanos())
+            );
         }
         assert_eq!(due_after(now, ms(1)), now + ms(1), "a short pause is as it was asked for");
     }
