@@ -112,7 +112,7 @@ pub enum Refusal {
         what: &'static str,
     },
     /// Another process, or this one, uses a member.
-    #[error("{} is in use; end the process that uses it", .0.display())]
+    #[error("{} is in use; end the process that uses it, or unmount it", .0.display())]
     InUse(PathBuf),
     /// A file has no readable superblock.
     #[error("{} has no valid superblock, so it is not a member of an array; give a member", .0.display())]

@@ -41,24 +41,18 @@ impl FileLock {
 impl DirectoryLock for FileLock {}
 
 /// Creates a file that is missing. A block device is claimed: while it is open, the kernel refuses to mount it, to make it part of a
-/// device of its own, and to let others claim it; and where one of these is so already, this fails.
+/// device of its own, and to let others claim it. Where one of these is so already, this fails with [`io::ErrorKind::WouldBlock`].
 fn open(path: &Path) -> io::Result<OwnedFd> {
     let open = |flags| rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
     let is_device = rustix::fs::stat(path)
         .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice);
-    let opened = if is_device {
-        // Together with O_CREAT, O_EXCL would refuse whatever exists.
-        let claimed = |flags| open(flags | OFlags::EXCL);
-        match claimed(OFlags::RDWR) {
-            Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => claimed(OFlags::RDONLY),
-            other => other,
-        }
-    } else {
-        match open(OFlags::RDWR | OFlags::CREATE) {
-            // Files that may only be read can still be locked.
-            Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(OFlags::RDONLY),
-            other => other,
-        }
+    // O_EXCL claims a device; together with O_CREAT, it would refuse whatever exists.
+    let (claim, create) =
+        if is_device { (OFlags::EXCL, OFlags::empty()) } else { (OFlags::empty(), OFlags::CREATE) };
+    let opened = match open(OFlags::RDWR | claim | create) {
+        // What may only be read can still be locked.
+        Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(OFlags::RDONLY | claim),
+        other => other,
     };
     opened.map_err(|error| match error {
         Errno::BUSY if is_device => io::ErrorKind::WouldBlock.into(),
