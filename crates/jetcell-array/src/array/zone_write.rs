@@ -130,11 +130,6 @@ impl Array {
         rows: &'rows [FreeRow],
     ) -> Option<ZoneWrite<'rows>> {
         let zone = zone_of(rows);
-        for device in devices {
-            self.record_block(*device, zone).ok()?;
-        }
-        let states = self.row_states(&rows.iter().map(|(row, _)| *row).collect());
-        let generations = states.values().map(RowState::next_generation).collect();
         let runs = runs(rows);
         let mut buffers = vec![];
         for device in devices {
@@ -143,6 +138,8 @@ impl Array {
             of_slot[0][..BLOCK].copy_from_slice(self.record_block(*device, zone).ok()?);
             buffers.push(of_slot);
         }
+        let states = self.row_states(&rows.iter().map(|(row, _)| *row).collect());
+        let generations = states.values().map(RowState::next_generation).collect();
         Some(ZoneWrite { rows, generations, runs, buffers })
     }
 

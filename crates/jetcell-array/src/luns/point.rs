@@ -78,20 +78,13 @@ impl LunVolume {
             return Ok(());
         }
         let pending = std::mem::take(&mut self.pending);
-        match self.start_writes(&pending) {
-            Ok((plan, singly, window)) => {
-                self.point = Some(PointUnderWay { pending, plan, singly, window });
-                self.unlogged.clear();
-                self.pending_leaves.clear();
-                self.pending_data = 0;
-                Ok(())
-            }
-            Err(error) => {
-                self.pending = pending;
-                self.has_failed = true;
-                Err(error)
-            }
-        }
+        let started = self.start_writes(pending);
+        self.has_failed |= started.is_err();
+        self.point = Some(started?);
+        self.unlogged.clear();
+        self.pending_leaves.clear();
+        self.pending_data = 0;
+        Ok(())
     }
 
     /// Ends the consistency point that is being written, if there is one: its state counts afterwards.
@@ -101,10 +94,9 @@ impl LunVolume {
     pub(super) fn finish_point(&mut self) -> Result<()> {
         self.check_running()?;
         let Some(point) = self.point.take() else { return Ok(()) };
-        if let Err(error) = self.finish_writes(&point) {
-            self.has_failed = true;
-            return Err(error);
-        }
+        let finished = self.finish_writes(&point);
+        self.has_failed |= finished.is_err();
+        finished?;
         let PointUnderWay { pending, plan, singly, .. } = point;
         // They share the buffers of what was pending.
         drop(singly);
@@ -125,9 +117,8 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Gives pending blocks their places, and starts to write those of whole rows. Returns what is left to do: the plan, single blocks,
-    /// and the blocks of the next window.
-    fn start_writes(&mut self, pending: &PendingBlocks) -> Result<(Plan, Content, u64)> {
+    /// Gives pending blocks their places, and starts to write those of whole rows.
+    fn start_writes(&mut self, pending: PendingBlocks) -> Result<PointUnderWay> {
         let data = pending.values().filter(|content| matches!(content, Pending::Data(_))).count() as u64;
         let mut needed = data;
         for lun in &self.catalogue.luns {
@@ -142,12 +133,13 @@ impl LunVolume {
         let allocation = self.space.allocate(needed).ok_or(ArrayError::Full)?;
         let mut addresses = allocation.blocks.iter().copied();
         let mut content = Content::new();
-        let plan = self.planned(pending, &mut addresses, &mut content)?;
+        let plan = self.planned(&pending, &mut addresses, &mut content)?;
         content.extend(plan.nodes.iter().map(|(block, node)| (*block, Arc::new(copy_of(&node.encode())))));
         self.counters.data_blocks += data;
         self.counters.map_blocks += plan.nodes.len() as u64;
         let singly = self.start_content(&allocation, content)?;
-        Ok((plan, singly, 2 * needed.max(self.log.bytes() / BLOCK as u64)))
+        let window = 2 * needed.max(self.log.bytes() / BLOCK as u64);
+        Ok(PointUnderWay { pending, plan, singly, window })
     }
 
     /// Starts to write whole rows. Returns the other blocks.
