@@ -15,6 +15,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::PageSize;
 use crate::compression::{self, CompressionError};
 
@@ -153,8 +155,10 @@ impl LongValueRoot {
     }
 
     /// The node's data.
-    pub fn encode(self) -> Vec<u8> {
-        let mut data = [self.references.to_le_bytes(), self.size.to_le_bytes()].concat();
+    pub fn encode(self) -> SmallVec<[u8; 16]> {
+        let mut data = SmallVec::new();
+        data.extend_from_slice(&self.references.to_le_bytes());
+        data.extend_from_slice(&self.size.to_le_bytes());
         if self.flags != 0 {
             data.push(self.flags);
         }

@@ -68,7 +68,7 @@ impl Database {
             match LongValueKey::decode(&key).unwrap() {
                 LongValueKey::Root(id) => {
                     let root = LongValueRoot::decode(&data).unwrap();
-                    assert_eq!((id.root_key(), root.encode()), (key, data));
+                    assert_eq!((id.root_key(), root.encode().to_vec()), (key, data));
                     roots.insert(id, root);
                     values.insert(id, Vec::new());
                 }

@@ -62,10 +62,8 @@ impl<'v> LongValues<'v> {
 
     /// Adds the nodes of the values. Their numbers ascend, so the nodes are in order.
     fn append_to(&self, builder: &mut TreeBuilder, chunk_size: usize) -> Result<()> {
-        let mut key = Vec::new();
         for (id, value) in &self.0 {
-            key.clear();
-            id.append_to_key(&mut key);
+            let mut key = id.root_key();
             let id_bytes = key.len();
             builder.append(&key, &LongValueRoot::new(value.len() as u32).encode())?;
             for (at, chunk) in value.chunks(chunk_size).enumerate() {

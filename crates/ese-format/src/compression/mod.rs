@@ -85,7 +85,9 @@ pub fn erase(stored: &mut [u8], fill: u8) {
 /// Compresses `plain` with XPRESS. `None` if the result is not shorter or `plain` exceeds 65,535 bytes.
 pub(crate) fn compress_xpress(plain: &[u8]) -> Option<Vec<u8>> {
     let [low, high] = u16::try_from(plain.len()).ok()?.to_le_bytes();
-    let mut stored = vec![XPRESS << 3, low, high];
+    // What does not shrink grows by a bit for each byte.
+    let mut stored = Vec::with_capacity(plain.len() + plain.len() / 8 + 16);
+    stored.extend_from_slice(&[XPRESS << 3, low, high]);
     xpress::compress(plain, &mut stored);
     (stored.len() < plain.len()).then_some(stored)
 }

@@ -309,8 +309,9 @@ impl<'t> RecordBuilder<'t> {
         };
         match value {
             Some(value) => {
-                pad(column, slot);
-                slot.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+                let (given, padding) = slot.split_at_mut(value.len().min(slot.len()));
+                given.copy_from_slice(value.get(..given.len()).unwrap_or_default());
+                pad(column, given.len(), padding);
                 *bits &= !(1 << (bit % 8));
             }
             None => {
@@ -345,8 +346,8 @@ fn check_length(column: &Column, len: usize) -> Result<(), RecordError> {
     if fits { Ok(()) } else { Err(RecordError::WrongLength { column: column.id, len }) }
 }
 
-/// Fills a fixed slot with the padding behind a short value: blanks for text, zeros for binary.
-fn pad(column: &Column, slot: &mut [u8]) {
+/// Fills what a value of `len` bytes leaves of a fixed slot: blanks for text, zeros for binary.
+fn pad(column: &Column, len: usize, rest: &mut [u8]) {
     let fill = if column.kind != ColumnType::Text {
         [0, 0]
     } else if column.code_page == CodePage::UNICODE {
@@ -354,5 +355,5 @@ fn pad(column: &Column, slot: &mut [u8]) {
     } else {
         [b' ', b' ']
     };
-    slot.iter_mut().zip(fill.into_iter().cycle()).for_each(|(to, from)| *to = from);
+    rest.iter_mut().zip(fill.into_iter().cycle().skip(len % 2)).for_each(|(to, from)| *to = from);
 }

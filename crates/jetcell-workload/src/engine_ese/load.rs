@@ -16,7 +16,9 @@ const TRANSFER_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=2 << 20;
 
 /// The options of a load that takes `memory` bytes.
 pub(super) fn options(memory: usize, zero: bool) -> BulkLoadOptions {
-    let transfer_bytes = (memory / 2 / TRANSFERS).clamp(*TRANSFER_BYTES.start(), *TRANSFER_BYTES.end());
+    let most = (memory / 2 / TRANSFERS).clamp(*TRANSFER_BYTES.start(), *TRANSFER_BYTES.end());
+    // Only powers of two fill huge pages, of which a transfer takes one segment instead of hundreds.
+    let transfer_bytes = 1 << most.ilog2();
     let sort_bytes = memory.saturating_sub(TRANSFERS * transfer_bytes);
     BulkLoadOptions { sort_bytes, transfer_bytes, zero, ..BulkLoadOptions::default() }
 }
