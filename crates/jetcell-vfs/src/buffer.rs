@@ -67,14 +67,24 @@ impl IoBuffer {
     /// aligned allocations waste up to a page each. The memory is freed with the last of them. `None` if the system has no
     /// memory for them.
     pub fn slab(count: usize, len: usize) -> Option<Vec<IoBuffer>> {
+        Some(IoBuffer::try_zeroed(count.checked_mul(len)?)?.into_parts(len))
+    }
+
+    /// A slab of as many buffers of `len` bytes as a huge page has room for.
+    pub fn huge_slab(len: usize) -> Option<Vec<IoBuffer>> {
+        Some(IoBuffer::try_zeroed(Self::HUGE)?.into_parts(len))
+    }
+
+    /// Divides the buffer. What is left behind the last part is not used.
+    fn into_parts(self, len: usize) -> Vec<IoBuffer> {
         assert!(len > 0 && len.is_multiple_of(Self::ALIGNMENT), "buffers of a slab stay aligned");
-        let slab = Arc::new(IoBuffer::try_zeroed(count.checked_mul(len)?)?);
+        let slab = Arc::new(self);
         let part = |index: usize| {
-            // SAFETY: `index < count`, so the part lies within the slab's allocation.
+            // SAFETY: `index` is below `slab.len / len`, so the part lies within the slab's allocation.
             let start = unsafe { slab.start.add(index * len) };
             IoBuffer { start, len, capacity: len, slab: Some(slab.clone()) }
         };
-        Some((0..count).map(part).collect())
+        (0..slab.len / len).map(part).collect()
     }
 
     /// The length in bytes with which the buffer was created.
@@ -263,6 +273,10 @@ mod tests {
             );
             part.fill(index as u8 + 1);
         }
+        let mut huge = IoBuffer::huge_slab(640 << 10).unwrap();
+        huge.iter_mut().for_each(|part| part.fill(1));
+        assert_eq!(huge.iter().map(|part| part.len()).collect::<Vec<_>>(), [640 << 10; 3]);
+        assert!(huge[0].as_ptr().addr().is_multiple_of(IoBuffer::HUGE));
         drop(parts.remove(1));
         assert!(parts[0].iter().all(|byte| *byte == 1) && parts[1].iter().all(|byte| *byte == 3));
     }

@@ -21,11 +21,9 @@ impl LoadBuffers {
             return buffer;
         }
         // Together in huge pages, of which the kernel clears and maps one in the time of a few small ones.
-        let together = (IoBuffer::HUGE / capacity).max(1);
-        let mut new = match together > 1 && IoBuffer::HUGE.is_multiple_of(capacity) {
-            true => IoBuffer::slab(together, capacity).unwrap_or_default(),
-            false => Vec::new(),
-        };
+        let is_together = capacity <= IoBuffer::HUGE / 2 && IoBuffer::HUGE.is_multiple_of(capacity);
+        let new = if is_together { IoBuffer::huge_slab(capacity) } else { None };
+        let mut new = new.unwrap_or_default();
         let mut buffer = new.pop().unwrap_or_else(|| IoBuffer::zeroed(capacity));
         free.append(&mut new);
         drop(free);

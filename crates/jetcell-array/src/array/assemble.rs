@@ -58,6 +58,7 @@ impl Array {
             config,
             devices,
             records: Default::default(),
+            last_zone_read: 0,
             buffers: Default::default(),
             row_writes: Default::default(),
             threads: thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),

@@ -29,10 +29,19 @@ impl Buffers {
             self.bytes -= buffer.capacity();
             buffer
         } else {
-            // Of few sizes, so that a buffer fits the next transfer, too. Pages that are never written take no memory.
-            IoBuffer::zeroed(capacity)
+            self.new_buffer(capacity)
         };
         buffer.resize(len);
+        buffer
+    }
+
+    /// A buffer of one of few sizes, so that it fits the next transfer, too. In a huge page, a transfer is one segment: a device takes
+    /// a limited number of them at a time, which 4 KiB each would use up.
+    fn new_buffer(&mut self, capacity: usize) -> IoBuffer {
+        let mut new = if capacity <= IoBuffer::HUGE / 2 { IoBuffer::huge_slab(capacity) } else { None }
+            .unwrap_or_default();
+        let buffer = new.pop().unwrap_or_else(|| IoBuffer::zeroed(capacity));
+        new.into_iter().for_each(|buffer| self.keep(buffer));
         buffer
     }
 

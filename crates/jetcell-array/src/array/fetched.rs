@@ -3,13 +3,11 @@
 //! What is here proves nothing. A caller that uses a block compares it with its record, as it is then, and reads it by itself if it does not
 //! match: so a failed transfer, or a block that changed since, is found and counted where single blocks are read.
 
-use std::collections::BTreeSet;
-
-use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
+use jetcell_vfs::{IoReason, TransferKind};
 
 use super::Array;
 use super::transfers::{LONGEST, Piece, UnderWay};
-use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::geometry::BLOCK;
 use crate::integrity::{CellState, RowState};
 
 /// A block of a member: device and offset.
@@ -71,12 +69,13 @@ impl Array {
 
     /// Waits for the reads. The blocks replace those that were fetched before.
     pub(crate) fn finish_fetch(&mut self, reads: UnderWay) {
+        self.release_fetched();
         self.finish_fetch_with(reads, |_| {});
     }
 
-    /// The same, and shows each piece when it has arrived, while others are being read.
+    /// Waits for the reads, and adds the blocks to those that were fetched before. Shows each piece when it has arrived, while others
+    /// are being read.
     pub(super) fn finish_fetch_with(&mut self, mut reads: UnderWay, mut arrived: impl FnMut(&Piece)) {
-        self.release_fetched();
         while let Some((piece, result)) = reads.next() {
             match result {
                 Ok(()) => {
@@ -123,30 +122,12 @@ impl Array {
         };
         Some((device, self.devices[device].layout.block(row)))
     }
-
-    /// Reads the records of all slots for these rows, as far as they are not in memory. What cannot be read is found later.
-    pub(crate) fn load_records_of_rows(&mut self, rows: impl Iterator<Item = u64>) {
-        let zones: BTreeSet<u64> = rows.map(|row| row / ZONE_ROWS).collect();
-        let devices: BTreeSet<usize> =
-            (0..self.config.slots.len()).flat_map(|slot| self.targets(slot)).collect();
-        let mut pieces = vec![];
-        for zone in zones {
-            for device in devices.iter().copied().filter(|device| !self.records.has(*device, zone)) {
-                let offset = self.devices[device].layout.records(zone);
-                pieces.push(Piece { device, offset, buffer: IoBuffer::zeroed(BLOCK) });
-            }
-        }
-        for (piece, result) in self.start_transfers(TransferKind::Read, pieces, IoReason::Other).wait() {
-            if result.is_ok() {
-                let zone = self.devices[piece.device].layout.zone_of(piece.offset);
-                self.records.insert((piece.device, zone), piece.buffer);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use jetcell_vfs::IoBuffer;
+
     use super::*;
 
     #[test]

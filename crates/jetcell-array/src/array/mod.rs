@@ -49,6 +49,7 @@ pub use self::create::CreateOptions;
 pub use self::examination::{Examination, MemberState};
 pub use self::load_meter::LoadMeter;
 pub use self::new_member::{Admission, NewMember, Part};
+pub(crate) use self::reads::ReadAhead;
 pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
 pub(crate) use self::transfers::{Piece, UnderWay};
 pub(crate) use self::zone_write::FreeRow;
@@ -107,6 +108,8 @@ pub struct Array {
     pub(crate) config: Config,
     pub(crate) devices: Vec<Device>,
     pub(crate) records: RecordCache,
+    /// The zone in which the last long read ended.
+    last_zone_read: u64,
     buffers: Buffers,
     row_writes: RowWrites,
     /// Threads that compute at the same time.
@@ -238,7 +241,7 @@ impl Array {
         self.counters.blocks_read += count;
         let blocks: Vec<u64> = (first..first + count).collect();
         let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
-        self.read_blocks(&blocks, &mut buffers)
+        self.read_blocks(&blocks, &mut buffers, None)
     }
 
     /// Reads single blocks, each into a buffer of its own, as one batch: members work on it at the same time.
@@ -246,13 +249,23 @@ impl Array {
     /// # Panics
     /// There are not as many buffers of one block as blocks.
     pub fn read_scattered(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+        self.read_started(blocks, buffers, None)
+    }
+
+    /// The same for blocks some of which [`Array::start_read`] has started to read.
+    pub(crate) fn read_started(
+        &mut self,
+        blocks: &[u64],
+        buffers: &mut [&mut [u8]],
+        ahead: Option<ReadAhead>,
+    ) -> Result<()> {
         self.check_running()?;
         assert!(blocks.len() == buffers.len() && buffers.iter().all(|buffer| buffer.len() == BLOCK));
         for block in blocks {
             self.check_range(*block, BLOCK)?;
         }
         self.counters.blocks_read += blocks.len() as u64;
-        self.read_blocks(blocks, buffers)
+        self.read_blocks(blocks, buffers, ahead)
     }
 
     /// Which of these blocks were ever written, in order: a number of blocks, and whether they were. Others read as zeros.

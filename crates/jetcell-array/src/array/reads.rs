@@ -4,13 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Array;
 use super::fetched::Place;
+use super::transfers::UnderWay;
 use crate::error::Result;
-use crate::integrity::{BlockRecord, CellState};
+use crate::geometry::ZONE_ROWS;
+use crate::integrity::{BlockRecord, CellState, RowState};
 
 /// Blocks that are read for a caller at once.
 const BATCH: usize = 2048;
 /// The same while members are missing: for each of them, the other blocks of its row may have to be read.
 const DEGRADED_BATCH: usize = 512;
+
+/// Blocks from which on a read is taken for a part of a longer one.
+const LONG_READ: usize = 64;
 
 /// A block that a member has.
 struct Wanted {
@@ -22,67 +27,125 @@ struct Wanted {
     is_read: bool,
 }
 
+/// Reads of blocks that a caller will ask for, which were started before.
+pub(crate) struct ReadAhead(UnderWay);
+
+/// How the blocks of a batch can be read, by their places in the caller's list.
+#[derive(Default)]
+struct Batch {
+    wanted: Vec<Wanted>,
+    /// Blocks that were never written.
+    empty: Vec<usize>,
+    /// Blocks whose row must be looked at, by row: cells with their places in the list.
+    doubtful: BTreeMap<u64, Vec<(usize, usize)>>,
+}
+
 impl Array {
-    /// Reads blocks of the array, each into a buffer of its own.
-    pub(super) fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+    /// Starts to read blocks of the array. It may be used before they are asked for: what has changed then is read again.
+    pub(crate) fn start_read(&mut self, blocks: &[u64]) -> ReadAhead {
+        // The reads that follow say what is wrong with an array.
+        let blocks = if self.check_running().is_ok() { blocks } else { &[] };
+        self.records.trim();
+        let states = self.states_of_rows(blocks);
+        let batch = self.batch(blocks, &states);
+        let zones = states.keys().next().zip(states.keys().next_back());
+        if let Some((first, last)) = zones.filter(|_| blocks.len() >= LONG_READ) {
+            let (first, last) = (first / ZONE_ROWS, last / ZONE_ROWS);
+            let follows = first == self.last_zone_read || first == self.last_zone_read + 1;
+            self.last_zone_read = last;
+            if follows {
+                self.read_records_ahead(last + 1);
+            }
+        }
+        ReadAhead(self.start_fetch(batch.wanted.iter().map(|wanted| wanted.place).collect()))
+    }
+
+    /// Reads blocks of the array, each into a buffer of its own. Some may be under way already.
+    pub(super) fn read_blocks(
+        &mut self,
+        blocks: &[u64],
+        buffers: &mut [&mut [u8]],
+        mut ahead: Option<ReadAhead>,
+    ) -> Result<()> {
         let batch = if self.lost_slots().is_empty() { BATCH } else { DEGRADED_BATCH };
         for (blocks, buffers) in blocks.chunks(batch).zip(buffers.chunks_mut(batch)) {
-            let result = self.read_batch(blocks, buffers);
+            let result = self.read_batch(blocks, buffers, ahead.take());
             self.release_fetched();
             result?;
         }
         Ok(())
     }
 
-    fn read_batch(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        self.records.trim();
+    fn states_of_rows(&mut self, blocks: &[u64]) -> BTreeMap<u64, RowState> {
         let layout = self.config.layout;
         self.load_records_of_rows(blocks.iter().map(|block| layout.locate(*block).0));
-        let rows = blocks
-            .iter()
-            .filter(|block| !self.staged.contains_key(block))
-            .map(|block| layout.locate(*block).0);
-        let rows: BTreeSet<u64> = rows.collect();
-        let states = self.row_states(&rows);
-        let mut wanted: Vec<Wanted> = vec![];
-        // By row: cells with their places in the caller's list.
-        let mut doubtful: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
+        let rows = blocks.iter().filter(|block| !self.staged.contains_key(block));
+        let rows: BTreeSet<u64> = rows.map(|block| layout.locate(*block).0).collect();
+        self.row_states(&rows)
+    }
+
+    /// Blocks that are staged are left out.
+    fn batch(&mut self, blocks: &[u64], states: &BTreeMap<u64, RowState>) -> Batch {
+        let mut batch = Batch::default();
         for (index, block) in blocks.iter().enumerate() {
-            if let Some(staged) = self.staged.get(block) {
-                buffers[index].copy_from_slice(staged);
+            if self.staged.contains_key(block) {
                 continue;
             }
-            let (row, column) = layout.locate(*block);
+            let (row, column) = self.config.layout.locate(*block);
             let cell = self.preferred_cell(row, column);
             let state = &states[&row];
             match state.cells[cell] {
-                CellState::Empty => buffers[index].fill(0),
+                CellState::Empty => batch.empty.push(index),
                 CellState::Written(record) => match self.place(row, cell, state) {
-                    Some(place) => wanted.push(Wanted { place, record, index, is_read: false }),
-                    None => doubtful.entry(row).or_default().push((cell, index)),
+                    Some(place) => batch.wanted.push(Wanted { place, record, index, is_read: false }),
+                    None => batch.doubtful.entry(row).or_default().push((cell, index)),
                 },
-                CellState::Stale | CellState::Missing => doubtful.entry(row).or_default().push((cell, index)),
+                CellState::Stale | CellState::Missing => {
+                    batch.doubtful.entry(row).or_default().push((cell, index));
+                }
             }
         }
-        wanted.sort_unstable_by_key(|wanted| wanted.place);
+        batch.wanted.sort_unstable_by_key(|wanted| wanted.place);
+        batch
+    }
+
+    fn read_batch(
+        &mut self,
+        blocks: &[u64],
+        buffers: &mut [&mut [u8]],
+        ahead: Option<ReadAhead>,
+    ) -> Result<()> {
+        self.records.trim();
+        let states = self.states_of_rows(blocks);
+        let Batch { mut wanted, empty, mut doubtful } = self.batch(blocks, &states);
+        for (block, buffer) in blocks.iter().zip(&mut *buffers) {
+            if let Some(staged) = self.staged.get(block) {
+                buffer.copy_from_slice(staged);
+            }
+        }
+        empty.into_iter().for_each(|index| buffers[index].fill(0));
         let mut places: Vec<Place> = wanted.iter().map(|wanted| wanted.place).collect();
         for (row, of_row) in &doubtful {
             let cells: Vec<usize> = of_row.iter().map(|(cell, _)| *cell).collect();
             let sources = self.cells_with(&cells);
             places.extend(self.places(*row, &states[row], &sources));
         }
-        let reads = self.start_fetch(places);
-        self.finish_fetch_with(reads, |piece| {
-            let first = wanted.partition_point(|wanted| wanted.place < (piece.device, piece.offset));
-            let blocks =
-                wanted[first..].iter_mut().map_while(|wanted| Some((piece.block(wanted.place)?, wanted)));
-            for (block, wanted) in blocks.filter(|(block, wanted)| wanted.record.matches(block)) {
-                buffers[wanted.index].copy_from_slice(block);
-                wanted.is_read = true;
-            }
-        });
+        let ahead = ahead.map(|ReadAhead(reads)| reads);
+        places.retain(|place| !ahead.as_ref().is_some_and(|reads| reads.covers(*place)));
+        let rest = self.start_fetch(places);
+        for reads in ahead.into_iter().chain([rest]) {
+            self.finish_fetch_with(reads, |piece| {
+                let first = wanted.partition_point(|wanted| wanted.place < (piece.device, piece.offset));
+                let blocks =
+                    wanted[first..].iter_mut().map_while(|wanted| Some((piece.block(wanted.place)?, wanted)));
+                for (block, wanted) in blocks.filter(|(block, wanted)| wanted.record.matches(block)) {
+                    buffers[wanted.index].copy_from_slice(block);
+                    wanted.is_read = true;
+                }
+            });
+        }
         for wanted in wanted.iter().filter(|wanted| !wanted.is_read) {
-            let (row, column) = layout.locate(blocks[wanted.index]);
+            let (row, column) = self.config.layout.locate(blocks[wanted.index]);
             let cell = self.preferred_cell(row, column);
             doubtful.entry(row).or_default().push((cell, wanted.index));
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
 use super::Array;
+use super::transfers::{Piece, UnderWay};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RECORD, RecordSlot};
@@ -21,6 +22,9 @@ pub(crate) struct RecordCache {
     order: VecDeque<(usize, u64)>,
     /// Zones whose records are being written: the members do not have them yet.
     held: BTreeSet<u64>,
+    /// Records of a zone that are being read before they are needed. All that changes records in memory has them there first, so these
+    /// are dropped when others of the zone come, or are forgotten.
+    ahead: Option<(u64, UnderWay)>,
 }
 
 impl RecordCache {
@@ -33,10 +37,20 @@ impl RecordCache {
         self.blocks.get(&(device, zone)).map(|block| &block[..])
     }
 
+    /// The records of one of these zones that are being read.
+    pub fn take_ahead(&mut self, zones: &BTreeSet<u64>) -> Option<UnderWay> {
+        self.ahead.take_if(|(zone, _)| zones.contains(zone)).map(|(_, reads)| reads)
+    }
+
     pub fn insert(&mut self, key: (usize, u64), block: IoBuffer) {
+        self.drop_ahead_of(key.1);
         if self.blocks.insert(key, block).is_none() {
             self.order.push_back(key);
         }
+    }
+
+    fn drop_ahead_of(&mut self, zone: u64) {
+        self.ahead.take_if(|(ahead, _)| *ahead == zone);
     }
 
     /// Changes a block that is in memory.
@@ -74,18 +88,63 @@ impl RecordCache {
 
     /// Forgets the records of a device.
     pub fn forget(&mut self, device: usize) {
+        self.ahead = None;
         self.blocks.retain(|key, _| key.0 != device);
         self.order.retain(|key| key.0 != device);
     }
 
     /// Forgets the records of a zone, so that they are read again.
     pub fn forget_zone(&mut self, zone: u64) {
+        self.drop_ahead_of(zone);
         self.blocks.retain(|key, _| key.1 != zone);
         self.order.retain(|key| key.1 != zone);
     }
 }
 
 impl Array {
+    /// Reads the records of all slots for these rows, as far as they are not in memory. What cannot be read is found later.
+    pub(crate) fn load_records_of_rows(&mut self, rows: impl Iterator<Item = u64>) {
+        let zones: BTreeSet<u64> = rows.map(|row| row / ZONE_ROWS).collect();
+        let ahead = self.records.take_ahead(&zones);
+        ahead.into_iter().for_each(|reads| self.insert_records(reads));
+        let missing = self.start_records(&zones);
+        self.insert_records(missing);
+    }
+
+    /// Starts to read the records of a zone that will be needed next.
+    pub(super) fn read_records_ahead(&mut self, zone: u64) {
+        let is_under_way = self.records.ahead.as_ref().is_some_and(|(ahead, _)| *ahead == zone);
+        if is_under_way || zone >= self.config.layout.zones() {
+            return;
+        }
+        let reads = self.start_records(&[zone].into());
+        if reads.bytes > 0 {
+            self.records.ahead = Some((zone, reads));
+        }
+    }
+
+    fn start_records(&mut self, zones: &BTreeSet<u64>) -> UnderWay {
+        let devices: BTreeSet<usize> =
+            (0..self.config.slots.len()).flat_map(|slot| self.targets(slot)).collect();
+        let mut pieces = vec![];
+        for zone in zones.iter().copied() {
+            for device in devices.iter().copied().filter(|device| !self.records.has(*device, zone)) {
+                let offset = self.devices[device].layout.records(zone);
+                pieces.push(Piece { device, offset, buffer: IoBuffer::zeroed(BLOCK) });
+            }
+        }
+        self.start_transfers(TransferKind::Read, pieces, IoReason::Other)
+    }
+
+    fn insert_records(&mut self, reads: UnderWay) {
+        for (piece, result) in reads.wait() {
+            if result.is_ok() {
+                let zone = self.devices[piece.device].layout.zone_of(piece.offset);
+                self.records.insert((piece.device, zone), piece.buffer);
+            }
+        }
+    }
+
     /// Reads the records of a zone, unless they are in memory.
     fn load_records(&mut self, device: usize, zone: u64) -> Result<()> {
         let key = (device, zone);

@@ -503,3 +503,41 @@ fn what_changes_the_array_waits_for_rows_under_way() {
     assert_eq!(tested.value(layout.block_at(1, 0)).unwrap(), 5);
     assert!(tested.array().scrub().unwrap().is_clean());
 }
+
+/// The records of the zone behind a long read are read ahead, and what changes there meanwhile counts.
+#[test]
+fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
+    for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {
+        let mut tested = TestArray::with_zones(level, members, 5, 4);
+        let layout = *tested.array().layout();
+        let blocks = |zone: u64| -> Vec<u64> {
+            (zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS).map(|row| layout.block_at(row, 0)).collect()
+        };
+        for batch in (0..3).flat_map(blocks).collect::<Vec<_>>().chunks(JOURNAL as usize) {
+            tested.write(&batch.iter().map(|block| (*block, *block + 1)).collect()).unwrap();
+        }
+        tested.restart();
+        let read = |tested: &mut TestArray, zone: u64, ahead: bool| {
+            let (array, blocks) = (tested.array(), blocks(zone));
+            let before = array.counters().members.records.reads;
+            let ahead = ahead.then(|| array.start_read(&blocks));
+            let mut bytes = vec![0; blocks.len() * BLOCK];
+            let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
+            array.read_started(&blocks, &mut buffers, ahead).unwrap();
+            for (block, found) in blocks.iter().zip(bytes.chunks_exact(BLOCK)) {
+                assert!(found == content(tested.model[*block as usize]), "{level}: block {block}");
+            }
+            tested.array().counters().members.records.reads - before
+        };
+        let each = layout.slots as u64;
+        assert_eq!(read(&mut tested, 0, true), 2 * each, "{level}: the next zone as well");
+        assert_eq!(read(&mut tested, 1, false), 0, "{level}");
+        assert_eq!(read(&mut tested, 1, true), each, "{level}: the next zone");
+        // The write needs the records itself.
+        tested.write(&[(blocks(2)[7], 77)].into()).unwrap();
+        assert_eq!(read(&mut tested, 2, false), 0, "{level}");
+        assert_eq!(tested.array().counters().stale_blocks + tested.array().counters().checksum_errors, 0);
+        tested.array().records.forget_zone(2);
+        assert_eq!(read(&mut tested, 2, false), each, "{level}");
+    }
+}

@@ -24,8 +24,8 @@ pub(crate) struct Piece {
 pub(crate) struct UnderWay {
     /// Bytes of all pieces.
     pub(super) bytes: usize,
-    /// Device and offset of each piece.
-    places: Vec<(usize, u64)>,
+    /// Device, offset and bytes of each piece.
+    places: Vec<(usize, u64, usize)>,
     finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
 }
 
@@ -33,15 +33,22 @@ impl UnderWay {
     /// Waits for the next of them that ends. `None`: all have ended.
     pub(super) fn next(&mut self) -> Option<(Piece, io::Result<()>)> {
         let (index, result, buffer) = self.finished.recv().ok()?;
-        let (device, offset) = self.places[index];
+        let (device, offset, _) = self.places[index];
         Some((Piece { device, offset, buffer }, result))
+    }
+
+    /// Whether a piece has the block at this place. Pieces must be in order of device and offset.
+    pub(super) fn covers(&self, place: (usize, u64)) -> bool {
+        let after = self.places.partition_point(|(device, offset, _)| (*device, *offset) <= place);
+        let before = after.checked_sub(1).map(|at| self.places[at]);
+        before.is_some_and(|(device, offset, bytes)| device == place.0 && place.1 < offset + bytes as u64)
     }
 
     /// Waits for all of them. Results are in the order of the pieces.
     pub(super) fn wait(self) -> Vec<(Piece, io::Result<()>)> {
         let mut results: Vec<Option<(Piece, io::Result<()>)>> = self.places.iter().map(|_| None).collect();
         for (index, result, buffer) in self.finished {
-            let (device, offset) = self.places[index];
+            let (device, offset, _) = self.places[index];
             results[index] = Some((Piece { device, offset, buffer }, result));
         }
         results.into_iter().map(|result| result.expect("each transfer completes once")).collect()
@@ -94,7 +101,7 @@ impl Array {
         let mut places = vec![];
         let mut by_device: BTreeMap<usize, Vec<jetcell_vfs::Transfer>> = BTreeMap::new();
         for (index, Piece { device, offset, buffer }) in pieces.into_iter().enumerate() {
-            places.push((device, offset));
+            places.push((device, offset, buffer.len()));
             let sender = sender.clone();
             let done = move |result, buffer| {
                 // The receiver waits for all of them.

@@ -9,6 +9,7 @@ use super::block_map::{lookup, mapped};
 use super::catalogue::LunId;
 use super::point::RESERVE;
 use super::{LunVolume, Pending};
+use crate::array::ReadAhead;
 use crate::bytes::BlockStore;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
@@ -55,6 +56,12 @@ impl LunVolume {
         Ok(found.into_iter().collect())
     }
 
+    /// A block of a LUN in memory: what the next consistency point writes, or the one that is under way.
+    fn content(&self, lun: LunId, index: u64) -> Option<&Pending> {
+        let of_point = || self.point.as_ref()?.content(lun, index);
+        self.pending.get(&(lun, index)).or_else(of_point)
+    }
+
     /// Makes room for a write of these blocks, by a consistency point if need be.
     fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
         let (data, most) = (range.end - range.start, self.log.bytes() / BLOCK as u64);
@@ -94,6 +101,51 @@ impl Lun<'_> {
         Err(Refusal::OutOfRange { first, last, blocks: self.blocks }.into())
     }
 
+    /// The block of the array that has a block of the LUN. `None`: it is pending, or a hole.
+    fn stored(&mut self, index: u64) -> Result<Option<u64>> {
+        let entry = self.volume.catalogue.luns.iter().find(|entry| entry.id == self.id);
+        let (root, height) = entry.map_or_else(Default::default, |entry| (entry.root, entry.height()));
+        let pointer = lookup(&mut self.volume.reader(), root, height, index)?;
+        Ok((!pointer.is_hole()).then_some(pointer.block))
+    }
+
+    /// Starts to read blocks. The volume may be used before they are asked for.
+    pub(crate) fn start_read(&mut self, blocks: &[u64]) -> Result<ReadAhead> {
+        let mut stored = vec![];
+        for index in blocks.iter().copied() {
+            self.check(&(index..index.saturating_add(1)))?;
+            if self.volume.content(self.id, index).is_none() {
+                stored.extend(self.stored(index)?);
+            }
+        }
+        Ok(self.volume.array.start_read(&stored))
+    }
+
+    /// Reads blocks, some of which [`Lun::start_read`] may have started to read.
+    pub(crate) fn read_started(
+        &mut self,
+        blocks: &[u64],
+        buffers: &mut [&mut [u8]],
+        ahead: Option<ReadAhead>,
+    ) -> Result<()> {
+        let (mut stored, mut targets) = (vec![], vec![]);
+        for (index, buffer) in blocks.iter().copied().zip(buffers) {
+            self.check(&(index..index.saturating_add(1)))?;
+            match self.volume.content(self.id, index) {
+                Some(Pending::Data(data)) => buffer.copy_from_slice(data),
+                Some(Pending::Hole) => buffer.fill(0),
+                None => match self.stored(index)? {
+                    Some(block) => {
+                        stored.push(block);
+                        targets.push(&mut **buffer);
+                    }
+                    None => buffer.fill(0),
+                },
+            }
+        }
+        self.volume.array.read_started(&stored, &mut targets, ahead)
+    }
+
     fn put(&mut self, index: u64, content: Pending) {
         let is_absorbed = self.volume.put_pending(self.id, index, content);
         self.volume.counters.blocks_absorbed += u64::from(is_absorbed);
@@ -107,27 +159,7 @@ impl BlockStore for Lun<'_> {
     }
 
     fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
-        let entry = self.volume.catalogue.luns.iter().find(|entry| entry.id == self.id);
-        let (root, height) = entry.map_or_else(Default::default, |entry| (entry.root, entry.height()));
-        let (mut stored, mut targets) = (vec![], vec![]);
-        for (index, buffer) in blocks.iter().zip(buffers) {
-            self.check(&(*index..index.saturating_add(1)))?;
-            let of_point = || self.volume.point.as_ref()?.content(self.id, *index);
-            match self.volume.pending.get(&(self.id, *index)).or_else(of_point) {
-                Some(Pending::Data(data)) => buffer.copy_from_slice(data),
-                Some(Pending::Hole) => buffer.fill(0),
-                None => {
-                    let pointer = lookup(&mut self.volume.reader(), root, height, *index)?;
-                    if pointer.is_hole() {
-                        buffer.fill(0);
-                    } else {
-                        stored.push(pointer.block);
-                        targets.push(&mut **buffer);
-                    }
-                }
-            }
-        }
-        self.volume.array.read_scattered(&stored, &mut targets)
+        self.read_started(blocks, buffers, None)
     }
 
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {

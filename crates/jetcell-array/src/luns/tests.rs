@@ -399,6 +399,47 @@ fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
     assert_eq!(values(&mut start(&cut, &members(6)).unwrap(), "a"), with_ten_more());
 }
 
+/// Blocks that are replaced, moved or given up between the beginning of a read and its end are read as they are at its end.
+#[test]
+fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = start(&disk, &members(6)).unwrap();
+    volume.create_lun("a", 300).unwrap();
+    write(&mut volume, "a", 0, &(1..=200).collect::<Vec<_>>()).unwrap();
+    volume.consistency_point().unwrap();
+    let blocks: Vec<u64> = (0..250).collect();
+    let mut read = |change: &mut dyn FnMut(&mut LunVolume)| {
+        let ahead = volume.lun("a").unwrap().start_read(&blocks).unwrap();
+        change(&mut volume);
+        let before = volume.array().counters().members.total().reads;
+        let mut bytes = vec![9; blocks.len() * BLOCK];
+        let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
+        volume.lun("a").unwrap().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+        let found: Vec<u64> = bytes
+            .chunks_exact(BLOCK)
+            .map(|block| u64::from_le_bytes(block[..8].try_into().unwrap()))
+            .inspect(|value| assert!(*value <= 2000))
+            .collect();
+        assert!(bytes.chunks_exact(BLOCK).zip(&found).all(|(block, value)| block == content(*value)));
+        (found, volume.array().counters().members.total().reads - before)
+    };
+    let old: Vec<u64> = (1..=200).chain([0; 50]).collect();
+    let (found, reads) = read(&mut |_| {});
+    assert_eq!((found, reads), (old.clone(), 0), "nothing is read twice");
+    let (found, reads) = read(&mut |volume| {
+        write(volume, "a", 50, &[1001; 20]).unwrap();
+        volume.consistency_point().unwrap();
+        write(volume, "a", 60, &[1002; 20]).unwrap();
+        volume.lun("a").unwrap().zero_blocks(100..120).unwrap();
+    });
+    let mut new = old;
+    new[50..70].fill(1001);
+    new[60..80].fill(1002);
+    new[100..120].fill(0);
+    assert_eq!(found, new);
+    assert!(reads > 0, "blocks that moved are read again");
+}
+
 #[test]
 fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::array::Array;
+use crate::array::{Array, ReadAhead};
 use crate::bytes::BlockStore;
 use crate::error::Result;
 use crate::geometry::BLOCK;
@@ -29,14 +29,27 @@ impl Base {
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
         let mut buffers: Vec<&mut [u8]> = buffer.chunks_exact_mut(BLOCK).collect();
         let blocks: Vec<u64> = (first..).take(buffers.len()).collect();
-        self.read_blocks(&blocks, &mut buffers)
+        self.read_blocks(&blocks, &mut buffers, None)
     }
 
-    /// Reads single blocks as one batch: members work on it at the same time.
-    pub fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
+    /// Starts to read blocks.
+    pub fn start_read(&mut self, blocks: &[u64]) -> Result<ReadAhead> {
         match self {
-            Base::Array(array) => array.read_scattered(blocks, buffers),
-            Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.read_blocks(blocks, buffers)),
+            Base::Array(array) => Ok(array.start_read(blocks)),
+            Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.start_read(blocks)),
+        }
+    }
+
+    /// Reads single blocks as one batch: members work on it at the same time. Some may have been started.
+    pub fn read_blocks(
+        &mut self,
+        blocks: &[u64],
+        buffers: &mut [&mut [u8]],
+        ahead: Option<ReadAhead>,
+    ) -> Result<()> {
+        match self {
+            Base::Array(array) => array.read_started(blocks, buffers, ahead),
+            Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.read_started(blocks, buffers, ahead)),
         }
     }
 

@@ -10,6 +10,7 @@ use jetcell_vfs::{File, IoReason, OpenMode, Transfer, TransferKind};
 
 use super::table::NodeId;
 use super::{State, Volume, io_error};
+use crate::array::ReadAhead;
 use crate::geometry::BLOCK;
 
 pub(super) struct VolumeFile {
@@ -19,9 +20,17 @@ pub(super) struct VolumeFile {
     mode: OpenMode,
 }
 
+/// A transfer that has not begun, and its file.
+type Waiting = (VolumeFile, Transfer);
+
+/// Bytes from which on reads are no longer joined, but begun one behind the other.
+const LONG_READ: usize = 1 << 20;
+/// Batches of reads that are under way at a time.
+const MOST_AHEAD: usize = 4;
+
 thread_local! {
     /// Transfers that a completion on this thread has submitted. `None`: no transfer of this thread is being completed.
-    static WAITING: RefCell<Option<VecDeque<(VolumeFile, Transfer)>>> = const { RefCell::new(None) };
+    static WAITING: RefCell<Option<VecDeque<Waiting>>> = const { RefCell::new(None) };
 }
 
 impl Clone for VolumeFile {
@@ -46,29 +55,22 @@ impl VolumeFile {
         done(result, buffer);
     }
 
-    /// Makes transfers in their order, and completes them. Reads that follow each other are one batch.
-    fn transfer_all<'f>(transfers: impl Iterator<Item = (&'f VolumeFile, Transfer)>) {
-        let mut transfers = transfers.peekable();
-        while let Some((file, first)) = transfers.next() {
-            let is_read = first.kind == TransferKind::Read;
-            let mut batch = vec![(file, first)];
-            while let Some(joined) = transfers.next_if(|(other, transfer)| {
-                is_read && transfer.kind == TransferKind::Read && other.volume.is_same(&file.volume)
-            }) {
-                batch.push(joined);
-            }
-            let mut reads: Vec<Read<'_>> = batch
-                .iter_mut()
-                .map(|(file, transfer)| (file.node, transfer.offset, &mut transfer.buffer[..]))
-                .collect();
-            let is_done =
-                reads.len() > 1 && file.volume.load.timed(|| file.volume.state().read(&mut reads)).is_ok();
-            for (file, transfer) in batch {
-                match is_done {
-                    true => (transfer.done)(Ok(()), transfer.buffer),
-                    // Each has a result of its own.
-                    false => file.transfer(transfer),
-                }
+    /// Completes reads of one volume, which it may have begun.
+    fn complete(batch: Vec<Waiting>, ahead: Option<ReadAhead>) {
+        let mut batch = batch;
+        let [(file, _), ..] = &batch[..] else { return };
+        let volume = file.volume.clone();
+        let mut reads: Vec<Read<'_>> = batch
+            .iter_mut()
+            .map(|(file, transfer)| (file.node, transfer.offset, &mut transfer.buffer[..]))
+            .collect();
+        let mut result = volume.load.timed(|| volume.state().read(&mut reads, ahead));
+        let is_alone = batch.len() == 1;
+        for (file, transfer) in batch {
+            match result {
+                // Each has a result of its own.
+                Err(_) if !is_alone => file.transfer(transfer),
+                _ => (transfer.done)(std::mem::replace(&mut result, Ok(())), transfer.buffer),
             }
         }
     }
@@ -92,18 +94,37 @@ fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
 type Read<'b> = (NodeId, u64, &'b mut [u8]);
 
 impl State {
+    /// The blocks below a range of a file.
+    fn blocks_below(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: usize,
+    ) -> io::Result<impl Iterator<Item = u64> + use<>> {
+        let (first, count) = blocks_of(offset, len)?;
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.table.len(node)) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(self.table.map(node, first, count).into_iter().flatten())
+    }
+
+    /// Starts to read ranges of files.
+    fn start_read(&mut self, batch: &[Waiting]) -> io::Result<ReadAhead> {
+        let mut blocks = vec![];
+        for (file, transfer) in batch {
+            blocks.extend(self.blocks_below(file.node, transfer.offset, transfer.buffer.len())?);
+        }
+        self.base()?.start_read(&blocks).map_err(io_error)
+    }
+
     /// Reads ranges of files as one batch: members work on it at the same time. On an error, buffers may have been filled in part.
-    fn read(&mut self, reads: &mut [Read<'_>]) -> io::Result<()> {
+    fn read(&mut self, reads: &mut [Read<'_>], ahead: Option<ReadAhead>) -> io::Result<()> {
         let (mut blocks, mut buffers) = (vec![], vec![]);
         for (node, offset, buffer) in reads {
-            let (first, count) = blocks_of(*offset, buffer.len())?;
-            if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.table.len(*node)) {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            blocks.extend(self.table.map(*node, first, count).into_iter().flatten());
+            blocks.extend(self.blocks_below(*node, *offset, buffer.len())?);
             buffers.extend(buffer.chunks_exact_mut(BLOCK));
         }
-        self.base()?.read_blocks(&blocks, &mut buffers).map_err(io_error)
+        self.base()?.read_blocks(&blocks, &mut buffers, ahead).map_err(io_error)
     }
 
     fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -124,6 +145,52 @@ impl State {
     }
 }
 
+/// Transfers of one thread, which are completed in their order. While a read is being completed, the next ones are under way.
+#[derive(Default)]
+struct Turns {
+    waiting: VecDeque<Waiting>,
+    /// Batches of reads that were begun.
+    begun: VecDeque<(Vec<Waiting>, Option<ReadAhead>)>,
+}
+
+impl Turns {
+    /// Reads that follow each other and are no longer together than a long one. Empty if the next transfer is no read.
+    fn next_reads(&mut self) -> Vec<Waiting> {
+        let (mut batch, mut bytes): (Vec<Waiting>, usize) = (vec![], 0);
+        while let Some((file, transfer)) = self.waiting.front() {
+            let is_joined = batch.first().is_none_or(|(first, _)| {
+                first.volume.is_same(&file.volume) && bytes + transfer.buffer.len() <= LONG_READ
+            });
+            if transfer.kind != TransferKind::Read || !is_joined {
+                break;
+            }
+            bytes += transfer.buffer.len();
+            batch.extend(self.waiting.pop_front());
+        }
+        batch
+    }
+
+    /// Begins reads, and completes the first transfers. Returns whether there were any.
+    fn take(&mut self) -> bool {
+        while self.begun.len() < MOST_AHEAD {
+            let batch = self.next_reads();
+            let Some((file, _)) = batch.first() else { break };
+            let is_alone = self.begun.is_empty() && self.waiting.is_empty();
+            // Reads that cannot be begun get their error when they are completed.
+            let start = || file.volume.load.waiting(|| file.volume.state().start_read(&batch)).ok();
+            let ahead = if is_alone { None } else { start() };
+            self.begun.push_back((batch, ahead));
+        }
+        if let Some((batch, ahead)) = self.begun.pop_front() {
+            VolumeFile::complete(batch, ahead);
+            return true;
+        }
+        let Some((file, transfer)) = self.waiting.pop_front() else { return false };
+        file.transfer(transfer);
+        true
+    }
+}
+
 /// The outermost submission of a thread has ended, also by a panic.
 struct EndOfWaiting;
 
@@ -140,7 +207,7 @@ impl File for VolumeFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8], _reason: IoReason) -> io::Result<()> {
-        self.volume.load.timed(|| self.volume.state().read(&mut [(self.node, offset, buffer)]))
+        self.volume.load.timed(|| self.volume.state().read(&mut [(self.node, offset, buffer)], None))
     }
 
     fn write_at(&self, offset: u64, data: &[u8], _reason: IoReason) -> io::Result<()> {
@@ -157,15 +224,13 @@ impl File for VolumeFile {
         }
         WAITING.set(Some(VecDeque::new()));
         let _end = EndOfWaiting;
-        VolumeFile::transfer_all(batch.into_iter().map(|transfer| (self, transfer)));
-        loop {
-            let waiting = WAITING.with_borrow_mut(|waiting| waiting.as_mut().map(std::mem::take));
-            let (files, transfers): (Vec<VolumeFile>, Vec<Transfer>) =
-                waiting.unwrap_or_default().into_iter().unzip();
-            if files.is_empty() {
-                break;
-            }
-            VolumeFile::transfer_all(files.iter().zip(transfers));
+        let mut turns = Turns {
+            waiting: batch.into_iter().map(|transfer| (self.clone(), transfer)).collect(),
+            ..Turns::default()
+        };
+        while turns.take() {
+            let submitted = WAITING.with_borrow_mut(|waiting| waiting.as_mut().map(std::mem::take));
+            turns.waiting.extend(submitted.unwrap_or_default());
         }
     }
 

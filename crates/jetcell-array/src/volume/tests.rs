@@ -332,6 +332,57 @@ fn what_was_synced_and_not_changed_survives_power_cuts() {
     }
 }
 
+/// While a long read is completed, the next ones are under way, also those that completions submit.
+#[test]
+fn long_reads_are_begun_before_the_one_in_front_is_completed() {
+    const LONG: usize = 256 * BLOCK;
+    for on in [On::Array, On::Lun] {
+        let disk = disk(on);
+        let volume = mounted(&disk, on);
+        let file = volume.open(&path("a"), OpenMode::CreateNew).unwrap();
+        let written = content(3, 3 * 256);
+        file.write_at(0, &written, IoReason::Other).unwrap();
+        file.sync(IoReason::Other).unwrap();
+        volume.close().unwrap();
+        let volume = mounted(&disk, on);
+        let file = volume.open(&path("a"), OpenMode::Read).unwrap();
+        // This brings what describes the blocks.
+        assert_eq!(read_all(&volume, "a"), written);
+        let bytes = |volume: &Volume| {
+            volume.with_array(|array| array.counters().members.total().blocks_read).unwrap() as usize * BLOCK
+        };
+        let before = bytes(&volume);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let transfer = |at: usize, done: Box<dyn FnOnce(std::io::Result<()>, IoBuffer) + Send>| Transfer {
+            kind: TransferKind::Read,
+            offset: (at * LONG) as u64,
+            buffer: IoBuffer::zeroed(LONG),
+            reason: IoReason::Other,
+            done,
+        };
+        let completed = |at: usize| {
+            let (sender, volume) = (sender.clone(), volume.clone());
+            move |result: std::io::Result<()>, buffer: IoBuffer| {
+                result.unwrap();
+                sender.send((at, bytes(&volume) - before, buffer)).unwrap();
+            }
+        };
+        let (again, last, first) = (file.clone(), completed(2), completed(0));
+        let begins_last = move |result, buffer| {
+            again.submit(vec![transfer(2, Box::new(last))]);
+            first(result, buffer);
+        };
+        file.submit(vec![transfer(0, Box::new(begins_last)), transfer(1, Box::new(completed(1)))]);
+        let found: Vec<(usize, usize, IoBuffer)> = receiver.try_iter().collect();
+        assert_eq!(
+            found.iter().map(|(at, begun, _)| (*at, begun / LONG)).collect::<Vec<_>>(),
+            [(0, 2), (1, 3), (2, 3)],
+            "{on:?}"
+        );
+        assert!(found.iter().all(|(at, _, buffer)| buffer[..] == written[at * LONG..][..LONG]), "{on:?}");
+    }
+}
+
 /// A read or sync that waits while a rebuild or another volume uses the array takes as long as its user waits for it.
 #[test]
 fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
