@@ -5,7 +5,7 @@ use jetcell_vfs::IoBuffer;
 /// Shorter ones come from the allocator, which has them at hand.
 const SHORTEST: usize = 32 << 10;
 /// Bytes that are kept at most.
-const MOST_KEPT: usize = 40 << 20;
+const MOST_KEPT: usize = 64 << 20;
 
 /// Buffers that no transfer uses.
 #[derive(Default)]
@@ -38,6 +38,12 @@ impl Buffers {
     /// A buffer of one of few sizes, so that it fits the next transfer, too. In a huge page, a transfer is one segment: a device takes
     /// a limited number of them at a time, which 4 KiB each would use up.
     fn new_buffer(&mut self, capacity: usize) -> IoBuffer {
+        // Those of other sizes make room for the rest of its huge page.
+        while self.bytes + IoBuffer::HUGE > MOST_KEPT
+            && let Some(at) = self.kept.iter().rposition(|buffer| buffer.capacity() != capacity)
+        {
+            self.bytes -= self.kept.remove(at).capacity();
+        }
         let mut new = if capacity <= IoBuffer::HUGE / 2 { IoBuffer::huge_slab(capacity) } else { None }
             .unwrap_or_default();
         let buffer = new.pop().unwrap_or_else(|| IoBuffer::zeroed(capacity));

@@ -28,7 +28,13 @@ struct Wanted {
 }
 
 /// Reads of blocks that a caller will ask for, which were started before.
-pub(crate) struct ReadAhead(UnderWay);
+pub(crate) struct ReadAhead {
+    reads: UnderWay,
+    blocks: Vec<u64>,
+    batch: Batch,
+    /// [`RecordCache::changes`](super::records::RecordCache::changes) when they were started.
+    changes: u64,
+}
 
 /// How the blocks of a batch can be read, by their places in the caller's list.
 #[derive(Default)]
@@ -57,7 +63,8 @@ impl Array {
                 self.read_records_ahead(last + 1);
             }
         }
-        ReadAhead(self.start_fetch(batch.wanted.iter().map(|wanted| wanted.place).collect()))
+        let reads = self.start_fetch(batch.wanted.iter().map(|wanted| wanted.place).collect());
+        ReadAhead { reads, blocks: blocks.to_vec(), batch, changes: self.records.changes() }
     }
 
     /// Reads blocks of the array, each into a buffer of its own. Some may be under way already.
@@ -116,21 +123,27 @@ impl Array {
         ahead: Option<ReadAhead>,
     ) -> Result<()> {
         self.records.trim();
-        let states = self.states_of_rows(blocks);
-        let Batch { mut wanted, empty, mut doubtful } = self.batch(blocks, &states);
-        for (block, buffer) in blocks.iter().zip(&mut *buffers) {
-            if let Some(staged) = self.staged.get(block) {
-                buffer.copy_from_slice(staged);
+        let (ahead, planned) = match ahead {
+            Some(ReadAhead { reads, blocks: of, batch, changes }) => {
+                let holds = changes == self.records.changes() && of == blocks;
+                (Some(reads), Some(batch).filter(|_| holds))
             }
-        }
+            None => (None, None),
+        };
+        let Batch { mut wanted, empty, mut doubtful } = match planned {
+            Some(batch) => batch,
+            None => {
+                let states = self.states_of_rows(blocks);
+                self.batch(blocks, &states)
+            }
+        };
         empty.into_iter().for_each(|index| buffers[index].fill(0));
         let mut places: Vec<Place> = wanted.iter().map(|wanted| wanted.place).collect();
         for (row, of_row) in &doubtful {
             let cells: Vec<usize> = of_row.iter().map(|(cell, _)| *cell).collect();
-            let sources = self.cells_with(&cells);
-            places.extend(self.places(*row, &states[row], &sources));
+            let (sources, state) = (self.cells_with(&cells), self.row_state(*row));
+            places.extend(self.places(*row, &state, &sources));
         }
-        let ahead = ahead.map(|ReadAhead(reads)| reads);
         places.retain(|place| !ahead.as_ref().is_some_and(|reads| reads.covers(*place)));
         let rest = self.start_fetch(places);
         for reads in ahead.into_iter().chain([rest]) {
@@ -149,7 +162,14 @@ impl Array {
             let cell = self.preferred_cell(row, column);
             doubtful.entry(row).or_default().push((cell, wanted.index));
         }
-        self.read_doubtful(doubtful, buffers)
+        self.read_doubtful(doubtful, buffers)?;
+        // Some may have been written since the reads were planned.
+        for (block, buffer) in blocks.iter().zip(buffers) {
+            if let Some(staged) = self.staged.get(block) {
+                buffer.copy_from_slice(staged);
+            }
+        }
+        Ok(())
     }
 
     /// Reads what the batch did not bring, row by row.

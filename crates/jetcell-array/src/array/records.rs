@@ -25,6 +25,8 @@ pub(crate) struct RecordCache {
     /// Records of a zone that are being read before they are needed. All that changes records in memory has them there first, so these
     /// are dropped when others of the zone come, or are forgotten.
     ahead: Option<(u64, UnderWay)>,
+    /// How often records were changed or forgotten.
+    changes: u64,
 }
 
 impl RecordCache {
@@ -53,9 +55,20 @@ impl RecordCache {
         self.ahead.take_if(|(ahead, _)| *ahead == zone);
     }
 
+    /// How often records were changed or forgotten. While it stays the same, what follows from records does, too.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// A block that is in memory, to change it.
+    pub fn block_mut(&mut self, key: (usize, u64)) -> Option<&mut [u8]> {
+        self.changes += 1;
+        self.blocks.get_mut(&key).map(|block| &mut block[..])
+    }
+
     /// Changes a block that is in memory.
     pub fn replace(&mut self, key: (usize, u64), records: &[u8]) {
-        if let Some(block) = self.blocks.get_mut(&key) {
+        if let Some(block) = self.block_mut(key) {
             block.copy_from_slice(records);
         }
     }
@@ -88,6 +101,7 @@ impl RecordCache {
 
     /// Forgets the records of a device.
     pub fn forget(&mut self, device: usize) {
+        self.changes += 1;
         self.ahead = None;
         self.blocks.retain(|key, _| key.0 != device);
         self.order.retain(|key| key.0 != device);
@@ -95,6 +109,7 @@ impl RecordCache {
 
     /// Forgets the records of a zone, so that they are read again.
     pub fn forget_zone(&mut self, zone: u64) {
+        self.changes += 1;
         self.drop_ahead_of(zone);
         self.blocks.retain(|key, _| key.1 != zone);
         self.order.retain(|key| key.1 != zone);
@@ -181,7 +196,7 @@ impl Array {
             block.fill(0xFF);
             self.records.insert((device, zone), block);
         }
-        let block = self.records.blocks.get_mut(&(device, zone)).expect("just loaded");
+        let block = self.records.block_mut((device, zone)).expect("just loaded");
         let place = &mut block[Device::record_range(row)];
         match record {
             RecordSlot::Empty => place.fill(0),

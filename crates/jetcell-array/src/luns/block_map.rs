@@ -85,17 +85,37 @@ pub(super) trait Nodes {
     fn node(&mut self, block: u64) -> Result<Arc<Node>>;
 }
 
-/// Where a block of a LUN is.
-pub(super) fn lookup(nodes: &mut impl Nodes, root: Pointer, height: u32, index: u64) -> Result<Pointer> {
-    let mut pointer = root;
-    for height in (1..=height).rev() {
-        if pointer.is_hole() {
-            break;
-        }
-        let slot = index / span(height - 1) % FAN_OUT as u64;
-        pointer = nodes.node(pointer.block)?.0[slot as usize];
+/// Looks blocks up one after the other. Those of one node need it once.
+pub(super) struct Lookups {
+    root: Pointer,
+    height: u32,
+    /// The node above the last block, and which one of its height it is.
+    leaf: Option<(u64, Option<Arc<Node>>)>,
+}
+
+impl Lookups {
+    pub fn new(root: Pointer, height: u32) -> Lookups {
+        Lookups { root, height, leaf: None }
     }
-    Ok(pointer)
+
+    /// Where the next block of the LUN is.
+    pub fn next(&mut self, nodes: &mut impl Nodes, index: u64) -> Result<Pointer> {
+        let (number, slot) = (index / FAN_OUT as u64, index as usize % FAN_OUT);
+        if self.leaf.as_ref().is_none_or(|(last, _)| *last != number) {
+            let mut pointer = self.root;
+            for height in (2..=self.height).rev() {
+                if pointer.is_hole() {
+                    break;
+                }
+                let slot = index / span(height - 1) % FAN_OUT as u64;
+                pointer = nodes.node(pointer.block)?.0[slot as usize];
+            }
+            let leaf = if pointer.is_hole() { None } else { Some(nodes.node(pointer.block)?) };
+            self.leaf = Some((number, leaf));
+        }
+        let leaf = self.leaf.as_ref().and_then(|(_, leaf)| leaf.as_ref());
+        Ok(leaf.map_or(Pointer::HOLE, |leaf| leaf.0[slot]))
+    }
 }
 
 /// Calls `found` for each block of the range that is mapped, in order.
@@ -295,8 +315,9 @@ mod tests {
                 let mut found = BTreeMap::new();
                 mapped(&mut stored, *root, height, &(0..70_000), &mut |index, pointer| { found.insert(index, pointer); }).unwrap();
                 prop_assert_eq!(&found, model);
+                let mut lookups = Lookups::new(*root, height);
                 for index in model.keys().copied().chain([0, 69_999]) {
-                    let pointer = lookup(&mut stored, *root, height, index).unwrap();
+                    let pointer = lookups.next(&mut stored, index).unwrap();
                     prop_assert_eq!(pointer, model.get(&index).copied().unwrap_or_default());
                 }
             }

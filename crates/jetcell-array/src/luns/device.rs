@@ -5,7 +5,7 @@ use std::ops::Range;
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
-use super::block_map::{lookup, mapped};
+use super::block_map::{Lookups, mapped};
 use super::catalogue::LunId;
 use super::point::RESERVE;
 use super::{LunVolume, Pending};
@@ -101,21 +101,20 @@ impl Lun<'_> {
         Err(Refusal::OutOfRange { first, last, blocks: self.blocks }.into())
     }
 
-    /// The block of the array that has a block of the LUN. `None`: it is pending, or a hole.
-    fn stored(&mut self, index: u64) -> Result<Option<u64>> {
+    fn lookups(&self) -> Lookups {
         let entry = self.volume.catalogue.luns.iter().find(|entry| entry.id == self.id);
         let (root, height) = entry.map_or_else(Default::default, |entry| (entry.root, entry.height()));
-        let pointer = lookup(&mut self.volume.reader(), root, height, index)?;
-        Ok((!pointer.is_hole()).then_some(pointer.block))
+        Lookups::new(root, height)
     }
 
     /// Starts to read blocks. The volume may be used before they are asked for.
     pub(crate) fn start_read(&mut self, blocks: &[u64]) -> Result<ReadAhead> {
-        let mut stored = vec![];
+        let (mut stored, mut lookups) = (vec![], self.lookups());
         for index in blocks.iter().copied() {
             self.check(&(index..index.saturating_add(1)))?;
             if self.volume.content(self.id, index).is_none() {
-                stored.extend(self.stored(index)?);
+                let pointer = lookups.next(&mut self.volume.reader(), index)?;
+                stored.extend((!pointer.is_hole()).then_some(pointer.block));
             }
         }
         Ok(self.volume.array.start_read(&stored))
@@ -128,18 +127,18 @@ impl Lun<'_> {
         buffers: &mut [&mut [u8]],
         ahead: Option<ReadAhead>,
     ) -> Result<()> {
-        let (mut stored, mut targets) = (vec![], vec![]);
+        let (mut stored, mut targets, mut lookups) = (vec![], vec![], self.lookups());
         for (index, buffer) in blocks.iter().copied().zip(buffers) {
             self.check(&(index..index.saturating_add(1)))?;
             match self.volume.content(self.id, index) {
                 Some(Pending::Data(data)) => buffer.copy_from_slice(data),
                 Some(Pending::Hole) => buffer.fill(0),
-                None => match self.stored(index)? {
-                    Some(block) => {
-                        stored.push(block);
+                None => match lookups.next(&mut self.volume.reader(), index)? {
+                    pointer if pointer.is_hole() => buffer.fill(0),
+                    pointer => {
+                        stored.push(pointer.block);
                         targets.push(&mut **buffer);
                     }
-                    None => buffer.fill(0),
                 },
             }
         }
