@@ -11,7 +11,10 @@ use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
 /// Bytes of writes that may be under way.
-const MOST_UNDER_WAY: usize = 32 << 20;
+const MOST_UNDER_WAY: usize = 48 << 20;
+
+/// Zones whose records are read for the next rows.
+const MOST_ZONES_AHEAD: u64 = 32;
 
 /// Threads that compute rows, at most.
 pub(super) const MOST_THREADS: usize = 8;
@@ -72,6 +75,11 @@ impl Array {
             if let Err(error) = self.start_batch(batch) {
                 return self.finish_free_rows().and(Err(error));
             }
+        }
+        // The next rows are mostly behind these.
+        if let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) {
+            let (first, behind) = (first / ZONE_ROWS, last / ZONE_ROWS + 1);
+            self.read_records_ahead(behind..behind + (behind - first).min(MOST_ZONES_AHEAD));
         }
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Array {
             let follows = first == self.last_zone_read || first == self.last_zone_read + 1;
             self.last_zone_read = last;
             if follows {
-                self.read_records_ahead(last + 1);
+                self.read_records_ahead(last + 1..last + 2);
             }
         }
         let reads = self.start_fetch(batch.wanted.iter().map(|wanted| wanted.place).collect());

@@ -1,6 +1,7 @@
 //! Records of zones in memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
@@ -22,9 +23,9 @@ pub(crate) struct RecordCache {
     order: VecDeque<(usize, u64)>,
     /// Zones whose records are being written: the members do not have them yet.
     held: BTreeSet<u64>,
-    /// Records of a zone that are being read before they are needed. All that changes records in memory has them there first, so these
-    /// are dropped when others of the zone come, or are forgotten.
-    ahead: Option<(u64, UnderWay)>,
+    /// Records of zones that are being read before they are needed. All that changes records in memory has them there first, so these
+    /// are dropped when others of these zones come, or are forgotten.
+    ahead: Option<(Range<u64>, UnderWay)>,
     /// How often records were changed or forgotten.
     changes: u64,
 }
@@ -39,9 +40,9 @@ impl RecordCache {
         self.blocks.get(&(device, zone)).map(|block| &block[..])
     }
 
-    /// The records of one of these zones that are being read.
-    pub fn take_ahead(&mut self, zones: &BTreeSet<u64>) -> Option<UnderWay> {
-        self.ahead.take_if(|(zone, _)| zones.contains(zone)).map(|(_, reads)| reads)
+    /// The records that are being read, if they have one of these zones.
+    fn take_ahead(&mut self, zones: &BTreeSet<u64>) -> Option<UnderWay> {
+        self.ahead.take_if(|(ahead, _)| zones.range(ahead.clone()).next().is_some()).map(|(_, reads)| reads)
     }
 
     pub fn insert(&mut self, key: (usize, u64), block: IoBuffer) {
@@ -52,7 +53,7 @@ impl RecordCache {
     }
 
     fn drop_ahead_of(&mut self, zone: u64) {
-        self.ahead.take_if(|(ahead, _)| *ahead == zone);
+        self.ahead.take_if(|(ahead, _)| ahead.contains(&zone));
     }
 
     /// How often records were changed or forgotten. While it stays the same, what follows from records does, too.
@@ -126,15 +127,15 @@ impl Array {
         self.insert_records(missing);
     }
 
-    /// Starts to read the records of a zone that will be needed next.
-    pub(super) fn read_records_ahead(&mut self, zone: u64) {
-        let is_under_way = self.records.ahead.as_ref().is_some_and(|(ahead, _)| *ahead == zone);
-        if is_under_way || zone >= self.config.layout.zones() {
+    /// Starts to read the records of zones that will be needed next.
+    pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
+        let zones = zones.start..zones.end.min(self.config.layout.zones());
+        if zones.is_empty() || self.records.ahead.as_ref().is_some_and(|(ahead, _)| *ahead == zones) {
             return;
         }
-        let reads = self.start_records(&[zone].into());
+        let reads = self.start_records(&zones.clone().collect());
         if reads.bytes > 0 {
-            self.records.ahead = Some((zone, reads));
+            self.records.ahead = Some((zones, reads));
         }
     }
 

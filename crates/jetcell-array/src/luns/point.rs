@@ -168,9 +168,11 @@ impl LunVolume {
         for (block, bytes) in &point.singly {
             self.array.write(*block, bytes)?;
         }
-        self.array.flush()?;
-        // The catalogue must not be durable before what it refers to.
-        self.array.sync_members()?;
+        // The catalogue must not be durable before what it refers to. A commit syncs whole rows together with its journal.
+        match point.singly.is_empty() {
+            true => self.array.sync_members()?,
+            false => self.array.flush()?,
+        }
         for (place, root) in &point.plan.roots {
             self.catalogue.luns[*place].root = *root;
         }
