@@ -1,6 +1,7 @@
 //! Writes of rows that nothing refers to: whole, in place and without the journal, while their caller goes on.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 use jetcell_vfs::IoReason;
 
@@ -13,7 +14,7 @@ use crate::geometry::ZONE_ROWS;
 /// Bytes of writes that may be under way.
 const MOST_UNDER_WAY: usize = 48 << 20;
 
-/// Zones whose records are read for the next rows.
+/// Zones whose records are read for the next rows, at most.
 const MOST_ZONES_AHEAD: u64 = 32;
 
 /// Threads that compute rows, at most.
@@ -42,6 +43,13 @@ fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
         rest = behind;
     }
     batches
+}
+
+/// The zones where the next rows will be, as many as these rows have. `None` if they are scattered: then the next ones may be anywhere.
+fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
+    let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
+    let (first, behind, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
+    (behind - first == count).then(|| behind..behind + count.min(MOST_ZONES_AHEAD))
 }
 
 impl Array {
@@ -76,10 +84,8 @@ impl Array {
                 return self.finish_free_rows().and(Err(error));
             }
         }
-        // The next rows are mostly behind these.
-        if let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) {
-            let (first, behind) = (first / ZONE_ROWS, last / ZONE_ROWS + 1);
-            self.read_records_ahead(behind..behind + (behind - first).min(MOST_ZONES_AHEAD));
+        if let Some(zones) = zones_behind(rows) {
+            self.read_records_ahead(zones);
         }
         Ok(())
     }
@@ -155,6 +161,15 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_rows_of_zones_side_by_side_tell_where_the_next_ones_are() {
+        let behind = |rows: &[u64]| zones_behind(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
+        assert_eq!(behind(&[70, 100, 130]), Some(3..5));
+        assert_eq!(behind(&[70, 200]), None);
+        assert_eq!(behind(&[]), None);
+        assert_eq!(behind(&(0..100 * ZONE_ROWS).collect::<Vec<_>>()), Some(100..100 + MOST_ZONES_AHEAD));
+    }
 
     #[test]
     fn batches_of_rows_share_no_zone_and_are_not_too_small() {

@@ -541,3 +541,25 @@ fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
         assert_eq!(read(&mut tested, 2, false), each, "{level}");
     }
 }
+
+#[test]
+fn blocks_that_are_written_after_their_read_began_are_read_as_they_are() {
+    for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {
+        let mut tested = TestArray::new(level, members, 5);
+        let blocks: Vec<u64> = (0..JOURNAL.into()).collect();
+        tested.write(&blocks.iter().map(|block| (*block, 10 + block)).collect()).unwrap();
+        let ahead = tested.array().start_read(&blocks);
+        tested.write(&[(3, 50)].into()).unwrap();
+        tested.stage(&[(5, 60), (6, 61)].into()).unwrap();
+        let mut bytes = vec![0; blocks.len() * BLOCK];
+        let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
+        tested.array().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+        let found: Vec<u64> = bytes
+            .chunks_exact(BLOCK)
+            .map(|block| u64::from_le_bytes(block[..8].try_into().unwrap()))
+            .collect();
+        assert_eq!(found, [10, 11, 12, 50, 14, 60, 61, 17], "{level}");
+        let counters = tested.array().counters();
+        assert_eq!(counters.checksum_errors + counters.stale_blocks + counters.rows_recovered, 0, "{level}");
+    }
+}

@@ -56,8 +56,7 @@ impl VolumeFile {
     }
 
     /// Completes reads of one volume, which it may have begun.
-    fn complete(batch: Vec<Waiting>, ahead: Option<ReadAhead>) {
-        let mut batch = batch;
+    fn complete(mut batch: Vec<Waiting>, ahead: Option<ReadAhead>) {
         let [(file, _), ..] = &batch[..] else { return };
         let volume = file.volume.clone();
         let mut reads: Vec<Read<'_>> = batch
