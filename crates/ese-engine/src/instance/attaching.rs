@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, encode_path};
-use ese_format::{DbTime, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId};
-use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode};
+use ese_format::{DbTime, LogPosition, LogTime, PageNumber, Signature, TreeId};
+use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
 use rand::RngCore;
 
 use super::Instance;
@@ -42,7 +42,12 @@ impl Instance {
             header.db_time = initial.db_time;
             header.last_tree = initial.last_tree;
             file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(failed)?;
-            write_pages(&*file, size, initial.pages).map_err(failed)?;
+            for (page, bytes) in initial.pages {
+                let mut buffer = IoBuffer::zeroed(size.bytes());
+                buffer.copy_from_slice(&bytes);
+                ese_format::checksum::seal_page(&mut buffer, size, page);
+                file.write_at(size.offset_of(page), &buffer, IoReason::DatabaseExtend).map_err(failed)?;
+            }
             storage::write_header(&*file, &header)?;
             vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
             let _one = self.attaching.lock();
@@ -256,26 +261,6 @@ impl Instance {
             ))),
         }
     }
-}
-
-/// Writes new pages, which are in order, with one write for those side by side.
-fn write_pages(
-    file: &dyn File,
-    size: PageSize,
-    mut pages: Vec<(PageNumber, Vec<u8>)>,
-) -> std::io::Result<()> {
-    for (page, bytes) in &mut pages {
-        ese_format::checksum::seal_page(bytes, size, *page);
-    }
-    for run in pages.chunk_by(|(page, _), (next, _)| page.plus(1) == *next) {
-        let mut buffer = IoBuffer::zeroed(run.len() * size.bytes());
-        buffer
-            .chunks_exact_mut(size.bytes())
-            .zip(run)
-            .for_each(|(place, (_, page))| place.copy_from_slice(page));
-        file.write_at(size.offset_of(run[0].0), &buffer, IoReason::DatabaseExtend)?;
-    }
-    Ok(())
 }
 
 /// The path as the log records it. It is absolute, because recovery must find the database from any working directory.
