@@ -1,11 +1,14 @@
 //! Makes the pages of a built tree a part of the tree: the logged end of a bulk load.
 
+use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, SetExternalHeader};
 use ese_format::page::PageFlags;
 use jetcell_sync::Arc;
 
+use super::page_writer::WrittenPage;
 use super::tree_builder::BuiltTree;
 use crate::Result;
+use crate::cache::PageKey;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 
@@ -28,6 +31,11 @@ pub(crate) fn link(built: &BuiltTree) -> Result<()> {
     if built.top.is_empty() {
         return Ok(());
     }
+    if let Some(WrittenPage { number, bytes }) = &built.written {
+        // The bytes are at hand, so that the cache need not read them.
+        let key = PageKey { file: tree.file.file_id, page: *number };
+        tree.file.cache.install_image(key, bytes, tree.file.log.tail(), LogPosition::MIN)?;
+    }
     let _structure = tree.structure.lock();
     let space = SpaceLock::new(&tree.file);
     let trees = space.prepare(tree.root, 1)?;
@@ -36,7 +44,7 @@ pub(crate) fn link(built: &BuiltTree) -> Result<()> {
     flags.set(PageFlags::LEAF, built.top_is_leaf);
     flags.set(PageFlags::PARENT_OF_LEAF, built.above_leaves);
     group::run(file, false, |group| {
-        if let Some(page) = built.written {
+        if let Some(page) = built.written.as_ref().map(|written| written.number) {
             // Only the time of change of the page becomes another one.
             let header = group.page(page)?.external_header().to_vec();
             let node = group.node_change(&shape, page, 0)?;

@@ -50,7 +50,13 @@ pub(super) struct PageWriter {
     writes: Arc<NewPageWrites>,
     /// Pages that have got a number.
     pub pages: u64,
-    first: Option<PageNumber>,
+    first: Option<WrittenPage>,
+}
+
+/// A page as it was written.
+pub(crate) struct WrittenPage {
+    pub number: PageNumber,
+    pub bytes: Vec<u8>,
 }
 
 /// A transfer that is being filled.
@@ -84,9 +90,9 @@ impl PageWriter {
         self.tree.file.page_size
     }
 
-    /// The first page that was written.
-    pub fn first(&self) -> Option<PageNumber> {
-        self.first
+    /// The page that was completed first.
+    pub fn take_first(&mut self) -> Option<WrittenPage> {
+        self.first.take()
     }
 
     /// The number of the next page. Its bytes are arbitrary until it is formatted.
@@ -127,7 +133,6 @@ impl PageWriter {
         if let Some(open) = self.open.back_mut() {
             open.used += 1;
         }
-        self.first = self.first.or(Some(number));
         self.pages += 1;
         Some(number)
     }
@@ -152,7 +157,7 @@ impl PageWriter {
     pub fn seal(&mut self, number: PageNumber) -> Result<()> {
         let (size, time) = (self.page_size(), self.time.unwrap_or_default());
         let missing = || crate::Error::Internal(format!("page {number} is not being built"));
-        let zero = self.zero;
+        let (zero, is_first) = (self.zero, self.first.is_none());
         let (at, bytes) = self.place(number).ok_or_else(missing)?;
         let mut page = PageMut::new(bytes, size);
         match zero {
@@ -165,6 +170,9 @@ impl PageWriter {
         debug_assert_eq!(ese_format::page::validate(bytes, size), Ok(()), "page {number} is malformed");
         debug_assert!(Page::new(bytes, size).node_count() > 0, "page {number} is empty");
         seal_page(bytes, size, number);
+        if is_first {
+            self.first = Some(WrittenPage { number, bytes: bytes.to_vec() });
+        }
         let open = &mut self.open[at];
         open.sealed += 1;
         if open.sealed as usize == open.buffer.len() / size.bytes() {

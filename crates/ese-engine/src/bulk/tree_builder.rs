@@ -13,7 +13,7 @@ use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space};
 use ese_format::{PageNumber, PageSize};
 use jetcell_sync::Arc;
 
-use super::page_writer::{PageWriter, Transfers};
+use super::page_writer::{PageWriter, Transfers, WrittenPage};
 use crate::btree::Tree;
 use crate::{Error, Result};
 
@@ -29,7 +29,7 @@ pub(crate) struct BuiltTree {
     /// Whether the top page is above leaves.
     pub above_leaves: bool,
     /// One of the pages that were written and not logged.
-    pub written: Option<PageNumber>,
+    pub written: Option<WrittenPage>,
     pub pages: u64,
 }
 
@@ -227,7 +227,7 @@ impl TreeBuilder {
             top,
             top_is_leaf: self.levels.is_empty(),
             above_leaves: self.levels.len() == 1,
-            written: self.writer.first(),
+            written: self.writer.take_first(),
             pages: self.writer.pages,
             tree: self.tree,
         })

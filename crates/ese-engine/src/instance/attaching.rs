@@ -42,8 +42,8 @@ impl Instance {
             header.db_time = initial.db_time;
             header.last_tree = initial.last_tree;
             file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(failed)?;
+            let mut buffer = IoBuffer::zeroed(size.bytes());
             for (page, bytes) in initial.pages {
-                let mut buffer = IoBuffer::zeroed(size.bytes());
                 buffer.copy_from_slice(&bytes);
                 ese_format::checksum::seal_page(&mut buffer, size, page);
                 file.write_at(size.offset_of(page), &buffer, IoReason::DatabaseExtend).map_err(failed)?;

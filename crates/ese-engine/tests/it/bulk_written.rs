@@ -79,6 +79,10 @@ fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
     let whole = writes.bytes / transfer_bytes as u64;
     assert!(writes.operations <= whole * 5 / 4 + 4, "{} transfers for {whole}", writes.operations);
     assert_eq!(io.get(IoReason::BulkLoad, IoOperation::Read).bytes, 0, "the sort fits the memory");
+    // Catalog and roots are read once, and so is the space from which extents come. Of the new pages, none is read.
+    let reads = |io: &IoSnapshot| io.total(&[IoReason::DatabaseRead, IoReason::Preread], IoOperation::Read);
+    let of_one_row = reads(&load(1, BulkLoadOptions::default()).io).operations;
+    assert!(reads(&io).operations <= of_one_row + 1, "{} reads", reads(&io).operations);
     let logged = io.get(IoReason::LogWrite, IoOperation::Write);
     assert!(logged.bytes < writes.bytes / 20, "{} bytes of log", logged.bytes);
     assert!(logged.operations < 40, "{} writes of the log", logged.operations);
