@@ -9,7 +9,6 @@ use crate::error::{ArrayError, Result};
 use crate::geometry::{BLOCK, Code, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
-use crate::member::Device;
 
 /// Cells of a row with their right content.
 pub(crate) struct WholeRow {
@@ -40,7 +39,7 @@ impl Array {
         let Some(devices) = self.sole_devices() else {
             return rows.iter().map(|row| (*row, self.row_state(*row))).collect();
         };
-        let (array, layout) = (self.config.array, self.config.layout);
+        let coding = self.coding();
         let mut states = BTreeMap::new();
         let mut rest = rows.iter().copied().peekable();
         while let Some(zone) = rest.peek().map(|row| row / ZONE_ROWS) {
@@ -53,15 +52,7 @@ impl Array {
                 states.extend(of_zone.into_iter().map(|row| (row, self.row_state(row))));
                 continue;
             };
-            for row in of_zone {
-                let record = |cell| {
-                    let bytes = &blocks[layout.slot(row, cell)][Device::record_range(row)];
-                    let bytes = bytes.try_into().expect("a record has its fixed length");
-                    Some(BlockRecord::decode(bytes, array, row, layout.stored_cell(cell)))
-                };
-                let records: Vec<Option<RecordSlot>> = (0..layout.slots).map(record).collect();
-                states.insert(row, RowState::new(&self.code, &records));
-            }
+            states.extend(of_zone.into_iter().map(|row| (row, coding.row_state(row, &blocks))));
         }
         states
     }

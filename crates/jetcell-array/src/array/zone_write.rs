@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use super::Array;
 use super::transfers::Piece;
 use crate::geometry::{BLOCK, Code, Layout, MAX_DATA_COLUMNS, ZONE_ROWS};
-use crate::integrity::{BlockRecord, RowState};
+use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::kernels::Kernel;
 use crate::member::Device;
 
@@ -27,8 +27,6 @@ pub(super) struct Coding {
 /// A write of rows of a zone, in ascending order. The buffers of a slot have the blocks of its member, each of them copied once.
 pub(super) struct ZoneWrite<'rows> {
     rows: &'rows [FreeRow],
-    /// The generation of each row.
-    generations: Vec<u64>,
     /// Blocks of the zone that are written, as runs: the records are block 0, the first row is block 1.
     runs: Vec<Range<usize>>,
     /// By slot, a buffer for each run. The first buffer begins with the records.
@@ -57,12 +55,32 @@ fn runs(rows: &[FreeRow]) -> Vec<Range<usize>> {
     runs
 }
 
+impl Coding {
+    /// The state of a row, from the records of its zone by slot.
+    pub(super) fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
+        let Coding { array, layout, code, .. } = self;
+        let record = |cell| {
+            let bytes = &records[layout.slot(row, cell)][Device::record_range(row)];
+            let bytes = bytes.try_into().expect("a record has its fixed length");
+            Some(BlockRecord::decode(bytes, *array, row, layout.stored_cell(cell)))
+        };
+        let records: Vec<Option<RecordSlot>> = (0..layout.slots).map(record).collect();
+        RowState::new(code, &records)
+    }
+}
+
 impl ZoneWrite<'_> {
+    /// The generation of each row.
+    fn generations(&self, coding: &Coding) -> Vec<u64> {
+        let records: Vec<&[u8]> = self.buffers.iter().map(|of_slot| &of_slot[0][..BLOCK]).collect();
+        self.rows.iter().map(|(row, _)| coding.row_state(*row, &records).next_generation()).collect()
+    }
+
     /// Copies data, and computes parity and records.
     fn fill(&mut self, coding: &Coding) {
         let Coding { array, layout, code, kernel } = coding;
         let parities = code.parities();
-        for ((row, columns), generation) in self.rows.iter().zip(&self.generations) {
+        for ((row, columns), generation) in self.rows.iter().zip(&self.generations(coding)) {
             let (block, count) = (block_in_zone(*row), columns.len());
             let run = self.runs.iter().position(|run| run.contains(&block)).expect("each row is in a run");
             let at = (block - self.runs[run].start) * BLOCK;
@@ -75,7 +93,9 @@ impl ZoneWrite<'_> {
             };
             let mut records = Vec::with_capacity(count + parities);
             let mut data: Vec<&[u8]> = Vec::with_capacity(count);
-            for (column, content) in columns.iter().enumerate() {
+            // All at once, so that the processor waits for the memory of one of them only.
+            let contents: Vec<&[u8]> = columns.iter().map(|content| &content[..]).collect();
+            for (column, content) in contents.into_iter().enumerate() {
                 let block = block_of(column);
                 block.copy_from_slice(content);
                 // Of the copy, which the processor's cache has.
@@ -138,9 +158,7 @@ impl Array {
             of_slot[0][..BLOCK].copy_from_slice(self.record_block(*device, zone).ok()?);
             buffers.push(of_slot);
         }
-        let states = self.row_states(&rows.iter().map(|(row, _)| *row).collect());
-        let generations = states.values().map(RowState::next_generation).collect();
-        Some(ZoneWrite { rows, generations, runs, buffers })
+        Some(ZoneWrite { rows, runs, buffers })
     }
 
     /// The transfers of a write that was filled. Its records are those of the array from now on.

@@ -62,6 +62,15 @@ impl LunVolume {
         self.pending.get(&(lun, index)).or_else(of_point)
     }
 
+    /// A buffer for a block that becomes pending.
+    fn block_buffer(&mut self) -> IoBuffer {
+        // In huge pages, blocks are copied faster. With few pending blocks, most of a huge page would be wasted.
+        if self.spare.is_empty() && self.pending_data >= (IoBuffer::HUGE / BLOCK) as u64 {
+            self.spare = IoBuffer::huge_slab(BLOCK).unwrap_or_default();
+        }
+        self.spare.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK))
+    }
+
     /// Makes room for a write of these blocks, by a consistency point if need be.
     fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
         let (data, most) = (range.end - range.start, self.log.bytes() / BLOCK as u64);
@@ -172,7 +181,7 @@ impl BlockStore for Lun<'_> {
             self.volume.admit(self.id, range.clone())?;
             self.volume.counters.host_blocks += range.end - range.start;
             for (index, block) in range.zip(data.chunks_exact(BLOCK)) {
-                let mut buffer = self.volume.spare.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK));
+                let mut buffer = self.volume.block_buffer();
                 buffer.copy_from_slice(block);
                 self.put(index, Pending::Data(Arc::new(buffer)));
             }
