@@ -1,4 +1,4 @@
-//! Pages that cannot be read, and images that replace them.
+//! Pages that cannot be read, and images that take the place of a read.
 
 use std::time::Duration;
 
@@ -38,9 +38,9 @@ impl Cache {
         }
     }
 
-    /// Puts an image into the frame of a page that cannot be read, and drops changes that memory has for the old page: the
-    /// image has them. The page is dirty then: redo needs the log from `first` on, and the log must be durable up to `last`
-    /// before it is written. `false`: the page can be read. Must not be called with a latch held.
+    /// Puts an image into the frame of a page that cannot be read, or was not read yet, and drops changes that memory has for the old
+    /// page: the image has them. The page is dirty then: redo needs the log from `first` on, and the log must be durable up to `last`
+    /// before it is written. `false`: the page is in memory. Must not be called with a latch held.
     pub(crate) fn install_image(
         &self,
         key: PageKey,

@@ -93,7 +93,7 @@ impl ZoneWrite<'_> {
             };
             let mut records = Vec::with_capacity(count + parities);
             let mut data: Vec<&[u8]> = Vec::with_capacity(count);
-            // All at once, so that the processor waits for the memory of one of them only.
+            // Looked up at once: then the cache misses of their headers overlap.
             let contents: Vec<&[u8]> = columns.iter().map(|content| &content[..]).collect();
             for (column, content) in contents.into_iter().enumerate() {
                 let block = block_of(column);
