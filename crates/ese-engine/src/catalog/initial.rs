@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The page numbers are those of ESE. Larger pages need fewer leaves, so that more pages of the extents are free. The
-//! pages are not sealed and have no flush type; the caller seals them before it writes them.
+//! pages are sealed when they are written, and have no flush type.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,11 @@ use ese_format::catalog::{
     CATALOG, CATALOG_SHADOW, CatalogRow, FIRST_USER_TREE, LocaleRow, NAME_INDEX, ROOT_OBJECTS_INDEX, RowKind,
     TreeOwner, system_tables,
 };
+use ese_format::checksum::seal_page;
 use ese_format::page::{NodeFlags, PageFlags, PageFull, PageMut, choose_prefix};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{DbTime, PageNumber, PageSize, TreeId};
+use jetcell_vfs::{File, IoBuffer, IoReason};
 
 /// Root page of the tree that owns all pages.
 pub(crate) const SYSTEM_ROOT: PageNumber = PageNumber::fixed(1);
@@ -43,6 +45,21 @@ pub(crate) struct InitialDatabase {
     pub last_tree: TreeId,
     /// Highest database time in use.
     pub db_time: DbTime,
+}
+
+impl InitialDatabase {
+    /// Writes the pages into a new file that is all zeros: with one write, of the zeros between them, too.
+    pub fn write(&self, file: &dyn File, size: PageSize) -> std::io::Result<()> {
+        let last = self.pages.last().map_or(0, |(page, _)| page.get());
+        let mut all = IoBuffer::zeroed(last as usize * size.bytes());
+        for (page, bytes) in &self.pages {
+            let at = (page.get() - 1) as usize * size.bytes();
+            let place = &mut all[at..at + size.bytes()];
+            place.copy_from_slice(bytes);
+            seal_page(place, size, *page);
+        }
+        file.write_at(size.offset_of(PageNumber::fixed(1)), &all, IoReason::DatabaseExtend)
+    }
 }
 
 /// Key and data.

@@ -7,7 +7,7 @@ use ese_format::attachment::Attachment;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::record::{AttachDb, CreateDb, CreateDbFinish, DatabaseIdInLog, LogRecord, encode_path};
 use ese_format::{DbTime, LogPosition, LogTime, PageNumber, Signature, TreeId};
-use jetcell_vfs::{DirectoryLock, IoBuffer, IoReason, OpenMode};
+use jetcell_vfs::{DirectoryLock, IoReason, OpenMode};
 use rand::RngCore;
 
 use super::Instance;
@@ -42,12 +42,7 @@ impl Instance {
             header.db_time = initial.db_time;
             header.last_tree = initial.last_tree;
             file.grow(size.offset_of(PageNumber::fixed(pages)) + size.bytes() as u64).map_err(failed)?;
-            let mut buffer = IoBuffer::zeroed(size.bytes());
-            for (page, bytes) in initial.pages {
-                buffer.copy_from_slice(&bytes);
-                ese_format::checksum::seal_page(&mut buffer, size, page);
-                file.write_at(size.offset_of(page), &buffer, IoReason::DatabaseExtend).map_err(failed)?;
-            }
+            initial.write(&*file, size).map_err(failed)?;
             storage::write_header(&*file, &header)?;
             vfs.sync_directory(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
             let _one = self.attaching.lock();

@@ -355,7 +355,7 @@ fn history(disk: &SimVfs, done: &mut Vec<&'static str>) -> Result<()> {
     };
     let insert = |session: &mut Session, id: i32| {
         session.begin()?;
-        if !is_there(session, &db, "Other") {
+        if !session.tables(&db)?.iter().any(|table| table == "Other") {
             session.create_table(&db, &definition("Other"))?;
         }
         let mut table = session.open_table(&db, "Other")?;

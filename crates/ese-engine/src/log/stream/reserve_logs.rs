@@ -8,7 +8,7 @@ use jetcell_vfs::OpenMode;
 use super::LogStream;
 use super::generations::{PreparedFile, Reserves};
 use crate::log::LogOptions;
-use crate::log::log_file::create_zeroed;
+use crate::log::log_file::create;
 use crate::{Error, Result};
 
 /// Idle streams ask for their reserve logs many times a second. Someone may have removed them, but seldom.
@@ -36,7 +36,7 @@ impl LogStream {
         vfs.rename(&reserve, &names.next()).map_err(failed)?;
         vfs.sync_directory(names.directory()).map_err(failed)?;
         let file = vfs.open(&names.next(), OpenMode::Write).map_err(failed)?;
-        Ok(PreparedFile { file, from_reserve: true, written: u64::from(self.options.file_size) })
+        Ok(PreparedFile { file, from_reserve: true, written: 0 })
     }
 
     /// Creates missing reserve logs. A full disk is no error; a later call creates them.
@@ -59,7 +59,7 @@ impl LogStream {
         }
         for reserve in reserves() {
             let Ok(there) = vfs.exists(&reserve) else { return };
-            if !there && create_zeroed(&self.options, &reserve).is_err() {
+            if !there && create(&self.options, &reserve).is_err() {
                 return;
             }
         }
