@@ -17,6 +17,9 @@ use crate::space::SpaceLock;
 
 /// Transfers in flight: enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 4;
+/// Full transfers that wait for a sync of the log. Each extent of a small tree is a few transfers only, so one sync does for
+/// several extents.
+const TRANSFERS_WAITING: usize = 3;
 /// Bytes of the largest extent. A small tree gets extents of an eighth of its size.
 const LARGEST_EXTENT: usize = 64 << 20;
 /// Transfers up to which an extent doubles a tree, because each extent costs a sync of the log.
@@ -47,6 +50,8 @@ pub(super) struct PageWriter {
     zero: bool,
     /// Transfers that are being filled, by page.
     open: VecDeque<OpenTransfer>,
+    /// Full transfers of extents whose records may not be durable yet.
+    waiting: VecDeque<OpenTransfer>,
     writes: Arc<NewPageWrites>,
     /// Pages that have got a number.
     pub pages: u64,
@@ -80,6 +85,7 @@ impl PageWriter {
             transfer_pages: (transfers.bytes / size).clamp(1, LARGEST_EXTENT / size) as u32,
             zero: transfers.zero,
             open: VecDeque::new(),
+            waiting: VecDeque::new(),
             writes: Arc::new(NewPageWrites::new(transfers.buffers.clone())),
             pages: 0,
             first: None,
@@ -126,7 +132,8 @@ impl PageWriter {
         if !follows {
             let pages = self.transfer_pages.min(left) as usize;
             let capacity = self.transfer_pages as usize * size;
-            let buffer = self.writes.buffer(pages * size, capacity, WRITES_IN_FLIGHT);
+            let most = WRITES_IN_FLIGHT - self.waiting.len();
+            let buffer = self.writes.buffer(pages * size, capacity, most);
             let logged = self.extent_logged;
             self.open.push_back(OpenTransfer { first: number, buffer, used: 0, sealed: 0, logged });
         }
@@ -181,17 +188,27 @@ impl PageWriter {
         Ok(())
     }
 
+    /// Submits a full transfer. It waits until the log is durable up to the record of its extent, or until many wait.
     fn submit(&mut self, at: usize) -> Result<()> {
-        let size = self.page_size().bytes();
-        let Some(OpenTransfer { first, mut buffer, used, logged, .. }) = self.open.remove(at) else {
-            return Ok(());
-        };
-        buffer.resize(used as usize * size);
-        let file = &self.tree.file;
+        self.waiting.extend(self.open.remove(at));
+        let durable = self.tree.file.log.durable();
+        if self.waiting.len() > TRANSFERS_WAITING || self.waiting.iter().all(|full| full.logged <= durable) {
+            self.write_waiting()?;
+        }
+        Ok(())
+    }
+
+    /// Writes all transfers that wait.
+    fn write_waiting(&mut self) -> Result<()> {
+        let (file, size) = (&self.tree.file, self.tree.file.page_size.bytes());
         // After a crash, the rollback finds the extent and pages that are torn, and the time of the database is not below
         // that of the pages: the allocation has a later one.
-        file.log.flush(logged)?;
-        file.cache.write_new_pages(file.file_id, first, buffer, &self.writes)
+        let logged = self.waiting.iter().map(|full| full.logged).max();
+        logged.map_or(Ok(()), |logged| file.log.flush(logged))?;
+        self.waiting.drain(..).try_for_each(|OpenTransfer { first, mut buffer, used, .. }| {
+            buffer.resize(used as usize * size);
+            file.cache.write_new_pages(file.file_id, first, buffer, &self.writes)
+        })
     }
 
     /// Writes the rest, waits for all writes, and returns the pages that were not used to the database. All pages must be sealed. They are
@@ -200,6 +217,7 @@ impl PageWriter {
         while !self.open.is_empty() {
             self.submit(0)?;
         }
+        self.write_waiting()?;
         self.writes.wait()?;
         if let Some(rest) = self.rest.take().filter(|rest| rest.count > 0) {
             SpaceLock::new(&self.tree.file).return_settled(self.tree.root, rest)?;
