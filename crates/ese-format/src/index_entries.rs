@@ -1,12 +1,13 @@
 //! The entries of a record in an index, as keys.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
 
 use crate::catalog::{Index, TableSchema};
 use crate::compression;
-use crate::key::{IndexFlags, Key, KeyError, KeyPart, NullRule, normalise, null_rule};
+use crate::key::{self, IndexFlags, Key, KeyError, KeyPart, NullRule, SHORT_KEY, normalise, null_rule};
 use crate::long_value::LongValueId;
 use crate::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 
@@ -20,26 +21,81 @@ pub fn primary_key(
     record: &Record<'_>,
     long_values: &mut LongValueSource<'_>,
 ) -> Result<Key, KeyError> {
-    if let Some(key) = key_of_single_value(table, index, record)? {
-        return Ok(key);
-    }
     let mut keys = index_keys(table, index, record, long_values)?;
     if keys.is_empty() { Err(KeyError::NullNotAllowed) } else { Ok(keys.swap_remove(0)) }
 }
 
-/// The key in an index on one column with one value, which most indexes are. `None` if the index or the value is another.
-fn key_of_single_value(
+/// Appends the key in an index on one column with one value, which most indexes are. Returns whether the key was truncated; `None`,
+/// and appends nothing, if the index or the value is another.
+fn append_key_of_single_value(
     table: &TableSchema,
     index: &Index,
     record: &Record<'_>,
-) -> Result<Option<Key>, KeyError> {
+    key: &mut Vec<u8>,
+) -> Result<Option<bool>, KeyError> {
     let ([segment], [], None) = (&index.segments[..], &index.conditions[..], &index.tuple_limits) else {
         return Ok(None);
     };
     let (column, descending) = (column(table, segment.column)?, segment.descending);
     let ColumnValue::Bytes(value) = record.get_or_default(column)? else { return Ok(None) };
     let part = KeyPart { column, value: Some(value), descending };
-    normalise(&[part], index.key_limits(), index.flags).map(Some)
+    key::append(&[part], index.key_limits(), index.flags, key).map(Some)
+}
+
+/// Keys one after the other in memory that can be used again.
+#[derive(Debug, Default)]
+pub struct KeyList {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyList {
+    /// Removes all keys.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The keys of a range of numbers, in the order in which they were added.
+    pub fn keys(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        range.filter_map(|number| {
+            let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+            self.bytes.get(start?..*self.ends.get(number)?)
+        })
+    }
+
+    /// Adds a key.
+    pub fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Adds the keys of a record in an index, as [`index_keys`] returns them. After an error the list can only be cleared.
+    pub fn push_index_keys(
+        &mut self,
+        table: &TableSchema,
+        index: &Index,
+        record: &Record<'_>,
+        long_values: &mut LongValueSource<'_>,
+    ) -> Result<(), KeyError> {
+        match append_key_of_single_value(table, index, record, &mut self.bytes)? {
+            Some(_) => self.ends.push(self.bytes.len()),
+            None => {
+                index_keys(table, index, record, long_values)?.iter().for_each(|key| self.push(&key.bytes))
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The keys of a record in an index. Most records have one.
@@ -55,8 +111,9 @@ pub fn index_keys(
     if index.tuple_limits.is_some() {
         return Err(KeyError::TupleIndex);
     }
-    if let Some(key) = key_of_single_value(table, index, record)? {
-        return Ok(smallvec![key]);
+    let mut key = Key { bytes: Vec::with_capacity(SHORT_KEY), truncated: false };
+    if let Some(truncated) = append_key_of_single_value(table, index, record, &mut key.bytes)? {
+        return Ok(smallvec![Key { truncated, ..key }]);
     }
     for condition in &index.conditions {
         let column = column(table, condition.column)?;

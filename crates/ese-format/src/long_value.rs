@@ -25,13 +25,13 @@ use crate::compression::{self, CompressionError};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LongValueId(pub u64);
 
+/// The key of a node. The longest has a wide id and an offset.
+pub type LongValueKeyBytes = SmallVec<[u8; 12]>;
+
 /// 64-bit ids have the top bit set, so that they differ from 32-bit ones in keys.
 const WIDE: u64 = 1 << 63;
 
 impl LongValueId {
-    /// Bytes of the longest key: a wide id and an offset.
-    const LONGEST_KEY: usize = 12;
-
     /// Whether the id takes eight bytes rather than four.
     pub const fn is_wide(self) -> bool {
         self.0 & WIDE != 0
@@ -46,36 +46,23 @@ impl LongValueId {
         id.is_wide().then_some(id)
     }
 
-    /// Appends the form that a record stores.
-    pub fn append_to_record(self, record: &mut Vec<u8>) {
-        if self.is_wide() {
-            record.extend_from_slice(&self.0.to_le_bytes());
-        } else {
-            record.extend_from_slice(&(self.0 as u32).to_le_bytes());
-        }
+    /// The form that a record stores.
+    pub fn to_record(self) -> SmallVec<[u8; 8]> {
+        let bytes = self.0.to_le_bytes();
+        SmallVec::from_slice(if self.is_wide() { &bytes } else { &bytes[..4] })
     }
 
     /// Key of the root node.
-    pub fn root_key(self) -> Vec<u8> {
-        let mut key = Vec::with_capacity(Self::LONGEST_KEY);
-        self.append_to_key(&mut key);
-        key
+    pub fn root_key(self) -> LongValueKeyBytes {
+        let bytes = self.0.to_be_bytes();
+        SmallVec::from_slice(if self.is_wide() { &bytes } else { &bytes[4..] })
     }
 
     /// Key of the chunk that starts at byte `offset` of the value.
-    pub fn chunk_key(self, offset: u32) -> Vec<u8> {
+    pub fn chunk_key(self, offset: u32) -> LongValueKeyBytes {
         let mut key = self.root_key();
         key.extend_from_slice(&offset.to_be_bytes());
         key
-    }
-
-    /// Appends the key of the root node, with which the keys of chunks begin: the offset follows, big-endian.
-    pub fn append_to_key(self, key: &mut Vec<u8>) {
-        if self.is_wide() {
-            key.extend_from_slice(&self.0.to_be_bytes());
-        } else {
-            key.extend_from_slice(&(self.0 as u32).to_be_bytes());
-        }
     }
 
     /// The id after this one, of the same width.
@@ -228,8 +215,8 @@ mod tests {
     #[test]
     fn keys_and_roots_of_a_real_value() {
         let id = LongValueId::from_record(&[5, 0, 0, 0]).unwrap();
-        assert_eq!(id.root_key(), [0, 0, 0, 5]);
-        assert_eq!(id.chunk_key(0x1000), [0, 0, 0, 5, 0, 0, 0x10, 0]);
+        assert_eq!(id.root_key()[..], [0, 0, 0, 5]);
+        assert_eq!(id.chunk_key(0x1000)[..], [0, 0, 0, 5, 0, 0, 0x10, 0]);
         assert_eq!(LongValueKey::decode(&[0, 0, 0, 5]), Some(LongValueKey::Root(id)));
         assert_eq!(LongValueKey::decode(&id.chunk_key(7)), Some(LongValueKey::Chunk(id, 7)));
         let root = LongValueRoot::decode(&[1, 0, 0, 0, 0x6c, 7, 0, 0]).unwrap();
@@ -243,9 +230,9 @@ mod tests {
     #[test]
     fn wide_ids_keep_their_width() {
         let id = LongValueId(WIDE | 3);
-        let mut record = Vec::new();
-        id.append_to_record(&mut record);
-        assert_eq!(record, [3, 0, 0, 0, 0, 0, 0, 0x80]);
+
+        let record = id.to_record();
+        assert_eq!(record[..], [3, 0, 0, 0, 0, 0, 0, 0x80]);
         assert_eq!(LongValueId::from_record(&record), Some(id));
         assert_eq!(LongValueKey::decode(&id.root_key()), Some(LongValueKey::Root(id)));
         assert_eq!(LongValueKey::decode(&id.chunk_key(9)), Some(LongValueKey::Chunk(id, 9)));

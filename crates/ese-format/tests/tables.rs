@@ -68,12 +68,12 @@ impl Database {
             match LongValueKey::decode(&key).unwrap() {
                 LongValueKey::Root(id) => {
                     let root = LongValueRoot::decode(&data).unwrap();
-                    assert_eq!((id.root_key(), root.encode().to_vec()), (key, data));
+                    assert_eq!((id.root_key().to_vec(), root.encode().to_vec()), (key, data));
                     roots.insert(id, root);
                     values.insert(id, Vec::new());
                 }
                 LongValueKey::Chunk(id, offset) => {
-                    assert_eq!(id.chunk_key(offset), key);
+                    assert_eq!(id.chunk_key(offset).to_vec(), key);
                     let place = format!("{} {} {id:?} {offset}", self.name, table.name);
                     let value = values.get_mut(&id).unwrap_or_else(|| panic!("{place}: no root"));
                     assert_eq!(value.len(), offset as usize, "{place}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ese_check::database::Database;
 use ese_check::reader::{PageCache, PageImage, PageProblem};
 use ese_format::compression::CompressionError;
-use ese_format::long_value::{LongValueId, LongValueRoot, decode_chunk};
+use ese_format::long_value::{LongValueId, LongValueKeyBytes, LongValueRoot, decode_chunk};
 use ese_format::page::NodeFlags;
 use ese_format::{PageNumber, TreeId};
 
@@ -48,7 +48,7 @@ pub(crate) struct LongValues {
     tree: Option<(TreeId, PageNumber)>,
     chunk_size: usize,
     leaf: Option<Arc<PageImage>>,
-    key: Vec<u8>,
+    key: LongValueKeyBytes,
 }
 
 /// A long value whose root was read. Its chunks may be missing.
@@ -72,7 +72,7 @@ impl LongValues {
             tree: table.long_values,
             chunk_size: table.chunk_size.max(1),
             leaf: None,
-            key: Vec::new(),
+            key: LongValueKeyBytes::new(),
         }
     }
 
@@ -127,7 +127,7 @@ impl LongValues {
             if page.is_leaf() {
                 let found = find(&image, &self.key).map(&mut take);
                 self.leaf = Some(image);
-                return found.ok_or_else(|| LongValueError::NoNode(self.key.clone()));
+                return found.ok_or_else(|| LongValueError::NoNode(self.key.to_vec()));
             }
             let (index, child) = page.child_for(&self.key).ok_or(LongValueError::NoChild(number))?;
             ask.extend((index..index + AHEAD).map_while(|at| page.node(at)).filter_map(|node| node.child()));

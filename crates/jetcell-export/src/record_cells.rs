@@ -124,9 +124,7 @@ impl Resolver<'_, '_> {
 
     fn separated<'a>(&mut self, id: LongValueId, place: ValueLocation<'_>) -> io::Result<Item<'a>> {
         let lost = |reason: &dyn std::fmt::Display| {
-            let mut stored = Vec::new();
-            id.append_to_record(&mut stored);
-            Ok(unreadable(format!("long value {}: {reason}", id.0), &stored))
+            Ok(unreadable(format!("long value {}: {reason}", id.0), &id.to_record()))
         };
         let value = match self.long.open(self.database, id) {
             Ok(value) => value,

@@ -28,7 +28,7 @@ pub struct Row {
     /// Primary key.
     pub id: i64,
     /// Secondary index key; random, so that index inserts go everywhere.
-    pub thread: [u8; 16],
+    pub thread: Vec<u8>,
     /// Content that proves which record it belongs to; see `load/generator.rs`.
     pub short: Vec<u8>,
     /// Long content; not every record has it.

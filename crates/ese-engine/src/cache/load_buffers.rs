@@ -15,8 +15,9 @@ impl LoadBuffers {
     /// A buffer of `len` bytes with arbitrary content, which may grow to `capacity`.
     pub(crate) fn take(&self, len: usize, capacity: usize) -> IoBuffer {
         let mut free = self.free.lock();
-        if let Some(at) = free.iter().position(|buffer| buffer.capacity() == capacity) {
-            let mut buffer = free.swap_remove(at);
+        // The caches of the processor may have the one that was used last.
+        if let Some(at) = free.iter().rposition(|buffer| buffer.capacity() == capacity) {
+            let mut buffer = free.remove(at);
             buffer.resize(len);
             return buffer;
         }

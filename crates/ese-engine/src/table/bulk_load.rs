@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use ese_format::index_entries::{Keys, index_keys, primary_key};
+use ese_format::index_entries::KeyList;
+use ese_format::key::KeyError;
 use ese_format::long_value::{LongValueId, LongValueRoot, encode_chunk};
 use ese_format::record::{ColumnId, Record, Value};
 use jetcell_sync::Arc;
@@ -34,6 +35,10 @@ pub(crate) struct TableLoad {
     /// One sort for each secondary index.
     entries: Vec<NodeSorter>,
     row: Vec<u8>,
+    /// The keys of the current row: the primary one, and those of each index.
+    keys: KeyList,
+    /// Number of keys up to the primary one, and up to those of each index.
+    keys_end: Vec<usize>,
     pub rows: u64,
     /// Why the load cannot be completed.
     failed: Option<Error>,
@@ -90,6 +95,8 @@ impl TableLoad {
             long_values: state.long_values.get().map(of_tree),
             entries: state.indexes.iter().map(|entry| sorter(&entry.tree, share)).collect(),
             row: Vec::new(),
+            keys: KeyList::default(),
+            keys_end: Vec::new(),
             rows: 0,
             failed: None,
             settings,
@@ -117,14 +124,23 @@ impl TableLoad {
         chosen.into_iter().for_each(|value| state.increment_used(value));
         let (record, schema) = (Record::new(&bytes, state.tree.file.page_size), &state.schema);
         let mut source = |id: LongValueId| long_values.get(id);
-        let key = match schema.primary_index() {
-            Some(index) => primary_key(schema, index, &record, &mut source).map_err(|e| usage(&e))?.bytes,
-            None => state.next_row()?.to_vec(),
-        };
-        let entries = state.indexes.iter();
-        let keys = entries.map(|entry| index_keys(schema, &entry.index, &record, &mut source));
-        let keys: SmallVec<[Keys; 2]> = keys.collect::<std::result::Result<_, _>>().map_err(|e| usage(&e))?;
-        let added = self.add(&key, &bytes, &long_values, &keys);
+        self.keys.clear();
+        self.keys_end.clear();
+        match schema.primary_index() {
+            Some(index) => self.keys.push_index_keys(schema, index, &record, &mut source),
+            None => Ok(self.keys.push(&state.next_row()?)),
+        }
+        .map_err(|e| usage(&e))?;
+        if self.keys.is_empty() {
+            return Err(usage(&KeyError::NullNotAllowed));
+        }
+        self.keys_end.push(self.keys.len());
+        for entry in &state.indexes {
+            let pushed = self.keys.push_index_keys(schema, &entry.index, &record, &mut source);
+            pushed.map_err(|e| usage(&e))?;
+            self.keys_end.push(self.keys.len());
+        }
+        let added = self.add(&bytes, &long_values);
         self.row = bytes;
         match added {
             Err(refused @ (Error::OutOfOrder | Error::KeyDuplicate)) => Err(refused),
@@ -140,15 +156,17 @@ impl TableLoad {
         }
     }
 
-    fn add(&mut self, key: &[u8], record: &[u8], long_values: &LongValues<'_>, keys: &[Keys]) -> Result<()> {
+    /// Adds a row with the keys in `self.keys`.
+    fn add(&mut self, record: &[u8], long_values: &LongValues<'_>) -> Result<()> {
+        let key = self.keys.keys(0..1).next().unwrap_or_default();
         // Only this call can refuse the row.
         self.records.append(key, record)?;
         if let Some(builder) = &mut self.long_values {
             let size = self.state.tree.file.page_size;
             long_values.append_to(builder, self.state.schema.chunk_size(size))?;
         }
-        for (sorter, keys) in self.entries.iter_mut().zip(keys) {
-            keys.iter().try_for_each(|entry| sorter.add(&entry.bytes, key))?;
+        for (sorter, of_index) in self.entries.iter_mut().zip(self.keys_end.windows(2)) {
+            self.keys.keys(of_index[0]..of_index[1]).try_for_each(|entry| sorter.add(entry, key))?;
         }
         Ok(())
     }

@@ -89,10 +89,7 @@ pub(super) fn new_record<'v, S>(
     store: impl FnMut(&mut S, &TableState, Cow<'v, [u8]>) -> Result<LongValueId>,
 ) -> Result<()> {
     let builder = builder(state, RecordBuilder::new(&state.schema.columns, state.tree.file.page_size));
-    if !build_whole(state, &builder, values, record)? {
-        build(with, state, builder, values, None, store, record)?;
-    }
-    Ok(())
+    build(with, state, builder, values, None, store, record)
 }
 
 /// Changes columns of a record; `before` is what the session sees of it.

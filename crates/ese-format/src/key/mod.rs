@@ -114,29 +114,42 @@ pub fn exact_key_limit<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Opt
 }
 
 /// Initial capacity, which suffices for the keys of numbers and GUIDs.
-const SHORT_KEY: usize = 32;
+pub(crate) const SHORT_KEY: usize = 32;
 
 /// Makes the key of `parts`, which are the values of the index's segments in order.
 pub fn normalise(parts: &[KeyPart<'_>], limits: KeyLimits, flags: IndexFlags) -> Result<Key, KeyError> {
-    let mut key = Key { bytes: Vec::with_capacity(limits.key.min(SHORT_KEY)), truncated: false };
+    let mut bytes = Vec::with_capacity(limits.key.min(SHORT_KEY));
+    let truncated = append(parts, limits, flags, &mut bytes)?;
+    Ok(Key { bytes, truncated })
+}
+
+/// Like [`normalise`], but appends the bytes to `key`. Returns whether the key was truncated. After an error, a part of the key may
+/// be there.
+pub fn append(
+    parts: &[KeyPart<'_>],
+    limits: KeyLimits,
+    flags: IndexFlags,
+    key: &mut Vec<u8>,
+) -> Result<bool, KeyError> {
+    let (begin, mut truncated) = (key.len(), false);
     for part in parts {
-        let room = limits.key.saturating_sub(key.bytes.len());
+        let start = key.len();
+        let room = limits.key.saturating_sub(start - begin);
         if room == 0 {
             // ESE ignores segments beyond the limit, but marks the key as truncated.
-            key.truncated = true;
+            truncated = true;
             break;
         }
-        let start = key.bytes.len();
         let segment = limits.segment.filter(|segment| *segment < limits.key).unwrap_or(usize::MAX);
-        key.truncated |= segment::append(part, flags, room, segment, &mut key.bytes)?;
+        truncated |= segment::append(part, flags, room, segment, key)?;
         if part.descending {
-            key.bytes.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
+            key.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
         }
     }
-    if key.truncated && flags.contains(IndexFlags::DISALLOW_TRUNCATION) {
+    if truncated && flags.contains(IndexFlags::DISALLOW_TRUNCATION) {
         return Err(KeyError::Truncated);
     }
-    Ok(key)
+    Ok(truncated)
 }
 
 /// Result of the rules of an index about nulls.

@@ -46,7 +46,7 @@ pub(super) fn append(
         }
         ColumnType::Binary if column.class() == ColumnClass::Fixed => {
             let kept = value.len().min(room_for_value - 1);
-            key.extend(value.iter().take(kept));
+            key.extend_from_slice(value.get(..kept).unwrap_or(value));
             return Ok(value.len() + 1 > room && kept < value.len());
         }
         ColumnType::Binary | ColumnType::LongBinary => {

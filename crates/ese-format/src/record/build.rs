@@ -134,9 +134,7 @@ impl<'t> RecordBuilder<'t> {
     /// Makes a long column refer to a value in the long-value tree.
     pub fn set_separated(&mut self, id: ColumnId, value: LongValueId) -> Result<(), RecordError> {
         let column = self.long_column(id)?;
-        let mut payload = Vec::new();
-        value.append_to_record(&mut payload);
-        self.put((true, id), NewEntry::new(long_bit(column) | header::SEPARATED, payload));
+        self.put((true, id), NewEntry::separated(long_bit(column), value));
         Ok(())
     }
 

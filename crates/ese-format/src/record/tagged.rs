@@ -18,6 +18,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::column_value::{ColumnValue, MultiValue};
 use super::{ColumnId, RecordError};
 use crate::long_value::LongValueId;
@@ -191,13 +193,36 @@ fn separated(bytes: &[u8], column: ColumnId) -> Result<LongValueId, RecordError>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NewEntry<'v> {
     pub header: u8,
-    pub payload: Cow<'v, [u8]>,
+    pub payload: NewPayload<'v>,
+}
+
+/// What follows the header of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NewPayload<'v> {
+    Value(Cow<'v, [u8]>),
+    Separated(SmallVec<[u8; 8]>),
+}
+
+impl std::ops::Deref for NewPayload<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            NewPayload::Value(bytes) => bytes,
+            NewPayload::Separated(id) => id,
+        }
+    }
 }
 
 impl<'v> NewEntry<'v> {
     /// An entry with this header byte.
     pub fn new(header: u8, payload: impl Into<Cow<'v, [u8]>>) -> NewEntry<'v> {
-        NewEntry { header, payload: payload.into() }
+        NewEntry { header, payload: NewPayload::Value(payload.into()) }
+    }
+
+    /// An entry that refers to a long value.
+    pub fn separated(header: u8, id: LongValueId) -> NewEntry<'v> {
+        NewEntry { header: header | header::SEPARATED, payload: NewPayload::Separated(id.to_record()) }
     }
 
     /// Several values, in the form that ESE would choose, which is the shortest.
@@ -222,7 +247,7 @@ impl<'v> NewEntry<'v> {
                 }
                 MultiValue::Compressed(_) => return None,
                 MultiValue::Separated(id) => {
-                    id.append_to_record(&mut data);
+                    data.extend_from_slice(&id.to_record());
                     VALUE_SEPARATED
                 }
             };

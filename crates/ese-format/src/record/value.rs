@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use thiserror::Error;
+use zerocopy::{Immutable, IntoBytes};
 
 use super::{CodePage, Column, ColumnType};
 
@@ -110,17 +111,21 @@ impl Value {
             (Value::Null, _) => return Ok(None),
             (Value::Bit(value), ColumnType::Bit) => vec![if *value { 0xff } else { 0 }],
             (Value::UnsignedByte(value), ColumnType::UnsignedByte) => vec![*value],
-            (Value::Short(value), ColumnType::Short) => value.to_le_bytes().to_vec(),
-            (Value::Long(value), ColumnType::Long) => value.to_le_bytes().to_vec(),
-            (Value::UnsignedLong(value), ColumnType::UnsignedLong) => value.to_le_bytes().to_vec(),
-            (Value::LongLong(value), ColumnType::LongLong) => value.to_le_bytes().to_vec(),
-            (Value::UnsignedLongLong(value), ColumnType::UnsignedLongLong) => value.to_le_bytes().to_vec(),
-            (Value::UnsignedShort(value), ColumnType::UnsignedShort) => value.to_le_bytes().to_vec(),
-            (Value::Currency(value), ColumnType::Currency) => value.to_le_bytes().to_vec(),
-            (Value::Single(value), ColumnType::Single) => value.to_le_bytes().to_vec(),
-            (Value::Double(value), ColumnType::Double) => value.to_le_bytes().to_vec(),
-            (Value::DateTime(value), ColumnType::DateTime) => value.to_le_bytes().to_vec(),
-            (Value::Guid(value), ColumnType::Guid) => value.to_vec(),
+            (Value::Short(value), ColumnType::Short) => return Ok(Some(little_endian(value))),
+            (Value::Long(value), ColumnType::Long) => return Ok(Some(little_endian(value))),
+            (Value::UnsignedLong(value), ColumnType::UnsignedLong) => return Ok(Some(little_endian(value))),
+            (Value::LongLong(value), ColumnType::LongLong) => return Ok(Some(little_endian(value))),
+            (Value::UnsignedLongLong(value), ColumnType::UnsignedLongLong) => {
+                return Ok(Some(little_endian(value)));
+            }
+            (Value::UnsignedShort(value), ColumnType::UnsignedShort) => {
+                return Ok(Some(little_endian(value)));
+            }
+            (Value::Currency(value), ColumnType::Currency) => return Ok(Some(little_endian(value))),
+            (Value::Single(value), ColumnType::Single) => return Ok(Some(little_endian(value))),
+            (Value::Double(value), ColumnType::Double) => return Ok(Some(little_endian(value))),
+            (Value::DateTime(value), ColumnType::DateTime) => return Ok(Some(little_endian(value))),
+            (Value::Guid(value), ColumnType::Guid) => return Ok(Some(value.as_slice().into())),
             (Value::Binary(value), ColumnType::Binary | ColumnType::LongBinary) => {
                 return Ok(Some(value.into()));
             }
@@ -128,6 +133,15 @@ impl Value {
             _ => return Err(ValueError::WrongType(kind)),
         };
         Ok(Some(raw.into()))
+    }
+}
+
+/// The bytes of a number. Only processors of the other byte order need a copy.
+fn little_endian<T: IntoBytes + Immutable>(number: &T) -> Cow<'_, [u8]> {
+    let bytes = number.as_bytes();
+    match cfg!(target_endian = "little") {
+        true => bytes.into(),
+        false => bytes.iter().rev().copied().collect(),
     }
 }
 

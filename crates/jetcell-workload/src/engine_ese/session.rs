@@ -70,11 +70,11 @@ impl Columns {
     pub(super) fn with_values<T>(&self, row: &mut Row, with: impl FnOnce(&[(ColumnId, Value)]) -> T) -> T {
         let values = self.values(std::mem::take(row));
         let result = with(&values);
-        let [_, _, short, long] = values.map(|(_, value)| match value {
+        let [_, thread, short, long] = values.map(|(_, value)| match value {
             Value::Binary(bytes) => Some(bytes),
             _ => None,
         });
-        (row.short, row.long) = (short.unwrap_or_default(), long);
+        (row.thread, row.short, row.long) = (thread.unwrap_or_default(), short.unwrap_or_default(), long);
         result
     }
 
@@ -82,7 +82,7 @@ impl Columns {
     pub(super) fn values(&self, row: Row) -> [(ColumnId, Value); 4] {
         [
             (self.id, Value::LongLong(row.id)),
-            (self.thread, Value::Binary(row.thread.to_vec())),
+            (self.thread, Value::Binary(row.thread)),
             (self.short, Value::Binary(row.short)),
             (self.long, row.long.map_or(Value::Null, Value::Binary)),
         ]
@@ -110,7 +110,7 @@ impl OpenTable {
 fn content(columns: Columns, row: &Row) -> [(ColumnId, Value); 3] {
     let long = row.long.clone().map_or(Value::Null, Value::Binary);
     [
-        (columns.thread, Value::Binary(row.thread.to_vec())),
+        (columns.thread, Value::Binary(row.thread.clone())),
         (columns.short, Value::Binary(row.short.clone())),
         (columns.long, long),
     ]
@@ -167,7 +167,7 @@ impl Session for EseSession {
         let thread = bytes(table.get(session, columns.thread)?).unwrap_or_default();
         let short = bytes(table.get(session, columns.short)?).unwrap_or_default();
         let long = bytes(table.get(session, columns.long)?);
-        Ok(Row { id, thread: thread.try_into().unwrap_or_default(), short, long })
+        Ok(Row { id, thread, short, long })
     }
 
     fn replace(&mut self, table: u32, row: &Row) -> Result<()> {
