@@ -8,8 +8,8 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// What a state is combined with before it is multiplied by itself; as in wyrand.
 const SECRET: u64 = 0x8BB8_4B93_962E_ACC9;
 
-/// Bytes that are appended at a time.
-const GROUP_BYTES: usize = 64;
+/// Numbers that are made at a time.
+const GROUP: usize = 8;
 
 /// A stream of 64-bit numbers: wyrand, which takes one multiplication for a number, with an increment of its own for each key,
 /// so that the streams of two keys do not run through the same numbers. Content need not be secret, only incompressible and
@@ -35,21 +35,16 @@ impl Stream {
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// The next eight numbers, little-endian.
-    fn next_group(&mut self) -> [u8; GROUP_BYTES] {
-        let mut group = [0; GROUP_BYTES];
-        group.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = self.next_u64().to_le_bytes());
-        group
-    }
-
-    /// Appends `len` bytes of the next numbers, little-endian.
-    pub(crate) fn append_bytes(&mut self, len: usize, bytes: &mut Vec<u8>) {
-        bytes.reserve(len);
-        // In groups that fill a few registers, whose length the compiler knows.
-        for _ in 0..len / GROUP_BYTES {
-            bytes.extend_from_slice(&self.next_group());
+    /// Fills `bytes` with the next numbers, little-endian.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        // In groups, whose length the compiler knows.
+        let (groups, rest) = bytes.as_chunks_mut::<{ 8 * GROUP }>();
+        for group in groups {
+            group.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = self.next_u64().to_le_bytes());
         }
-        bytes.extend_from_slice(&self.next_group()[..len % GROUP_BYTES]);
+        for word in rest.chunks_mut(8) {
+            word.copy_from_slice(&self.next_u64().to_le_bytes()[..word.len()]);
+        }
     }
 }
 
@@ -77,8 +72,8 @@ mod tests {
     #[test]
     fn streams_of_other_keys_are_others_and_any_length_is_filled() {
         let filled = |key: &[u64], len: usize| {
-            let mut bytes = Vec::new();
-            Stream::new(key).append_bytes(len, &mut bytes);
+            let mut bytes = vec![0; len];
+            Stream::new(key).fill(&mut bytes);
             bytes
         };
         let whole = filled(&[1, 2, 3], 64);
