@@ -33,6 +33,10 @@ pub(crate) enum StepKind {
 /// many idle instances wake threads thousands of times a second.
 const TICK: Duration = Duration::from_millis(5);
 
+/// How long a task that is due waits for a thread that runs steps already. Most steps are over in microseconds, and each further
+/// thread that wakes for them costs more.
+const GRACE: Duration = Duration::from_millis(1);
+
 /// When a task is due that ended a step now.
 fn due_after(now: Duration, pause: Duration) -> Duration {
     let due = now.saturating_add(pause);
@@ -42,6 +46,9 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
     let beyond = due.as_nanos() % TICK.as_nanos();
     if beyond == 0 { due } else { due.saturating_add(TICK - Duration::from_nanos(beyond as u64)) }
 }
+
+/// The alarm of a thread that was woken and has not looked for work yet.
+const WOKEN: Duration = Duration::ZERO;
 
 /// Calls again after the time; `None`: never.
 type Step = Box<dyn FnMut() -> Option<Duration> + Send>;
@@ -85,7 +92,7 @@ struct State {
     all: Running,
     next_id: usize,
     idle: usize,
-    /// The moment until which an idle thread waits.
+    /// The moment until which an idle thread waits; zero for one that was woken to find out.
     alarm: Option<Duration>,
     closed: bool,
 }
@@ -247,26 +254,32 @@ impl Shared {
 
     /// Waits until a task may be due. One of the idle threads waits for the next moment, the others for a signal.
     fn wait(&self, state: &mut MutexGuard<'_, State>, now: Duration) {
-        // What is due already waits for a step to end.
-        let next = state.queue.range((now, usize::MAX)..).next().map(|(due, _)| *due);
-        let next = next.filter(|next| state.alarm.is_none_or(|alarm| *next < alarm));
+        let next = state.next_moment(now).filter(|next| state.alarm.is_none_or(|alarm| *next < alarm));
         state.idle += 1;
         match next {
             Some(next) => {
                 state.alarm = Some(next);
                 self.work.wait_for(state, next.saturating_sub(now));
-                if state.alarm == Some(next) {
-                    state.alarm = None;
-                }
             }
             None => self.work.wait(state),
+        }
+        if state.alarm == next || state.alarm == Some(WOKEN) {
+            state.alarm = None;
         }
         state.idle -= 1;
     }
 
-    fn run<'a>(&'a self, state: MutexGuard<'a, State>, id: usize, mut step: Step) -> MutexGuard<'a, State> {
-        // Another thread waits for the next moment, or runs what is due, too.
+    fn run<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        id: usize,
+        mut step: Step,
+    ) -> MutexGuard<'a, State> {
+        // Another thread waits for the next moment, and runs what is due by then if this step takes long.
         let hand_over = state.idle > 0 && state.alarm.is_none() && !state.queue.is_empty();
+        if hand_over {
+            state.alarm = Some(WOKEN);
+        }
         drop(state);
         if hand_over {
             self.work.notify_one();
@@ -294,12 +307,24 @@ impl State {
         self.next_id
     }
 
+    /// When a thread should look for work again, apart from the end of a step.
+    fn next_moment(&self, now: Duration) -> Option<Duration> {
+        let first = |from: Duration| self.queue.range((from, usize::MAX)..).next().map(|(due, _)| *due);
+        let due =
+            first(now.saturating_sub(GRACE)).filter(|due| *due <= now).map(|due| due.saturating_add(GRACE));
+        due.into_iter().chain(first(now)).min()
+    }
+
     /// The step of the first task that is due and may run.
     fn take_due(&mut self, now: Duration, threads: usize) -> Option<(usize, Step)> {
         let share = (threads / self.groups.len().max(1)).max(Workers::LEAST);
         let most_of_pages = threads - (threads / 4).max(1);
-        let may_run = |(_, id): &&(Duration, usize)| {
+        let may_run = |(due, id): &&(Duration, usize)| {
             let Some(task) = self.tasks.get(id) else { return true };
+            let is_late = due.saturating_add(GRACE) <= now || task.woken.load(Ordering::SeqCst);
+            if self.all.steps > 0 && !is_late {
+                return false;
+            }
             let group = self.groups.get(&task.group).copied().unwrap_or_default();
             self.all.may_run(task.kind, threads, most_of_pages) && group.may_run(task.kind, share, share - 1)
         };

@@ -95,6 +95,35 @@ fn a_volume_that_stands_still_holds_up_no_other_one() {
 }
 
 #[test]
+fn a_task_that_is_due_waits_a_moment_for_the_thread_that_runs_steps() {
+    let mut state = State::default();
+    let (group, now) = (state.new_id(), Duration::from_millis(100));
+    state.groups.insert(group, Running::default());
+    let [first, second, third] = std::array::from_fn(|_| {
+        let id = state.new_id();
+        let (kind, step): (_, Step) = (StepKind::Log, Box::new(|| None));
+        let task = Task {
+            group,
+            kind,
+            step: Some(step),
+            due: now,
+            runs_on: None,
+            woken: Arc::default(),
+            removed: false,
+        };
+        state.tasks.insert(id, task);
+        state.queue.insert((now, id));
+        id
+    });
+    let taken = |state: &mut State, now| state.take_due(now, 8).map(|(id, _)| id);
+    assert_eq!(taken(&mut state, now), Some(first), "no thread runs steps");
+    assert_eq!((taken(&mut state, now), state.next_moment(now)), (None, Some(now + GRACE)));
+    state.tasks[&second].woken.store(true, Ordering::SeqCst);
+    assert_eq!(taken(&mut state, now), Some(second), "a task that was woken does not wait");
+    assert_eq!(taken(&mut state, now + GRACE), Some(third));
+}
+
+#[test]
 fn steps_that_wait_for_pages_leave_threads_to_the_log() {
     for threads in [2, 4, 7] {
         let workers = workers(threads);
