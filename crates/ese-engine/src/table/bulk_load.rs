@@ -122,24 +122,8 @@ impl TableLoad {
         let (mut long_values, mut bytes) = (LongValues::default(), std::mem::take(&mut self.row));
         new_record(&state, &values, &mut bytes, &mut long_values, LongValues::store)?;
         chosen.into_iter().for_each(|value| state.increment_used(value));
-        let (record, schema) = (Record::new(&bytes, state.tree.file.page_size), &state.schema);
-        let mut source = |id: LongValueId| long_values.get(id);
-        self.keys.clear();
-        self.keys_end.clear();
-        match schema.primary_index() {
-            Some(index) => self.keys.push_index_keys(schema, index, &record, &mut source),
-            None => Ok(self.keys.push(&state.next_row()?)),
-        }
-        .map_err(|e| usage(&e))?;
-        if self.keys.is_empty() {
-            return Err(usage(&KeyError::NullNotAllowed));
-        }
-        self.keys_end.push(self.keys.len());
-        for entry in &state.indexes {
-            let pushed = self.keys.push_index_keys(schema, &entry.index, &record, &mut source);
-            pushed.map_err(|e| usage(&e))?;
-            self.keys_end.push(self.keys.len());
-        }
+        let record = Record::new(&bytes, state.tree.file.page_size);
+        self.make_keys(&record, &long_values)?;
         let added = self.add(&bytes, &long_values);
         self.row = bytes;
         match added {
@@ -154,6 +138,30 @@ impl TableLoad {
                 Ok(())
             }
         }
+    }
+
+    /// Sets `self.keys` to those of a row.
+    fn make_keys(&mut self, record: &Record<'_>, long_values: &LongValues<'_>) -> Result<()> {
+        let (state, mut source) = (&self.state, |id: LongValueId| long_values.get(id));
+        let schema = &state.schema;
+        self.keys.clear();
+        self.keys_end.clear();
+        match schema.primary_index() {
+            Some(index) => {
+                self.keys.push_index_keys(schema, index, record, &mut source).map_err(|e| usage(&e))?
+            }
+            None => self.keys.push(&state.next_row()?),
+        }
+        if self.keys.is_empty() {
+            return Err(usage(&KeyError::NullNotAllowed));
+        }
+        self.keys_end.push(self.keys.len());
+        for entry in &state.indexes {
+            let pushed = self.keys.push_index_keys(schema, &entry.index, record, &mut source);
+            pushed.map_err(|e| usage(&e))?;
+            self.keys_end.push(self.keys.len());
+        }
+        Ok(())
     }
 
     /// Adds a row with the keys in `self.keys`.
