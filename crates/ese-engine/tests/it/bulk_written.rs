@@ -67,6 +67,18 @@ fn load(rows: u32, options: BulkLoadOptions) -> Loaded {
     Loaded { disk, files, instance, db, done, entry_bytes, io }
 }
 
+/// The record of an extent must be durable before its pages are written, and the extents of a small tree are few transfers each.
+#[test]
+fn one_sync_of_the_log_does_for_several_extents() {
+    let transfer_bytes = 64 << 10;
+    let Loaded { io, .. } = load(2000, BulkLoadOptions { transfer_bytes, ..BulkLoadOptions::default() });
+    let written = io.get(IoReason::BulkLoad, IoOperation::Write);
+    assert!(written.operations >= 16, "{written:?}");
+    let syncs = io.get(IoReason::LogWrite, IoOperation::Write).operations;
+    // One for each extent would be ten.
+    assert!(syncs <= 7, "{syncs} syncs");
+}
+
 #[test]
 fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
     let transfer_bytes = 256 << 10;
