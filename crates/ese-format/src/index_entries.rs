@@ -255,7 +255,13 @@ mod tests {
             let mut index =
                 Index::new("i", TreeId(9), root, IndexFlags::DEFAULT_SECONDARY | flags, &[256, 257]);
             index.conditions = conditions.to_vec();
-            let keys = index_keys(&table, &index, &Record::new(&record, size), &mut |_| None).unwrap();
+            let record = Record::new(&record, size);
+            let keys = index_keys(&table, &index, &record, &mut |_| None).unwrap();
+            let mut list = KeyList::default();
+            list.push(b"before");
+            list.push_index_keys(&table, &index, &record, &mut |_| None).unwrap();
+            assert!(list.keys(1..list.len()).eq(keys.iter().map(|key| &key.bytes[..])));
+            assert!(list.keys(0..1).eq([b"before"]));
             keys.into_iter().map(|key| key.bytes).collect()
         };
         // Only the first column is expanded, and duplicate entries are removed.

@@ -29,7 +29,7 @@ pub struct Row {
     pub id: i64,
     /// Secondary index key; random, so that index inserts go everywhere.
     pub thread: Vec<u8>,
-    /// Content that proves which record it belongs to; see `load/generator.rs`.
+    /// Content that proves which record it belongs to; see `load/record.rs`.
     pub short: Vec<u8>,
     /// Long content; not every record has it.
     pub long: Option<Vec<u8>>,

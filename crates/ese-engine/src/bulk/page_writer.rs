@@ -188,7 +188,8 @@ impl PageWriter {
         Ok(())
     }
 
-    /// Submits a full transfer. It waits until the log is durable up to the record of its extent, or until many wait.
+    /// Takes a transfer out of `open`. It is written when the log is durable up to the record of its extent; when too many wait for
+    /// that, the log is synced.
     fn submit(&mut self, at: usize) -> Result<()> {
         self.waiting.extend(self.open.remove(at));
         let durable = self.tree.file.log.durable();
