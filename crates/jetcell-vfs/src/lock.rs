@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use jetcell_sync::Mutex;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
@@ -18,13 +20,30 @@ use crate::DirectoryLock;
 /// Device and inode of every file locked by this process.
 static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
+/// How long a block device in use is asked for again. Some uses end by themselves: udev locks a device to look at it when a writer has
+/// closed it, and a process that was just forked keeps the claims of its parent until it executes its program.
+const DEVICE_WAIT: Duration = Duration::from_millis(500);
+
 pub(crate) struct FileLock {
     file: Option<OwnedFd>,
     identity: (u64, u64),
 }
 
 impl FileLock {
+    /// Waits [`DEVICE_WAIT`] at most for a block device; a file is locked at once or not at all.
     pub fn acquire(path: &Path) -> io::Result<FileLock> {
+        let until = Instant::now() + if is_block_device(path) { DEVICE_WAIT } else { Duration::ZERO };
+        loop {
+            match FileLock::acquire_now(path) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn acquire_now(path: &Path) -> io::Result<FileLock> {
         let file = open(path)?;
         let stat = rustix::fs::fstat(&file)?;
         let identity = (stat.st_dev, stat.st_ino);
@@ -40,12 +59,15 @@ impl FileLock {
 
 impl DirectoryLock for FileLock {}
 
+fn is_block_device(path: &Path) -> bool {
+    rustix::fs::stat(path).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice)
+}
+
 /// Creates a file that is missing. A block device is claimed: while it is open, the kernel refuses to mount it, to make it part of a
 /// device of its own, and to let others claim it. Where one of these is so already, this fails with [`io::ErrorKind::WouldBlock`].
 fn open(path: &Path) -> io::Result<OwnedFd> {
     let open = |flags| rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
-    let is_device = rustix::fs::stat(path)
-        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice);
+    let is_device = is_block_device(path);
     // O_EXCL claims a device; together with O_CREAT, it would refuse whatever exists.
     let (claim, create) =
         if is_device { (OFlags::EXCL, OFlags::empty()) } else { (OFlags::empty(), OFlags::CREATE) };
@@ -82,7 +104,10 @@ impl Drop for FileLock {
     fn drop(&mut self) {
         // Under the lock of the table, so that no thread finds only one of the two released.
         let mut held = HELD.lock();
-        drop(self.file.take());
+        if let Some(file) = self.file.take() {
+            // Closing alone leaves the lock to a process that was forked from this one and has executed no program yet.
+            let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
+        }
         held.remove(&self.identity);
     }
 }

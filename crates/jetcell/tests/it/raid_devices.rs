@@ -5,6 +5,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use jetcell_array::{Array, ArrayError, AssembleOptions, BLOCK, Refusal};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
@@ -148,6 +150,12 @@ fn devices_that_are_mounted_or_held_are_refused() {
     let refused = Array::assemble(real(), &members, AssembleOptions::default()).map(drop);
     let Err(ArrayError::Refused(Refusal::InUse(path))) = refused else { panic!("{refused:?}") };
     assert_eq!(path, members[0]);
-    drop(claimed);
-    assembled(&names).close().unwrap();
+    // One that ends soon, as that of udev, only delays it.
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(claimed);
+        });
+        assembled(&names).close().unwrap();
+    });
 }
