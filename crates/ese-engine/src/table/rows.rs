@@ -34,13 +34,14 @@ pub(crate) fn insert(
     session.check_begun()?;
     let (values, chosen) = new_values(state, row)?;
     let size = state.tree.file.page_size;
-    let builder = builder(state, RecordBuilder::new(&state.schema.columns, size));
+    let mut builder = RecordBuilder::new(&state.schema.columns, size);
+    builder.set_limit(limit(state));
     let mut bytes = std::mem::take(&mut session.row);
     let whole = build_whole(state, &builder, &values, &mut bytes)?;
     session
         .statement(!state.indexes.is_empty() || !whole, |session| {
             if !whole {
-                build(session, state, builder, &values, None, long_values::store, &mut bytes)?;
+                build(session, state, &mut builder, &values, None, long_values::store, &mut bytes)?;
             }
             let (record, view) = (Record::new(&bytes, size), session.view());
             let key = match state.schema.primary_index() {
@@ -88,8 +89,9 @@ pub(super) fn new_record<'v, S>(
     with: &mut S,
     store: impl FnMut(&mut S, &TableState, Cow<'v, [u8]>) -> Result<LongValueId>,
 ) -> Result<()> {
-    let builder = builder(state, RecordBuilder::new(&state.schema.columns, state.tree.file.page_size));
-    build(with, state, builder, values, None, store, record)
+    let mut builder = RecordBuilder::new(&state.schema.columns, state.tree.file.page_size);
+    builder.set_limit(limit(state));
+    build(with, state, &mut builder, values, None, store, record)
 }
 
 /// Changes columns of a record; `before` is what the session sees of it.
@@ -115,13 +117,14 @@ pub(crate) fn replace(
         dropped.extend(separated(&before.get(column).map_err(|e| damaged(state, &e))?));
     }
     let filled = RecordBuilder::from_record(&state.schema.columns, size, &before);
-    let builder = builder(state, filled.map_err(|e| damaged(state, &e))?);
+    let mut builder = filled.map_err(|e| damaged(state, &e))?;
+    builder.set_limit(limit(state));
     let mut bytes = std::mem::take(&mut session.row);
     let whole = build_whole(state, &builder, &values, &mut bytes)?;
     session
         .statement(!touched.is_empty() || !whole || !dropped.is_empty(), |session| {
             if !whole {
-                build(session, state, builder, &values, Some(&before), long_values::store, &mut bytes)?;
+                build(session, state, &mut builder, &values, Some(&before), long_values::store, &mut bytes)?;
             }
             let (after, view) = (Record::new(&bytes, size), session.view());
             if let Some(index) = state.schema.primary_index().filter(|index| changed(index)) {
@@ -303,9 +306,9 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
         .collect()
 }
 
-/// A record builder with the maximum record size of the table.
-fn builder<'t>(state: &TableState, builder: RecordBuilder<'t>) -> RecordBuilder<'t> {
-    builder.with_limit(record_limit(state.tree.file.page_size, state.schema.key_most()))
+/// The longest record of the table.
+fn limit(state: &TableState) -> usize {
+    record_limit(state.tree.file.page_size, state.schema.key_most())
 }
 
 /// Values from this length on are separated from the record, even if the record is short.
@@ -326,7 +329,7 @@ fn build_whole<'v>(
     }
     let mut builder = builder.clone();
     for (column, value) in values {
-        builder.set_value(column.id, value.as_deref().map(Cow::Borrowed)).map_err(|e| usage(&e))?;
+        builder.set_column(column, value.as_deref().map(Cow::Borrowed)).map_err(|e| usage(&e))?;
     }
     match builder.build_into(bytes) {
         Ok(()) => Ok(true),
@@ -340,7 +343,7 @@ fn build_whole<'v>(
 fn build<'v, S>(
     with: &mut S,
     state: &TableState,
-    mut builder: RecordBuilder<'v>,
+    builder: &mut RecordBuilder<'v>,
     values: &'v [RawValue<'_>],
     before: Option<&Record<'_>>,
     mut store: impl FnMut(&mut S, &TableState, Cow<'v, [u8]>) -> Result<LongValueId>,
@@ -353,7 +356,7 @@ fn build<'v, S>(
                 let id = store(with, state, Cow::Borrowed(value))?;
                 builder.set_separated(column.id, id)
             }
-            value => builder.set_value(column.id, value.as_deref().map(Cow::Borrowed)),
+            value => builder.set_column(column, value.as_deref().map(Cow::Borrowed)),
         }
         .map_err(|e| usage(&e))?;
     }

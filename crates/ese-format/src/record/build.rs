@@ -88,9 +88,8 @@ impl<'t> RecordBuilder<'t> {
 
     /// Sets the longest record that [`RecordBuilder::build`] accepts. The default is that of a table with the shortest
     /// keys.
-    pub fn with_limit(mut self, limit: usize) -> RecordBuilder<'t> {
+    pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
-        self
     }
 
     /// Sets a column to the bytes of a value or to null. Fixed text and binary are padded.
@@ -100,7 +99,12 @@ impl<'t> RecordBuilder<'t> {
 
     /// Like [`RecordBuilder::set`], without a copy of the value before the record is built.
     pub fn set_value(&mut self, id: ColumnId, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
-        let column = self.column(id)?;
+        self.set_column(self.column(id)?, value)
+    }
+
+    /// Like [`RecordBuilder::set_value`], for a column that is one of those of the builder.
+    pub fn set_column(&mut self, column: &Column, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
+        let id = column.id;
         match &value {
             None if column.flags.contains(ColumnFlags::NOT_NULL) => {
                 return Err(RecordError::NullNotAllowed(id));

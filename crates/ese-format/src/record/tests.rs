@@ -162,7 +162,8 @@ fn invalid_values_are_rejected_and_change_nothing() {
 #[test]
 fn a_record_that_is_too_long_reports_its_length_and_its_long_values() {
     let columns = columns();
-    let mut builder = RecordBuilder::new(&columns, SMALL).with_limit(100);
+    let mut builder = RecordBuilder::new(&columns, SMALL);
+    builder.set_limit(100);
     builder.set(ColumnId(256), Some(&[0; 95])).unwrap();
     assert_eq!(builder.build(), Err(RecordError::TooBig { len: 104, limit: 100 }));
     assert_eq!(builder.intrinsic_long_values(), [(ColumnId(256), 95)]);
