@@ -212,8 +212,8 @@ impl PageWriter {
         })
     }
 
-    /// Writes the rest, waits for all writes, and returns the pages that were not used to the database. All pages must be sealed. They are
-    /// durable after the next sync of the file.
+    /// Writes the rest, waits for all writes, and returns the pages that were not used to the database, except for the one that
+    /// [`link`](super::link()) needs. All pages must be sealed. They are durable after the next sync of the file.
     pub fn complete(&mut self) -> Result<()> {
         while !self.open.is_empty() {
             self.submit(0)?;
@@ -221,7 +221,7 @@ impl PageWriter {
         self.write_waiting()?;
         self.writes.wait()?;
         if let Some(rest) = self.rest.take().filter(|rest| rest.count > 0) {
-            SpaceLock::new(&self.tree.file).return_settled(self.tree.root, rest)?;
+            SpaceLock::new(&self.tree.file).return_settled(self.tree.root, rest, 1)?;
         }
         Ok(())
     }

@@ -36,15 +36,24 @@ impl SpaceLock<'_> {
         self.file.unsettled.settled_run(extent, (pages / 4).max(1), pages)
     }
 
-    /// Returns pages that [`SpaceLock::add_settled_extent`] added and that were not written: to the root of the database, where
-    /// the next extent can have them, or to the tree, if its owned extents would have to be split for that.
-    pub fn return_settled(&self, root: PageNumber, extent: Extent) -> Result<()> {
+    /// Ends the use of pages that [`SpaceLock::add_settled_extent`] added and that were not written. The first `kept` become available
+    /// to the tree. The others go to the root of the database, where the next extent can have them, or to the tree as well, if its
+    /// owned extents would have to be split for that.
+    pub fn return_settled(&self, root: PageNumber, extent: Extent, kept: u32) -> Result<()> {
         let (owners, system) = self.owners(root)?;
+        let kept = Extent::starting_at(extent.first(), kept.min(extent.count));
+        let rest = Extent { last: extent.last, count: extent.count - kept.count };
         let mut fits = true;
         let returned = group::run(self.file, false, |group| {
             fits = true;
-            self.disown(group, &owners, extent, &mut fits)?;
-            self.free_new(group, &system, extent)
+            if kept.count > 0 {
+                self.free_new(group, &owners[0], kept)?;
+            }
+            if rest.count > 0 {
+                self.disown(group, &owners, rest, &mut fits)?;
+                self.free_new(group, &system, rest)?;
+            }
+            Ok(())
         });
         match !fits {
             true => group::run(self.file, false, |group| self.free_new(group, &owners[0], extent)),

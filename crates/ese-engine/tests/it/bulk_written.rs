@@ -107,6 +107,15 @@ fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
 }
 
 #[test]
+fn trees_keep_no_pages_that_a_load_did_not_use() {
+    let Loaded { instance, db, done, .. } = load(20_000, BulkLoadOptions::default());
+    assert!(done.pages > 1000, "{} pages", done.pages);
+    let report = instance.shrink(&db).unwrap();
+    // What tables of the catalog have for their growth.
+    assert!(report.released < 20, "{report:?}");
+}
+
+#[test]
 fn entries_that_exceed_the_memory_are_sorted_in_a_file() {
     const ROWS: u32 = 20_000;
     let Loaded { disk, files, instance, db, done, entry_bytes, io } =
