@@ -15,10 +15,11 @@
 
 mod link;
 mod node_sorter;
+mod nodes_in_memory;
 mod page_writer;
 mod tree_builder;
 
 pub(crate) use link::{WITHOUT_PAGES, is_link, link};
-pub(crate) use node_sorter::{NodeSorter, SortedNode};
+pub(crate) use node_sorter::NodeSorter;
 pub(crate) use page_writer::Transfers;
 pub(crate) use tree_builder::{BuiltTree, TreeBuilder};

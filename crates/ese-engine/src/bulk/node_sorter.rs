@@ -14,10 +14,10 @@ use std::path::PathBuf;
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
+use super::nodes_in_memory::{Gathered, NodesInMemory, PREFIX};
+use crate::cache::LoadBuffers;
 use crate::{Error, Result};
 
-/// Lengths in front of each node.
-const PREFIX: usize = 4;
 /// Length of a block of the file.
 const BLOCK: usize = 4096;
 /// Least bytes of a read of a run.
@@ -25,30 +25,18 @@ const SMALLEST_READ: usize = 16 * BLOCK;
 
 /// A node whose order is that of its bytes: key, then data.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) struct SortedNode {
+struct SortedNode {
     bytes: Vec<u8>,
     key_len: usize,
-}
-
-impl SortedNode {
-    pub fn key(&self) -> &[u8] {
-        &self.bytes[..self.key_len]
-    }
-
-    pub fn data(&self) -> &[u8] {
-        &self.bytes[self.key_len..]
-    }
 }
 
 /// Collects nodes in any order.
 pub(crate) struct NodeSorter {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    /// Bytes of `nodes` and `places` together; while they grow, they take up to twice as much.
+    /// Bytes of nodes and places together; while they grow, they take up to twice as much.
     memory: usize,
-    nodes: Vec<u8>,
-    /// The first bytes of each node as a number, and where the node begins.
-    places: Vec<(u64, u32)>,
+    nodes: NodesInMemory,
     file: Option<RunFile>,
     runs: Vec<Run>,
     /// Bytes of all keys and data.
@@ -67,15 +55,11 @@ struct Run {
 }
 
 impl NodeSorter {
-    /// A sorter that takes at most `memory` bytes, and at least two megabytes. `path` is where its file is created.
-    pub fn new(vfs: Arc<dyn Vfs>, path: PathBuf, memory: usize) -> NodeSorter {
+    /// A sorter that takes at most `memory` bytes, and at least two megabytes, from `buffers`. `path` is where its file is created.
+    pub fn new(vfs: Arc<dyn Vfs>, path: PathBuf, memory: usize, buffers: Arc<LoadBuffers>) -> NodeSorter {
         let memory = (memory / 2).clamp(1 << 20, 1 << 30);
-        let (nodes, places, runs) = (Vec::new(), Vec::new(), Vec::new());
-        NodeSorter { vfs, path, memory, nodes, places, file: None, runs, bytes: 0 }
-    }
-
-    fn used(&self) -> usize {
-        self.nodes.len() + self.places.len() * size_of::<(u64, u32)>()
+        let nodes = NodesInMemory::new(buffers);
+        NodeSorter { vfs, path, memory, nodes, file: None, runs: Vec::new(), bytes: 0 }
     }
 
     /// Adds a node. Key and data together have at most 65,535 bytes.
@@ -83,44 +67,23 @@ impl NodeSorter {
         let len = key.len() + data.len();
         let lens = u16::try_from(len).ok().zip(u16::try_from(key.len()).ok());
         let (len, key_len) = lens.ok_or_else(|| Error::Internal("an index entry is too long".to_string()))?;
-        if self.used() + PREFIX + usize::from(len) + size_of::<(u64, u32)>() > self.memory {
+        if self.nodes.used() + NodesInMemory::of_node(usize::from(len)) > self.memory {
             self.spill()?;
         }
-        let at = self.nodes.len() as u32;
-        self.nodes.extend_from_slice(&len.to_le_bytes());
-        self.nodes.extend_from_slice(&key_len.to_le_bytes());
-        self.nodes.extend_from_slice(key);
-        self.nodes.extend_from_slice(data);
-        let mut first = [0; 8];
-        let order = &self.nodes[at as usize + PREFIX..];
-        let known = order.len().min(8);
-        first[..known].copy_from_slice(&order[..known]);
-        self.places.push((u64::from_be_bytes(first), at));
+        self.nodes.add(len, key_len, key, data);
         self.bytes += u64::from(len);
         Ok(())
     }
 
-    fn sort(&mut self) {
-        let nodes = &self.nodes;
-        self.places.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| order_of(nodes, a.1).cmp(order_of(nodes, b.1)))
-        });
-    }
-
     /// Writes the nodes in memory as a run.
     fn spill(&mut self) -> Result<()> {
-        self.sort();
-        let places = std::mem::take(&mut self.places);
-        let nodes = std::mem::take(&mut self.nodes);
+        self.nodes.sort();
+        let memory = self.nodes.take();
         let mut writer = self.begin_run()?;
-        for (_, at) in &places {
-            writer.put(stored(&nodes, *at))?;
-        }
+        memory.in_order(0).try_for_each(|node| writer.put(node))?;
         let run = writer.end()?;
         self.runs.push(run);
-        (self.places, self.nodes) = (places, nodes);
-        self.places.clear();
-        self.nodes.clear();
+        self.nodes.give(memory);
         if self.runs.len() >= self.most_runs() {
             self.merge_runs()?;
         }
@@ -136,12 +99,11 @@ impl NodeSorter {
     fn merge_runs(&mut self) -> Result<()> {
         let (runs, memory) = (std::mem::take(&mut self.runs), self.memory);
         // The memory is for the buffers now.
-        (self.nodes, self.places) = Default::default();
+        drop(self.nodes.take());
         let mut writer = self.begin_run()?;
         let mut merge = Merge::new(&writer.file, &runs, memory)?;
-        let mut node = SortedNode::default();
         let mut bytes = Vec::new();
-        while merge.next(&mut node)? {
+        while let Some(node) = merge.next()? {
             bytes.clear();
             bytes.extend_from_slice(&(node.bytes.len() as u16).to_le_bytes());
             bytes.extend_from_slice(&(node.key_len as u16).to_le_bytes());
@@ -173,51 +135,30 @@ impl NodeSorter {
     /// The nodes in order.
     pub fn finish(mut self) -> Result<SortedNodes> {
         if self.runs.is_empty() {
-            self.sort();
-            return Ok(SortedNodes(Source::Memory { nodes: self.nodes, places: self.places, next: 0 }));
+            self.nodes.sort();
+            return Ok(SortedNodes(Source::Memory(Gathered::new(self.nodes))));
         }
         self.spill()?;
-        (self.nodes, self.places) = Default::default();
+        drop(self.nodes.take());
         let file = self.file.as_ref().ok_or_else(|| Error::Internal("no file of runs".to_string()))?;
         Ok(SortedNodes(Source::Runs(Merge::new(&file.file, &self.runs, self.memory)?)))
     }
-}
-
-fn len_of(nodes: &[u8], at: u32) -> usize {
-    let at = at as usize;
-    usize::from(u16::from_le_bytes([nodes[at], nodes[at + 1]]))
-}
-
-fn order_of(nodes: &[u8], at: u32) -> &[u8] {
-    &nodes[at as usize + PREFIX..][..len_of(nodes, at)]
-}
-
-fn stored(nodes: &[u8], at: u32) -> &[u8] {
-    &nodes[at as usize..][..PREFIX + len_of(nodes, at)]
 }
 
 /// Nodes in order.
 pub(crate) struct SortedNodes(Source);
 
 enum Source {
-    Memory { nodes: Vec<u8>, places: Vec<(u64, u32)>, next: usize },
+    Memory(Gathered),
     Runs(Merge),
 }
 
 impl SortedNodes {
-    /// Passes on the next node. `false`: there is none.
-    pub fn next(&mut self, node: &mut SortedNode) -> Result<bool> {
+    /// The key and the data of the next node.
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.0 {
-            Source::Memory { nodes, places, next } => {
-                let Some((_, at)) = places.get(*next) else { return Ok(false) };
-                let key_at = *at as usize + 2;
-                node.key_len = usize::from(u16::from_le_bytes([nodes[key_at], nodes[key_at + 1]]));
-                node.bytes.clear();
-                node.bytes.extend_from_slice(order_of(nodes, *at));
-                *next += 1;
-                Ok(true)
-            }
-            Source::Runs(merge) => merge.next(node),
+            Source::Memory(gathered) => Ok(gathered.next()),
+            Source::Runs(merge) => Ok(merge.next()?.map(|node| node.bytes.split_at(node.key_len))),
         }
     }
 }
@@ -273,12 +214,14 @@ struct Merge {
     runs: Vec<RunReader>,
     /// The next node of each run.
     heads: BinaryHeap<Reverse<(SortedNode, usize)>>,
+    /// The node that was passed on.
+    node: SortedNode,
 }
 
 impl Merge {
     fn new(file: &Arc<dyn File>, runs: &[Run], memory: usize) -> Result<Merge> {
         let read = (memory / runs.len().max(1) / BLOCK * BLOCK).clamp(SMALLEST_READ, 1 << 20);
-        let mut merge = Merge { runs: Vec::new(), heads: BinaryHeap::new() };
+        let mut merge = Merge { runs: Vec::new(), heads: BinaryHeap::new(), node: SortedNode::default() };
         for (number, run) in runs.iter().enumerate() {
             let (buffer, file) = (IoBuffer::zeroed(read), file.clone());
             let (at, left) = (run.start, run.bytes);
@@ -292,14 +235,14 @@ impl Merge {
         Ok(merge)
     }
 
-    fn next(&mut self, node: &mut SortedNode) -> Result<bool> {
-        let Some(Reverse((mut smallest, number))) = self.heads.pop() else { return Ok(false) };
-        std::mem::swap(node, &mut smallest);
+    fn next(&mut self) -> Result<Option<&SortedNode>> {
+        let Some(Reverse((mut smallest, number))) = self.heads.pop() else { return Ok(None) };
+        std::mem::swap(&mut self.node, &mut smallest);
         // The memory of the node before is used for the next one of the run.
         if self.runs[number].next(&mut smallest)? {
             self.heads.push(Reverse((smallest, number)));
         }
-        Ok(true)
+        Ok(Some(&self.node))
     }
 }
 
@@ -379,10 +322,13 @@ mod tests {
     /// 1 MiB of memory holds about 16,000 nodes, so the largest case has 20 runs, which need a second merge.
     #[test]
     fn nodes_are_sorted_in_memory_and_in_runs() {
-        for count in [0, 1, 1000, 40_000, 330_000] {
+        // Each sort has the memory of the one before.
+        let buffers = Arc::new(LoadBuffers::default());
+        for count in [0, 1, 1000, 300, 40_000, 330_000] {
             let disk = SimVfs::new();
             disk.create_directory(Path::new("/db")).unwrap();
-            let mut sorter = NodeSorter::new(Arc::new(disk.clone()), "/db/a.sort".into(), 2 << 20);
+            let (vfs, buffers) = (Arc::new(disk.clone()), buffers.clone());
+            let mut sorter = NodeSorter::new(vfs, "/db/a.sort".into(), 2 << 20, buffers);
             let mut random = ChaCha8Rng::seed_from_u64(count);
             let mut expected = Vec::new();
             for _ in 0..count {
@@ -394,12 +340,12 @@ mod tests {
             }
             assert!(disk.list(Path::new("/db")).unwrap().is_empty(), "the file has no name");
             expected.sort();
-            let (mut sorted, mut node) = (sorter.finish().unwrap(), SortedNode::default());
+            let mut sorted = sorter.finish().unwrap();
             for (bytes, _) in &expected {
-                assert!(sorted.next(&mut node).unwrap());
-                assert_eq!([node.key(), node.data()].concat(), *bytes);
+                let (key, data) = sorted.next().unwrap().unwrap();
+                assert_eq!([key, data].concat(), *bytes);
             }
-            assert!(!sorted.next(&mut node).unwrap());
+            assert_eq!(sorted.next().unwrap(), None);
         }
     }
 }

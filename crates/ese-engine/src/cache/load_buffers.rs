@@ -1,4 +1,4 @@
-//! Buffers for the transfers of bulk loads.
+//! Memory for the transfers and the sorts of bulk loads.
 
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoBuffer;
@@ -9,6 +9,24 @@ use jetcell_vfs::IoBuffer;
 #[derive(Default)]
 pub struct LoadBuffers {
     free: Mutex<Vec<IoBuffer>>,
+    free_sorts: Mutex<Vec<SortMemory>>,
+}
+
+/// Memory of the sort of an index.
+#[derive(Default)]
+pub(crate) struct SortMemory {
+    /// Nodes one behind the other.
+    pub nodes: Vec<u8>,
+    /// The first bytes of each node as a number, and where the node begins.
+    pub places: Vec<(u64, u32)>,
+}
+
+impl SortMemory {
+    /// Removes all nodes.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+        self.places.clear();
+    }
 }
 
 impl LoadBuffers {
@@ -35,6 +53,19 @@ impl LoadBuffers {
     /// Ends the use of a buffer.
     pub(crate) fn put_back(&self, buffer: IoBuffer) {
         self.free.lock().push(buffer);
+    }
+
+    /// Memory for a sort, without nodes.
+    pub(crate) fn take_sort(&self) -> SortMemory {
+        self.free_sorts.lock().pop().unwrap_or_default()
+    }
+
+    /// Ends the use of the memory of a sort.
+    pub(crate) fn put_back_sort(&self, mut memory: SortMemory) {
+        if memory.nodes.capacity() > 0 {
+            memory.clear();
+            self.free_sorts.lock().push(memory);
+        }
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) use deltas::{DbTimeMismatch, PageDelta};
 pub use disk_verification::OnDiskPage;
 pub use latch::{PinnedPage, ReadLatch, WriteLatch};
 pub use load_buffers::LoadBuffers;
+pub(crate) use load_buffers::SortMemory;
 pub use memory_grant::MemoryGrant;
 pub(crate) use new_pages::NewPageWrites;
 pub use options::{CacheOptions, EvictionPolicy};

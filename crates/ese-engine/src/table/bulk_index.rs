@@ -55,7 +55,7 @@ fn fill(
     settings: &LoadSettings,
     goes_on: &mut dyn FnMut(IndexProgress) -> bool,
 ) -> Result<()> {
-    let mut entries = sorter(tree, settings.sort_bytes);
+    let mut entries = sorter(tree, settings.sort_bytes, settings);
     let mut progress = IndexProgress::default();
     for_each_record(session, state, index, &mut |_, keys, row| {
         keys.iter().try_for_each(|key| entries.add(&key.bytes, row))?;

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::TableState;
 use super::rows::{new_record, new_values, usage};
 use crate::btree::Tree;
-use crate::bulk::{BuiltTree, NodeSorter, SortedNode, Transfers, TreeBuilder, link};
+use crate::bulk::{BuiltTree, NodeSorter, Transfers, TreeBuilder, link};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
@@ -35,13 +35,56 @@ pub(crate) struct TableLoad {
     /// One sort for each secondary index.
     entries: Vec<NodeSorter>,
     row: Vec<u8>,
-    /// The keys of the current row: the primary one, and those of each index.
-    keys: KeyList,
-    /// Number of keys up to the primary one, and up to those of each index.
-    keys_end: Vec<usize>,
+    keys: RowKeys,
     pub rows: u64,
     /// Why the load cannot be completed.
     failed: Option<Error>,
+}
+
+/// The keys of the current row: the primary one, and those of each index.
+#[derive(Default)]
+struct RowKeys {
+    keys: KeyList,
+    /// Number of keys up to the primary one, and up to those of each index.
+    ends: Vec<usize>,
+}
+
+impl RowKeys {
+    /// Takes the keys of a row in place of those of the row before.
+    fn make(&mut self, state: &TableState, record: &Record<'_>, long_values: &LongValues<'_>) -> Result<()> {
+        let (schema, mut source) = (&state.schema, |id: LongValueId| long_values.get(id));
+        self.keys.clear();
+        self.ends.clear();
+        match schema.primary_index() {
+            Some(index) => {
+                self.keys.push_index_keys(schema, index, record, &mut source).map_err(|e| usage(&e))?
+            }
+            None => self.keys.push(&state.next_row()?),
+        }
+        if self.keys.is_empty() {
+            return Err(usage(&KeyError::NullNotAllowed));
+        }
+        self.ends.push(self.keys.len());
+        for entry in &state.indexes {
+            let pushed = self.keys.push_index_keys(schema, &entry.index, record, &mut source);
+            pushed.map_err(|e| usage(&e))?;
+            self.ends.push(self.keys.len());
+        }
+        Ok(())
+    }
+
+    fn primary(&self) -> &[u8] {
+        self.keys.keys(0..1).next().unwrap_or_default()
+    }
+
+    /// Adds the entries of the row to the sort of each index.
+    fn add_entries(&self, sorters: &mut [NodeSorter]) -> Result<()> {
+        let primary = self.primary();
+        for (sorter, of_index) in sorters.iter_mut().zip(self.ends.windows(2)) {
+            self.keys.keys(of_index[0]..of_index[1]).try_for_each(|entry| sorter.add(entry, primary))?;
+        }
+        Ok(())
+    }
 }
 
 /// Long values of the current row.
@@ -93,10 +136,9 @@ impl TableLoad {
         TableLoad {
             records,
             long_values: state.long_values.get().map(of_tree),
-            entries: state.indexes.iter().map(|entry| sorter(&entry.tree, share)).collect(),
+            entries: state.indexes.iter().map(|entry| sorter(&entry.tree, share, &settings)).collect(),
             row: Vec::new(),
-            keys: KeyList::default(),
-            keys_end: Vec::new(),
+            keys: RowKeys::default(),
             rows: 0,
             failed: None,
             settings,
@@ -116,66 +158,28 @@ impl TableLoad {
 
     /// Adds a row. A row that is refused leaves the load as it was.
     pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
-        self.failed.clone().map_or(Ok(()), Err)?;
-        let state = self.state.clone();
-        let (values, chosen) = new_values(&state, row)?;
-        let (mut long_values, mut bytes) = (LongValues::default(), std::mem::take(&mut self.row));
-        new_record(&state, &values, &mut bytes, &mut long_values, LongValues::store)?;
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let state = &*self.state;
+        let (values, chosen) = new_values(state, row)?;
+        let mut long_values = LongValues::default();
+        new_record(state, &values, &mut self.row, &mut long_values, LongValues::store)?;
         chosen.into_iter().for_each(|value| state.increment_used(value));
-        let record = Record::new(&bytes, state.tree.file.page_size);
-        self.make_keys(&record, &long_values)?;
-        let added = self.add(&bytes, &long_values);
-        self.row = bytes;
-        match added {
-            Err(refused @ (Error::OutOfOrder | Error::KeyDuplicate)) => Err(refused),
-            // A part of the row may be in the trees.
-            Err(error) => {
-                self.failed = Some(error.clone());
-                Err(error)
-            }
-            Ok(()) => {
-                self.rows += 1;
-                Ok(())
-            }
-        }
-    }
-
-    /// Sets `self.keys` to those of a row.
-    fn make_keys(&mut self, record: &Record<'_>, long_values: &LongValues<'_>) -> Result<()> {
-        let (state, mut source) = (&self.state, |id: LongValueId| long_values.get(id));
-        let schema = &state.schema;
-        self.keys.clear();
-        self.keys_end.clear();
-        match schema.primary_index() {
-            Some(index) => {
-                self.keys.push_index_keys(schema, index, record, &mut source).map_err(|e| usage(&e))?
-            }
-            None => self.keys.push(&state.next_row()?),
-        }
-        if self.keys.is_empty() {
-            return Err(usage(&KeyError::NullNotAllowed));
-        }
-        self.keys_end.push(self.keys.len());
-        for entry in &state.indexes {
-            let pushed = self.keys.push_index_keys(schema, &entry.index, record, &mut source);
-            pushed.map_err(|e| usage(&e))?;
-            self.keys_end.push(self.keys.len());
-        }
-        Ok(())
-    }
-
-    /// Adds a row with the keys in `self.keys`.
-    fn add(&mut self, record: &[u8], long_values: &LongValues<'_>) -> Result<()> {
-        let key = self.keys.keys(0..1).next().unwrap_or_default();
+        self.keys.make(state, &Record::new(&self.row, state.tree.file.page_size), &long_values)?;
         // Only this call can refuse the row.
-        self.records.append(key, record)?;
-        if let Some(builder) = &mut self.long_values {
-            let size = self.state.tree.file.page_size;
-            long_values.append_to(builder, self.state.schema.chunk_size(size))?;
+        match self.records.append(self.keys.primary(), &self.row) {
+            Err(refused @ (Error::OutOfOrder | Error::KeyDuplicate)) => return Err(refused),
+            added => added.and_then(|()| {
+                if let Some(builder) = &mut self.long_values {
+                    long_values.append_to(builder, state.schema.chunk_size(state.tree.file.page_size))?;
+                }
+                self.keys.add_entries(&mut self.entries)
+            }),
         }
-        for (sorter, of_index) in self.entries.iter_mut().zip(self.keys_end.windows(2)) {
-            self.keys.keys(of_index[0]..of_index[1]).try_for_each(|entry| sorter.add(entry, key))?;
-        }
+        // A part of the row may be in the trees.
+        .inspect_err(|error| self.failed = Some(error.clone()))?;
+        self.rows += 1;
         Ok(())
     }
 
@@ -213,9 +217,9 @@ pub(super) fn build_index(
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<BuiltTree> {
     let mut builder = TreeBuilder::new(tree, density, &settings.transfers);
-    let (mut sorted, mut node, mut reported) = (entries.finish()?, SortedNode::default(), 0);
-    while sorted.next(&mut node)? {
-        builder.append(node.key(), node.data())?;
+    let (mut sorted, mut reported) = (entries.finish()?, 0);
+    while let Some((key, data)) = sorted.next()? {
+        builder.append(key, data)?;
         if builder.pages() != reported {
             reported = builder.pages();
             if !goes_on(reported) {
@@ -236,8 +240,8 @@ pub(super) fn make_visible(file: &DatabaseFile, built: &[BuiltTree]) -> Result<(
 }
 
 /// Sorts the entries of an index in `memory` bytes, and in a temporary file beside the database.
-pub(super) fn sorter(tree: &Tree, memory: usize) -> NodeSorter {
+pub(super) fn sorter(tree: &Tree, memory: usize, settings: &LoadSettings) -> NodeSorter {
     let mut name = tree.file.path.clone().into_os_string();
     name.push(format!(".{}.sort", tree.id.0));
-    NodeSorter::new(tree.file.vfs.clone(), name.into(), memory)
+    NodeSorter::new(tree.file.vfs.clone(), name.into(), memory, settings.transfers.buffers.clone())
 }

@@ -1,0 +1,126 @@
+//! The nodes of a sort that are in memory.
+//!
+//! ```text
+//!  node     u16 length | u16 key length | key, then data
+//! ```
+
+use jetcell_sync::Arc;
+
+use crate::cache::{LoadBuffers, SortMemory};
+
+/// Lengths in front of each node.
+pub(super) const PREFIX: usize = 4;
+
+/// Nodes that [`Gathered`] copies at a time.
+const GATHERED: usize = 64;
+
+/// Nodes in memory that goes back to where it is from.
+pub(super) struct NodesInMemory {
+    memory: SortMemory,
+    from: Arc<LoadBuffers>,
+}
+
+impl NodesInMemory {
+    pub fn new(from: Arc<LoadBuffers>) -> NodesInMemory {
+        NodesInMemory { memory: from.take_sort(), from }
+    }
+
+    /// Bytes that a node of this length takes.
+    pub fn of_node(len: usize) -> usize {
+        PREFIX + len + size_of::<(u64, u32)>()
+    }
+
+    /// Bytes of all nodes and their places.
+    pub fn used(&self) -> usize {
+        self.memory.nodes.len() + self.memory.places.len() * size_of::<(u64, u32)>()
+    }
+
+    /// Adds a node. `len` is the length of key and data together.
+    pub fn add(&mut self, len: u16, key_len: u16, key: &[u8], data: &[u8]) {
+        let SortMemory { nodes, places } = &mut self.memory;
+        let at = nodes.len() as u32;
+        nodes.extend_from_slice(&len.to_le_bytes());
+        nodes.extend_from_slice(&key_len.to_le_bytes());
+        nodes.extend_from_slice(key);
+        nodes.extend_from_slice(data);
+        let mut first = [0; 8];
+        let order = &nodes[at as usize + PREFIX..];
+        let known = order.len().min(8);
+        first[..known].copy_from_slice(&order[..known]);
+        places.push((u64::from_be_bytes(first), at));
+    }
+
+    pub fn sort(&mut self) {
+        let SortMemory { nodes, places } = &mut self.memory;
+        let order = |at| &stored(nodes, at)[PREFIX..];
+        places.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| order(a.1).cmp(order(b.1))));
+    }
+
+    /// Takes the memory, and has none then.
+    pub fn take(&mut self) -> SortMemory {
+        std::mem::take(&mut self.memory)
+    }
+
+    /// Gives memory for other nodes.
+    pub fn give(&mut self, mut memory: SortMemory) {
+        memory.clear();
+        self.memory = memory;
+    }
+}
+
+impl Drop for NodesInMemory {
+    fn drop(&mut self) {
+        let memory = self.take();
+        self.from.put_back_sort(memory);
+    }
+}
+
+impl SortMemory {
+    /// The nodes as they are stored, in the order of their places from a number on.
+    pub(super) fn in_order(&self, from: usize) -> impl Iterator<Item = &[u8]> {
+        let places = self.places.get(from..).unwrap_or_default();
+        places.iter().map(|(_, at)| stored(&self.nodes, *at))
+    }
+}
+
+/// The node that begins at a place.
+fn stored(nodes: &[u8], at: u32) -> &[u8] {
+    let node = &nodes[at as usize..];
+    &node[..PREFIX + usize::from(u16::from_le_bytes([node[0], node[1]]))]
+}
+
+/// Passes sorted nodes on. In memory they are far from each other, and each costs a wait for it. So several are copied at a time: a
+/// processor waits for many of them at once if little work is between them.
+pub(super) struct Gathered {
+    sorted: NodesInMemory,
+    /// Number of the next node that is not in `nodes`.
+    next: usize,
+    /// Some nodes in order.
+    nodes: Vec<u8>,
+    /// Where the next one of them begins.
+    at: usize,
+}
+
+impl Gathered {
+    pub fn new(sorted: NodesInMemory) -> Gathered {
+        Gathered { sorted, next: 0, nodes: Vec::new(), at: 0 }
+    }
+
+    /// The key and the data of the next node.
+    pub fn next(&mut self) -> Option<(&[u8], &[u8])> {
+        if self.at == self.nodes.len() {
+            self.nodes.clear();
+            self.at = 0;
+            let some = self.sorted.memory.in_order(self.next).take(GATHERED);
+            some.for_each(|node| self.nodes.extend_from_slice(node));
+            self.next += GATHERED;
+            if self.nodes.is_empty() {
+                return None;
+            }
+        }
+        let node = stored(&self.nodes, self.at as u32);
+        self.at += node.len();
+        let key_len = usize::from(u16::from_le_bytes([node[2], node[3]]));
+        Some(node[PREFIX..].split_at(key_len))
+    }
+}
