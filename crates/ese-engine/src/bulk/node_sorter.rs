@@ -1,8 +1,7 @@
 //! Sorts the nodes of an index within a bound of memory: in memory, or in runs in a temporary file that are merged.
 //!
 //! ```text
-//!  run      node ... node                    sorted; begins at a multiple of 4096
-//!  node     u16 length | u16 key length | key, then data
+//!  run      node ... node      sorted, each as in memory (nodes_in_memory.rs); begins at a multiple of 4096
 //! ```
 //!
 //! The file has no name while it is used, so a crash leaves nothing.

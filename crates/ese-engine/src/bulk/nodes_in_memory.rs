@@ -14,7 +14,7 @@ pub(super) const PREFIX: usize = 4;
 /// Nodes that [`Gathered`] copies at a time.
 const GATHERED: usize = 64;
 
-/// Nodes in memory that goes back to where it is from.
+/// Nodes, in memory that goes back to the buffers of the load.
 pub(super) struct NodesInMemory {
     memory: SortMemory,
     from: Arc<LoadBuffers>,

@@ -28,7 +28,8 @@ pub struct BulkLoadOptions {
     /// Whether the unused bytes of pages are overwritten, so that the first pass of a scan that zeroes finds nothing to do
     /// on them.
     pub zero: bool,
-    /// The buffers of the writes. Loads that follow each other in a program need less processor time if they share them.
+    /// The buffers of the writes, and the memory of sorts, which stay here between loads: as much as the loads of one moment have
+    /// needed. Loads that follow each other in a program need less processor time if they share them.
     pub buffers: Arc<LoadBuffers>,
     /// Bytes of rows out of order that are kept, and inserted one by one at the end: 1 MiB by default. Their inserts are logged.
     pub out_of_order_bytes: usize,
