@@ -8,14 +8,13 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jetcell_sync::Mutex;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::DirectoryLock;
+use crate::{Clock, DirectoryLock};
 
 /// Device and inode of every file locked by this process.
 static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
@@ -31,12 +30,12 @@ pub(crate) struct FileLock {
 
 impl FileLock {
     /// Waits [`DEVICE_WAIT`] at most for a block device; a file is locked at once or not at all.
-    pub fn acquire(path: &Path) -> io::Result<FileLock> {
-        let until = Instant::now() + if is_block_device(path) { DEVICE_WAIT } else { Duration::ZERO };
+    pub fn acquire(path: &Path, clock: &dyn Clock) -> io::Result<FileLock> {
+        let until = clock.monotonic() + if is_block_device(path) { DEVICE_WAIT } else { Duration::ZERO };
         loop {
             match FileLock::acquire_now(path) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
-                    thread::sleep(Duration::from_millis(10));
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && clock.monotonic() < until => {
+                    clock.sleep(Duration::from_millis(10));
                 }
                 result => return result,
             }

@@ -197,7 +197,7 @@ impl Vfs for RealVfs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        Ok(Box::new(FileLock::acquire(path)?))
+        Ok(Box::new(FileLock::acquire(path, &*self.clock)?))
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
