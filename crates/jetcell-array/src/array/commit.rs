@@ -10,8 +10,8 @@ use super::Array;
 use super::transfers::{Piece, UnderWay, joined};
 use crate::bytes::copy_of;
 use crate::error::Result;
-use crate::geometry::{BLOCK, ZONE_ROWS};
-use crate::integrity::{BlockRecord, CellState, RecordSlot};
+use crate::geometry::ZONE_ROWS;
+use crate::integrity::{BlockRecord, RecordSlot};
 use crate::member::{Image, JournalEntry, MemberId};
 
 /// New content of a cell.
@@ -70,21 +70,6 @@ impl Array {
             self.replayable_rows.pop_front();
         }
         Ok(())
-    }
-
-    /// Writes zeros to all blocks of rows, whatever state the rows are in. Durable when this returns.
-    pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
-        let zeros = vec![0; BLOCK];
-        for row in rows {
-            let has_state = |cell: &CellState| !matches!(cell, CellState::Empty | CellState::Missing);
-            if self.row_state(*row).cells.iter().any(has_state) {
-                for column in 0..self.config.layout.data_columns() {
-                    self.write(self.config.layout.block_at(*row, column), &zeros)?;
-                }
-            }
-            self.records.trim();
-        }
-        self.flush()
     }
 
     pub(super) fn planned(

@@ -3,13 +3,15 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use jetcell_vfs::IoReason;
+use jetcell_sync::Arc;
+use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::Array;
 use super::transfers::UnderWay;
 use super::zone_write::{FreeRow, ZoneWrite, fill_all};
 use crate::error::Result;
-use crate::geometry::ZONE_ROWS;
+use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::integrity::CellState;
 
 /// Bytes of writes that may be under way.
 const MOST_UNDER_WAY: usize = 48 << 20;
@@ -22,6 +24,9 @@ pub(super) const MOST_THREADS: usize = 8;
 
 /// Rows that each thread computes at once.
 const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
+
+/// Rows that are cleared at once.
+const ROWS_CLEARED: usize = 64 * ZONE_ROWS as usize;
 
 /// Writes of free rows that have not ended, with their zones. The first one was started first.
 #[derive(Default)]
@@ -74,7 +79,8 @@ impl Array {
     /// The array failed. No write is under way then.
     pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
         self.check_writable()?;
-        self.finish_free_rows()?;
+        let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
+        self.finish_rows_in(&zones)?;
         self.end_replay_of(rows)?;
         self.records.trim();
         // Of all rows at once: later reads would wait behind the first writes.
@@ -90,6 +96,26 @@ impl Array {
         Ok(())
     }
 
+    /// Writes zeros to all blocks of rows that nothing refers to, in ascending order, whatever state the rows are in. Durable when this
+    /// returns.
+    pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
+        let zeros = Arc::new(IoBuffer::zeroed(BLOCK));
+        let columns = self.config.layout.data_columns();
+        let zero_row = |row| (row, vec![zeros.clone(); columns]);
+        let has_state = |cell: &CellState| !matches!(cell, CellState::Empty | CellState::Missing);
+        for rows in rows.chunks(ROWS_CLEARED) {
+            self.records.trim();
+            self.load_records_of_rows(rows.iter().copied());
+            let states = self.row_states(&rows.iter().copied().collect());
+            let written = states.iter().filter(|(_, state)| state.cells.iter().any(has_state));
+            let rows: Vec<FreeRow> = written.map(|(row, _)| zero_row(*row)).collect();
+            if !rows.is_empty() {
+                self.start_free_rows(&rows)?;
+            }
+        }
+        self.sync_members()
+    }
+
     /// Waits for the writes of free rows.
     ///
     /// # Errors
@@ -100,6 +126,32 @@ impl Array {
             result = result.and(self.finish_first_write());
         }
         result
+    }
+
+    /// Waits for the writes of free rows after which these blocks can be read.
+    ///
+    /// # Errors
+    /// The array failed. No write is under way then.
+    pub(crate) fn finish_free_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
+        if self.row_writes.writes.is_empty() {
+            return Ok(());
+        }
+        let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
+        let zones = blocks.iter().map(zone).collect();
+        self.finish_rows_in(&zones)
+    }
+
+    /// Waits for the writes of free rows in these zones.
+    fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
+        let is_under_way = |array: &Array| {
+            array.row_writes.writes.iter().any(|(under_way, _)| !under_way.is_disjoint(zones))
+        };
+        while is_under_way(self) {
+            if let Err(error) = self.finish_first_write() {
+                return self.finish_free_rows().and(Err(error));
+            }
+        }
+        Ok(())
     }
 
     fn start_batch(&mut self, rows: &[FreeRow]) -> Result<()> {

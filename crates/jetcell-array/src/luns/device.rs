@@ -7,6 +7,7 @@ use jetcell_vfs::IoBuffer;
 
 use super::block_map::{Lookups, mapped};
 use super::catalogue::LunId;
+use super::early_writes::EARLY_BATCH;
 use super::point::RESERVE;
 use super::{LunVolume, Pending};
 use crate::array::ReadAhead;
@@ -47,6 +48,7 @@ impl LunVolume {
         mapped(&mut self.reader(), root, height, &range, &mut |index, _| {
             found.insert(index);
         })?;
+        found.extend(self.early.of_lun(lun, range.clone()).map(|(index, _)| index));
         for ((_, index), content) in self.pending.range((lun, range.start)..(lun, range.end)) {
             match content {
                 Pending::Data(_) => found.insert(*index),
@@ -73,8 +75,11 @@ impl LunVolume {
 
     /// Makes room for a write of these blocks, by a consistency point if need be.
     fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
-        let (data, most) = (range.end - range.start, self.log.bytes() / BLOCK as u64);
-        if self.pending_data + data > most || !self.has_room(data, &range, RESERVE) {
+        let data = range.end - range.start;
+        let (pending, most) = (self.pending_data + data, self.log.bytes() / BLOCK as u64);
+        let has_room = self.has_room(data, &range, RESERVE);
+        let is_early = has_room && pending > most.min(EARLY_BATCH) && self.start_early_writes()?;
+        if !has_room || pending > most && !is_early {
             self.start_point()?;
         }
         if !self.has_room(data, &range, RESERVE) {
@@ -116,16 +121,25 @@ impl Lun<'_> {
         Lookups::new(root, height)
     }
 
+    /// Where a block is on the array. `None`: it reads as zeros.
+    fn place(&mut self, lookups: &mut Lookups, index: u64) -> Result<Option<u64>> {
+        if let Some(block) = self.volume.early_block(self.id, index) {
+            return Ok(Some(block));
+        }
+        let pointer = lookups.next(&mut self.volume.reader(), index)?;
+        Ok((!pointer.is_hole()).then_some(pointer.block))
+    }
+
     /// Starts to read blocks. The volume may be used before they are asked for.
     pub(crate) fn start_read(&mut self, blocks: &[u64]) -> Result<ReadAhead> {
         let (mut stored, mut lookups) = (vec![], self.lookups());
         for index in blocks.iter().copied() {
             self.check(&(index..index.saturating_add(1)))?;
             if self.volume.content(self.id, index).is_none() {
-                let pointer = lookups.next(&mut self.volume.reader(), index)?;
-                stored.extend((!pointer.is_hole()).then_some(pointer.block));
+                stored.extend(self.place(&mut lookups, index)?);
             }
         }
+        self.volume.finish_early_writes_of(&stored)?;
         Ok(self.volume.array.start_read(&stored))
     }
 
@@ -142,15 +156,16 @@ impl Lun<'_> {
             match self.volume.content(self.id, index) {
                 Some(Pending::Data(data)) => buffer.copy_from_slice(data),
                 Some(Pending::Hole) => buffer.fill(0),
-                None => match lookups.next(&mut self.volume.reader(), index)? {
-                    pointer if pointer.is_hole() => buffer.fill(0),
-                    pointer => {
-                        stored.push(pointer.block);
+                None => match self.place(&mut lookups, index)? {
+                    None => buffer.fill(0),
+                    Some(block) => {
+                        stored.push(block);
                         targets.push(&mut **buffer);
                     }
                 },
             }
         }
+        self.volume.finish_early_writes_of(&stored)?;
         self.volume.array.read_started(&stored, &mut targets, ahead)
     }
 

@@ -87,6 +87,7 @@ pub struct Done {
     pub rebuilt: usize,
     pub scrubbed: usize,
     pub healed: usize,
+    pub early: usize,
 }
 
 impl std::ops::AddAssign for Done {
@@ -96,6 +97,7 @@ impl std::ops::AddAssign for Done {
         self.rebuilt += other.rebuilt;
         self.scrubbed += other.scrubbed;
         self.healed += other.healed;
+        self.early += other.early;
     }
 }
 
@@ -174,8 +176,9 @@ impl History {
 
     fn step(&mut self) -> Result<()> {
         let name = format!("l{}", self.rng.random_range(0..3));
-        match self.rng.random_range(0..23) {
+        match self.rng.random_range(0..24) {
             0..6 => self.write(),
+            23 => self.write_early(),
             6 => self.trim(),
             7 | 8 => self.flush(),
             9 => {
@@ -220,6 +223,21 @@ impl History {
             model.set(index as usize, *value);
         }
         write(self.volume(), &lun, first, &data)
+    }
+
+    /// A LUN is written several times, and nothing is flushed.
+    fn write_early(&mut self) -> Result<()> {
+        let Some(lun) = self.any_lun() else { return Ok(()) };
+        for _ in 0..self.rng.random_range(2..5) {
+            for first in (0..BLOCKS).step_by(25) {
+                let data: Vec<u64> = (0..25).map(|_| self.rng.random::<u64>() | 1).collect();
+                let model = self.luns.get_mut(&lun).unwrap();
+                (first..).zip(&data).for_each(|(index, value)| model.set(index as usize, *value));
+                write(self.volume(), &lun, first, &data)?;
+            }
+        }
+        self.done.early += usize::from(!self.volume().early.is_empty());
+        Ok(())
     }
 
     fn trim(&mut self) -> Result<()> {
@@ -515,7 +533,7 @@ fn what_was_flushed_survives_whatever_the_level_bears_and_snapshots_never_change
         done += run.unwrap_or_else(|_| panic!("JETCELL_LUN_SEED={seed} JETCELL_LUN_HISTORIES=1"));
     }
     println!("{done:?}");
-    assert!(done.cuts > 0);
+    assert!(done.cuts > 0 && done.early > 0);
 }
 
 #[test]

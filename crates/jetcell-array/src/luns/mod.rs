@@ -11,6 +11,9 @@
 //! need no journal and no old parity. Then it syncs the members, and then it writes the catalogue, which makes the new state the one that
 //! counts, all or nothing. Only after that, the blocks of the state before are free.
 //!
+//! Writes that nobody flushes go to whole rows when there are many of them, and wait there for the next consistency point: see
+//! [early writes](early_writes).
+//!
 //! While the rows of a consistency point are being written, callers read and write on: they find what it writes in memory, and what they
 //! write belongs to the next point. A flush waits for its end.
 //!
@@ -21,6 +24,7 @@ mod block_map;
 mod catalogue;
 mod cleaning;
 mod device;
+mod early_writes;
 #[cfg(test)]
 mod histories;
 mod point;
@@ -40,6 +44,7 @@ use jetcell_vfs::IoBuffer;
 
 use self::block_map::{Node, Nodes};
 use self::catalogue::{Catalogue, LunId};
+use self::early_writes::EarlyWrites;
 use self::point::PointUnderWay;
 use self::space::Space;
 use self::write_log::WriteLog;
@@ -94,6 +99,8 @@ pub struct LunVolume {
     maps: Maps,
     /// What is written since the last consistency point began.
     pending: BTreeMap<(LunId, u64), Pending>,
+    /// What is on the array and waits for the next consistency point.
+    early: EarlyWrites,
     /// The consistency point that is being written. Only reads and writes of callers leave it so; what else uses the array or the catalogue
     /// ends it first.
     point: Option<PointUnderWay>,
@@ -169,6 +176,7 @@ impl LunVolume {
     pub fn array(&mut self) -> &mut Array {
         // An error is kept: all later writes of the volume fail.
         let _ = self.finish_point();
+        self.has_failed |= self.array.finish_free_rows().is_err();
         &mut self.array
     }
 
@@ -218,6 +226,9 @@ impl LunVolume {
     pub fn flush(&mut self) -> Result<()> {
         // The log starts again when a consistency point ends: what is logged belongs to the next one.
         self.finish_point()?;
+        if !self.early.is_empty() {
+            return self.consistency_point();
+        }
         if self.unlogged.is_empty() {
             return Ok(());
         }

@@ -1,12 +1,13 @@
 //! Consistency points: what is pending goes to the array, and the catalogue makes it the state that counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use super::block_map::{Node, Pointer, Rewrite, most_nodes};
 use super::catalogue::LunId;
+use super::early_writes::{EARLY_BATCH, EARLY_WINDOW, EarlyWrites};
 use super::space::Allocation;
 use super::write_log::Entry;
 use super::{AREA, LunVolume, Pending};
@@ -37,6 +38,8 @@ struct Plan {
 /// in use.
 pub(super) struct PointUnderWay {
     pending: PendingBlocks,
+    /// What was written before it began.
+    pub early: EarlyWrites,
     plan: Plan,
     /// Blocks that are not part of whole rows.
     singly: Content,
@@ -56,10 +59,19 @@ impl LunVolume {
     /// `rest` blocks free.
     pub(super) fn has_room(&self, data: u64, indexes: &std::ops::Range<u64>, rest: u64) -> bool {
         let fan_out = super::block_map::FAN_OUT as u64;
-        let height = self.catalogue.luns.iter().map(|lun| u64::from(lun.height())).max().unwrap_or(1);
         let leaves = indexes.end.div_ceil(fan_out) - indexes.start / fan_out;
-        let nodes = (self.pending_leaves.len() as u64 + leaves) * height;
+        let nodes = self.most_nodes() + leaves * self.height();
         self.pending_data + data + nodes + rest <= self.space.free()
+    }
+
+    /// Height of the highest map.
+    fn height(&self) -> u64 {
+        self.catalogue.luns.iter().map(|lun| u64::from(lun.height())).max().unwrap_or(1)
+    }
+
+    /// Nodes that the next consistency point writes at most.
+    pub(super) fn most_nodes(&self) -> u64 {
+        self.pending_leaves.len() as u64 * self.height()
     }
 
     /// Writes all that is pending. The state that counts afterwards is durable, and the write log starts again.
@@ -74,11 +86,11 @@ impl LunVolume {
     /// Starts to write all that is pending, after the point before has ended. What is written from now on belongs to the next point.
     pub(super) fn start_point(&mut self) -> Result<()> {
         self.finish_point()?;
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && self.early.is_empty() {
             return Ok(());
         }
-        let pending = std::mem::take(&mut self.pending);
-        let started = self.start_writes(pending);
+        let (pending, early) = (std::mem::take(&mut self.pending), std::mem::take(&mut self.early));
+        let started = self.start_writes(pending, early);
         self.has_failed |= started.is_err();
         self.point = Some(started?);
         self.unlogged.clear();
@@ -112,38 +124,48 @@ impl LunVolume {
             Pending::Data(block) => Arc::into_inner(block),
             Pending::Hole => None,
         };
-        let room = super::MOST_SPARE.saturating_sub(self.spare.len());
-        self.spare.extend(pending.into_values().filter_map(buffer).take(room));
+        self.keep_spare(pending.into_values().filter_map(buffer));
         Ok(())
     }
 
+    /// Keeps buffers of blocks for the next pending ones.
+    pub(super) fn keep_spare(&mut self, buffers: impl Iterator<Item = IoBuffer>) {
+        let room = super::MOST_SPARE.saturating_sub(self.spare.len());
+        self.spare.extend(buffers.take(room));
+    }
+
     /// Gives pending blocks their places, and starts to write those of whole rows.
-    fn start_writes(&mut self, pending: PendingBlocks) -> Result<PointUnderWay> {
+    fn start_writes(&mut self, pending: PendingBlocks, mut early: EarlyWrites) -> Result<PointUnderWay> {
         let data = pending.values().filter(|content| matches!(content, Pending::Data(_))).count() as u64;
         let mut needed = data;
         for lun in &self.catalogue.luns {
-            let indexes = pending.range((lun.id, 0)..=(lun.id, u64::MAX)).map(|((_, index), _)| *index);
-            needed += most_nodes(lun.height(), indexes);
+            needed += most_nodes(lun.height(), changed_blocks(lun.id, &pending, &early).into_iter());
         }
+        let logged = self.log.bytes() / BLOCK as u64;
+        let is_flushed = early.is_empty() && 2 * self.unlogged.len() as u64 <= logged.min(EARLY_BATCH);
         if let Some(window) = self.space.next_window(needed) {
-            // A start after a crash must know where whole rows may have been written.
-            self.catalogue.window = window;
+            // A start after a crash must know where whole rows may have been written, also early.
+            let kept = if early.is_empty() { vec![] } else { self.catalogue.window.clone() };
+            let window: BTreeSet<u64> = window.into_iter().chain(kept).collect();
+            self.catalogue.window = window.into_iter().collect();
             self.write_catalogue()?;
         }
         let allocation = self.space.allocate(needed).ok_or(ArrayError::Full)?;
         let mut addresses = allocation.blocks.iter().copied();
         let mut content = Content::new();
-        let plan = self.planned(&pending, &mut addresses, &mut content)?;
+        let mut plan = self.planned(&pending, &early, &mut addresses, &mut content)?;
+        plan.freed.extend(early.take_replaced());
         content.extend(plan.nodes.iter().map(|(block, node)| (*block, Arc::new(copy_of(&node.encode())))));
         self.counters.data_blocks += data;
         self.counters.map_blocks += plan.nodes.len() as u64;
         let singly = self.start_content(&allocation, content)?;
-        let window = 2 * needed.max(self.log.bytes() / BLOCK as u64);
-        Ok(PointUnderWay { pending, plan, singly, window })
+        let window = 2 * needed.max(logged);
+        let window = if is_flushed { window } else { window.max(EARLY_WINDOW) };
+        Ok(PointUnderWay { pending, early, plan, singly, window })
     }
 
     /// Starts to write whole rows. Returns the other blocks.
-    fn start_content(&mut self, allocation: &Allocation, content: Content) -> Result<Content> {
+    pub(super) fn start_content(&mut self, allocation: &Allocation, content: Content) -> Result<Content> {
         let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
         let zeros = Arc::new(IoBuffer::zeroed(BLOCK));
         let zero_row = |row: &u64| (*row, vec![zeros.clone(); columns]);
@@ -185,6 +207,7 @@ impl LunVolume {
     fn planned(
         &mut self,
         pending: &PendingBlocks,
+        early: &EarlyWrites,
         addresses: &mut impl Iterator<Item = u64>,
         content: &mut Content,
     ) -> Result<Plan> {
@@ -205,6 +228,10 @@ impl LunVolume {
                 };
                 of_lun.push((*index, pointer));
             }
+            of_lun.extend(
+                early.of_lun(lun.id, 0..u64::MAX).map(|(index, block)| (index, Pointer { block, birth })),
+            );
+            of_lun.sort_unstable_by_key(|(index, _)| *index);
             changes.push(of_lun);
         }
         for (place, changes) in changes.iter().enumerate().filter(|(_, changes)| !changes.is_empty()) {
@@ -270,3 +297,12 @@ impl LunVolume {
 
 /// Most blocks of an entry with data.
 const MOST_IN_ENTRY: u64 = 256;
+
+/// The blocks of a LUN that a consistency point changes, in ascending order.
+fn changed_blocks(lun: LunId, pending: &PendingBlocks, early: &EarlyWrites) -> Vec<u64> {
+    let indexes = pending.range((lun, 0)..=(lun, u64::MAX)).map(|((_, index), _)| *index);
+    let mut indexes: Vec<u64> =
+        indexes.chain(early.of_lun(lun, 0..u64::MAX).map(|(index, _)| index)).collect();
+    indexes.sort_unstable();
+    indexes
+}

@@ -100,7 +100,7 @@ impl Space {
     }
 
     /// Blocks in whole rows of the window.
-    fn in_window(&self) -> u64 {
+    pub fn in_window(&self) -> u64 {
         let rows = self.window.iter().map(|zone| u64::from(self.whole_rows[*zone as usize]));
         rows.sum::<u64>() * self.columns as u64
     }
@@ -150,23 +150,40 @@ impl Space {
         let zones: Vec<u64> = self.window.iter().copied().collect();
         for zone in zones {
             let missing = count - allocation.blocks.len() as u64;
-            let rows: Vec<u64> = (zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS)
-                .filter(|row| self.used_in_row[*row as usize] == 0)
-                .take(missing.div_ceil(self.columns as u64) as usize)
-                .collect();
-            let blocks = (0..self.columns).flat_map(|column| rows.iter().map(move |row| (*row, column)));
-            let blocks: Vec<u64> = blocks
-                .map(|(row, column)| self.layout.block_at(row, column))
-                .take(missing as usize)
-                .collect();
-            blocks.iter().for_each(|block| {
-                self.take(*block);
-            });
-            allocation.blocks.extend(blocks);
-            allocation.whole_rows.extend(rows);
+            self.take_whole_rows(zone, missing, &mut allocation);
         }
         self.allocate_singly(count, &mut allocation);
         Some(allocation)
+    }
+
+    /// Takes all whole rows of some zones of the window, this many blocks at most.
+    pub fn allocate_zones(&mut self, most: u64) -> Allocation {
+        let mut allocation = Allocation::default();
+        let zones: Vec<u64> = self.window.iter().copied().collect();
+        for zone in zones {
+            let blocks = u64::from(self.whole_rows[zone as usize]) * self.columns as u64;
+            if allocation.blocks.len() as u64 + blocks > most {
+                break;
+            }
+            self.take_whole_rows(zone, blocks, &mut allocation);
+        }
+        allocation
+    }
+
+    /// Takes blocks of whole rows of a zone, at most this many.
+    fn take_whole_rows(&mut self, zone: u64, most: u64, allocation: &mut Allocation) {
+        let rows: Vec<u64> = (zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS)
+            .filter(|row| self.used_in_row[*row as usize] == 0)
+            .take(most.div_ceil(self.columns as u64) as usize)
+            .collect();
+        let blocks = (0..self.columns).flat_map(|column| rows.iter().map(move |row| (*row, column)));
+        let blocks: Vec<u64> =
+            blocks.map(|(row, column)| self.layout.block_at(row, column)).take(most as usize).collect();
+        blocks.iter().for_each(|block| {
+            self.take(*block);
+        });
+        allocation.blocks.extend(blocks);
+        allocation.whole_rows.extend(rows);
     }
 
     fn allocate_singly(&mut self, count: u64, allocation: &mut Allocation) {
@@ -217,6 +234,18 @@ mod tests {
             space.release(block);
         }
         assert_eq!((space.free(), space.doubtful_rows().len()), (640 * 4 - 512, 64));
+    }
+
+    #[test]
+    fn zones_are_taken_with_all_their_whole_rows_or_not_at_all() {
+        let mut space = space();
+        space.set_window(&[2, 3, 5]);
+        space.take(space.layout.block_at(3 * 64 + 7, 0));
+        assert_eq!(space.in_window(), 256 + 252 + 256);
+        let taken = space.allocate_zones(600);
+        assert_eq!((taken.blocks.len(), taken.whole_rows.len()), (256 + 252, 64 + 63));
+        assert!(!taken.whole_rows.contains(&(3 * 64 + 7)));
+        assert_eq!((space.allocate_zones(255).blocks.len(), space.in_window()), (0, 256));
     }
 
     #[test]

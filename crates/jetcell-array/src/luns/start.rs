@@ -21,7 +21,8 @@ pub struct LogOptions {
     pub vfs: Arc<dyn Vfs>,
     /// The file.
     pub path: PathBuf,
-    /// Its size when it is made, in bytes. One that is there keeps its size. Consistency points are at most this far apart.
+    /// Its size when it is made, in bytes. One that is there keeps its size. Consistency points are at most this far apart,
+    /// unless nothing is flushed.
     pub bytes: u64,
     /// Start although the log is lost or damaged: writes after the last consistency point are lost, although they were acknowledged.
     pub forget: bool,
@@ -164,6 +165,7 @@ impl LunVolume {
             log,
             maps: Maps::default(),
             pending: Default::default(),
+            early: Default::default(),
             point: None,
             spare: vec![],
             pending_data: 0,
@@ -219,6 +221,7 @@ impl LunVolume {
     /// Adds a block to the next consistency point.
     /// Returns whether it replaces data that no consistency point has written.
     pub(super) fn put_pending(&mut self, lun: u32, index: u64, content: Pending) -> bool {
+        self.early.replace(lun, index);
         self.pending_data += u64::from(matches!(content, Pending::Data(_)));
         let before = self.pending.insert((lun, index), content);
         let replaces_data = matches!(before, Some(Pending::Data(_)));

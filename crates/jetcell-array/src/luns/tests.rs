@@ -452,6 +452,88 @@ fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
     }
 }
 
+/// The same, with the other blocks written early: blocks 260 to 999 have values 3. Most of them are on the array, and no map has them.
+fn with_early_writes(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
+    let mut volume = with_point_under_way(disk);
+    for first in (260..1000).step_by(2) {
+        write(&mut volume, "a", first, &[3; 2]).unwrap();
+    }
+    assert!(volume.early.of_lun(1, 0..1000).count() > 500, "two zones, one of them with a map");
+    (volume, [vec![1; 250], vec![2; 10], vec![3; 740]].concat())
+}
+
+#[test]
+fn early_writes_need_no_consistency_point_and_can_be_read_replaced_and_given_up() {
+    for failed in [vec![], vec![1, 4]] {
+        let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
+        let (mut volume, mut expected) = with_early_writes(&disk);
+        let points = volume.counters().points;
+        assert_eq!(values(&mut volume, "a"), expected);
+        for slot in &failed {
+            volume.array().fail(*slot).unwrap();
+        }
+        assert_eq!(values(&mut volume, "a"), expected);
+        for first in (300..320).step_by(2) {
+            write(&mut volume, "a", first, &[4; 2]).unwrap();
+        }
+        volume.lun("a").unwrap().zero_blocks(400..450).unwrap();
+        expected[300..320].fill(4);
+        expected[400..450].fill(0);
+        for _ in 0..2 {
+            for first in (500..800).step_by(2) {
+                write(&mut volume, "a", first, &[5; 2]).unwrap();
+            }
+        }
+        expected[500..800].fill(5);
+        assert_eq!(values(&mut volume, "a"), expected);
+        assert_eq!(volume.counters().points, points);
+        let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
+        assert_eq!(runs, [(400, true), (50, false), (550, true)]);
+        volume.consistency_point().unwrap();
+        assert_eq!(volume.counters().points, points + 1);
+        let free = volume.free_bytes();
+        volume.sweep().unwrap();
+        assert_eq!(volume.free_bytes(), free, "what was replaced is free");
+        volume.close().unwrap();
+        let mut volume = start(&disk, &members(6)).unwrap();
+        assert_eq!(values(&mut volume, "a"), expected);
+        assert!(volume.array().scrub().unwrap().disagreements.is_empty());
+    }
+}
+
+#[test]
+fn a_flush_makes_early_writes_durable_and_a_crash_before_leaves_the_state_before() {
+    for is_flushed in [true, false] {
+        let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+        let (mut volume, expected) = with_early_writes(&disk);
+        if is_flushed {
+            volume.flush().unwrap();
+        }
+        drop(volume);
+        let expected = if is_flushed { expected } else { [vec![1; 256], vec![0; 744]].concat() };
+        for seed in 0..20 {
+            let cut = disk.crash(seed, CrashOptions::default());
+            let mut volume = start(&cut, &members(6)).unwrap();
+            assert_eq!(values(&mut volume, "a"), expected);
+            assert!(volume.array().scrub().unwrap().is_clean());
+        }
+    }
+}
+
+/// What was flushed needs the room that the next consistency point makes in the write log.
+#[test]
+fn nothing_is_written_early_beside_writes_that_were_flushed() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = with_point_under_way(&disk);
+    volume.flush().unwrap();
+    let points = volume.counters().points;
+    for first in (260..520).step_by(20) {
+        write(&mut volume, "a", first, &[3; 20]).unwrap();
+    }
+    volume.array();
+    assert!(volume.early.is_empty() && volume.counters().points == points + 1);
+}
+
 #[test]
 fn a_write_log_keeps_its_size_in_all_starts() {
     let disk = disk(Level::Raid6, 5, 12);

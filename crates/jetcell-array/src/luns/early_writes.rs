@@ -1,0 +1,117 @@
+//! Early writes: blocks that go to whole rows before their consistency point begins.
+//!
+//! A consistency point syncs the members twice. Writes that nobody flushes need none, so when memory is full of them, their blocks are
+//! written, and only where they are is remembered. The next consistency point puts that into the block maps. After a crash nothing refers
+//! to these blocks, as to those of a consistency point that did not end.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use jetcell_sync::Arc;
+
+use super::catalogue::LunId;
+use super::{LunVolume, Pending};
+use crate::error::Result;
+use crate::geometry::BLOCK;
+
+/// Pending blocks from which on they are written early: few enough that the members are never idle while more of them come.
+pub(super) const EARLY_BATCH: u64 = (16 << 20) / BLOCK as u64;
+
+/// Blocks of the window for a run of writes that nobody flushes: so much is written between two consistency points. A start after a crash
+/// clears as much at most.
+pub(super) const EARLY_WINDOW: u64 = (2 << 30) / BLOCK as u64;
+
+/// Blocks of LUNs that are on the array, and that the next consistency point has to put into the maps.
+#[derive(Default)]
+pub(super) struct EarlyWrites {
+    blocks: BTreeMap<(LunId, u64), u64>,
+    /// Blocks whose content was replaced before that.
+    replaced: Vec<u64>,
+}
+
+impl EarlyWrites {
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.replaced.is_empty()
+    }
+
+    /// Where a block of a LUN is.
+    pub fn block(&self, lun: LunId, index: u64) -> Option<u64> {
+        self.blocks.get(&(lun, index)).copied()
+    }
+
+    /// Blocks of a LUN and where they are, in ascending order.
+    pub fn of_lun(&self, lun: LunId, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.blocks.range((lun, range.start)..(lun, range.end)).map(|((_, index), block)| (*index, *block))
+    }
+
+    /// A block of a LUN has newer content.
+    pub fn replace(&mut self, lun: LunId, index: u64) {
+        self.replaced.extend(self.blocks.remove(&(lun, index)));
+    }
+
+    /// Blocks that nothing needs once the next consistency point has ended.
+    pub fn take_replaced(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.replaced)
+    }
+}
+
+impl LunVolume {
+    /// Where a block of a LUN is that no map on the array has yet, if it is not in memory.
+    pub(super) fn early_block(&self, lun: LunId, index: u64) -> Option<u64> {
+        let of_point = || self.point.as_ref()?.early.block(lun, index);
+        self.early.block(lun, index).or_else(of_point)
+    }
+
+    /// Waits until these blocks of the array can be read.
+    ///
+    /// # Errors
+    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    pub(super) fn finish_early_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
+        let finished = self.array.finish_free_rows_of(blocks);
+        self.has_failed |= finished.is_err();
+        finished
+    }
+
+    /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false, and does nothing, if some were
+    /// flushed, so that a consistency point must make room in the write log, or if the window has too few whole rows.
+    ///
+    /// # Errors
+    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    pub(super) fn start_early_writes(&mut self) -> Result<bool> {
+        if self.unlogged.len() != self.pending.len() {
+            return Ok(false);
+        }
+        self.finish_point()?;
+        // What remains has room for the consistency point: otherwise it needs a new window, which is as slow as another point.
+        let room = self.space.in_window().saturating_sub(self.most_nodes() + self.log.bytes() / BLOCK as u64);
+        let allocation = self.space.allocate_zones(self.pending_data.min(room));
+        if allocation.blocks.is_empty() {
+            return Ok(false);
+        }
+        let (mut content, mut addresses) = (vec![], allocation.blocks.iter());
+        for ((lun, index), pending) in std::mem::take(&mut self.pending) {
+            let address = match &pending {
+                Pending::Data(_) => addresses.next(),
+                Pending::Hole => None,
+            };
+            match (pending, address) {
+                (Pending::Data(data), Some(block)) => {
+                    content.push((*block, data));
+                    self.unlogged.remove(&(lun, index));
+                    self.early.blocks.insert((lun, index), *block);
+                }
+                (pending, _) => {
+                    self.pending.insert((lun, index), pending);
+                }
+            }
+        }
+        self.pending_data -= content.len() as u64;
+        self.counters.data_blocks += content.len() as u64;
+        let buffers: Vec<_> = content.iter().map(|(_, data)| data.clone()).collect();
+        let started = self.start_content(&allocation, content);
+        self.has_failed |= started.is_err();
+        started?;
+        self.keep_spare(buffers.into_iter().filter_map(Arc::into_inner));
+        Ok(true)
+    }
+}
