@@ -39,7 +39,7 @@ cd "$work"
 "$JETCELL" raid lun create dp lun --size 1600MiB --log "$log" --log-size 32MiB > /dev/null
 "$JETCELL" raid create in-place --level raid-dp --members $(seq -f 'members/b%g' 16) --size 200MiB > /dev/null
 for target in dp/lun in-place; do
-    "$JETCELL" raid bench "$target" --beside plain --steps transfer_write,transfer_read --zones 1 --seconds 60 --size "${SIZE:-1GiB}" \
+    "$JETCELL" raid bench "$target" --beside plain --steps transfer_write,transfer_read --end-sync --zones 1 --seconds 60 --size "${SIZE:-1GiB}" \
         --repetitions "${ROUNDS:-5}" --json 2> /dev/null | python3 -c '
 import json, statistics, sys
 for step in json.load(sys.stdin)["steps"]:

@@ -71,6 +71,9 @@ pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
     if !test.left_out.is_empty() {
         lines.push(format!("The time was over before these steps began: {}", test.left_out.join("; ")));
     }
+    if test.options.end_sync {
+        lines.push("Steps that write end with a sync, which is a part of their time".into());
+    }
     if let Some(scope) = test.options.costs.power_scope.filter(|scope| !scope.is_storage()) {
         lines.push(format!(
             "The power that was given is that of {scope}; it and its energy say nothing about a drive alone"
@@ -332,6 +335,7 @@ pub(crate) mod tests {
                 repetitions: 4,
                 zones: 4,
                 precondition: false,
+                end_sync: false,
                 seed: 1,
                 only: Vec::new(),
                 longest_seconds: Some(300.0),

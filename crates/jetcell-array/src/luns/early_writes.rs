@@ -1,6 +1,6 @@
 //! Early writes: blocks that go to whole rows before their consistency point begins.
 //!
-//! A consistency point syncs the members twice. Writes that nobody flushes need none, so when memory is full of them, their blocks are
+//! A consistency point syncs the members twice. Writes without a flush need none, so when memory is full of them, their blocks are
 //! written, and only where they are is remembered. The next consistency point puts that into the block maps. After a crash nothing refers
 //! to these blocks, as to those of a consistency point that did not end.
 
@@ -17,7 +17,7 @@ use crate::geometry::BLOCK;
 /// Pending blocks from which on they are written early: few enough that the members are never idle while more of them come.
 pub(super) const EARLY_BATCH: u64 = (16 << 20) / BLOCK as u64;
 
-/// Blocks of the window for a run of writes that nobody flushes: so much is written between two consistency points. A start after a crash
+/// Blocks of the window for a run of writes without a flush: so much is written between two consistency points. A start after a crash
 /// clears as much at most.
 pub(super) const EARLY_WINDOW: u64 = (2 << 30) / BLOCK as u64;
 

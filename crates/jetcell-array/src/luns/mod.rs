@@ -11,7 +11,7 @@
 //! need no journal and no old parity. Then it syncs the members, and then it writes the catalogue, which makes the new state the one that
 //! counts, all or nothing. Only after that, the blocks of the state before are free.
 //!
-//! Writes that nobody flushes go to whole rows when there are many of them, and wait there for the next consistency point: see
+//! Writes without a flush go to whole rows when there are many of them, and wait there for the next consistency point: see
 //! [early writes](early_writes).
 //!
 //! While the rows of a consistency point are being written, callers read and write on: they find what it writes in memory, and what they

@@ -17,7 +17,7 @@ use super::step::{Group, SEEK_CURVE, Step, Unit};
 /// What a step measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// From the begin to the end of the last transfer.
+    /// From the begin to the end of the last transfer, or of the sync at the end.
     pub seconds: f64,
     /// Completed transfers.
     pub operations: u64,
@@ -97,6 +97,8 @@ pub(super) struct Bench<'t> {
     /// Parts of the transfer curve.
     pub(super) zones: u64,
     pub(super) time: Duration,
+    /// Steps that write end with a sync, which is a part of their time.
+    pub(super) end_sync: bool,
     pub(super) seed: u64,
 }
 
@@ -112,6 +114,13 @@ impl Measurement {
             Group::Seek if step.name == SEEK_CURVE => seek_curve(step, bench)?,
             _ => closed_loop(step, bench)?,
         };
+        if bench.end_sync && step.writes() && !matches!(step.group, Group::ReadAfterWrite | Group::Sync) {
+            let before = bench.clock.monotonic();
+            bench.file.sync(IoReason::Other)?;
+            let latency = bench.clock.monotonic() - before;
+            one.sync_latencies.record(microseconds(latency));
+            one.seconds += latency.as_secs_f64();
+        }
         one.reads = one.read_latencies.summary();
         one.writes = one.write_latencies.summary();
         one.syncs = one.sync_latencies.summary();
@@ -272,6 +281,10 @@ mod tests {
     const SIZE: u64 = 64 << 20;
 
     fn measured(name: &str, drive: SimulatedDrive) -> (Step, Measurement) {
+        measured_with(name, drive, false)
+    }
+
+    fn measured_with(name: &str, drive: SimulatedDrive, end_sync: bool) -> (Step, Measurement) {
         let step = steps(4096).into_iter().find(|step| step.name == name).unwrap();
         let ((file, clock), cancel) = (drive.start(), Cancel::default());
         let moved = &Moved::default();
@@ -283,6 +296,7 @@ mod tests {
             moved,
             zones: 8,
             time: Duration::from_secs(2),
+            end_sync,
             seed: 7,
         };
         let one = Measurement::of(&step, &bench).unwrap();
@@ -318,6 +332,22 @@ mod tests {
         );
         assert!(one.zones.iter().all(|zone| zone.bytes >= 1 << 20 && zone.bytes < 8 << 20), "{one:?}");
         assert!(one.zones.iter().all(|zone| (zone.rate().unwrap() - 8.0).abs() < 1e-6), "{one:?}");
+    }
+
+    #[test]
+    fn a_sync_at_the_end_is_a_part_of_the_time_of_writes_only() {
+        let seconds = |name: &str, end_sync: bool| {
+            let drive = SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(64.0 * MIB, 64.0 * MIB);
+            let (_, one) = measured_with(name, drive.with_sync(Duration::from_millis(500)), end_sync);
+            ((one.seconds * 10.0).round(), one.syncs.count)
+        };
+        assert_eq!(
+            [seconds("transfer_write", false), seconds("transfer_write", true)],
+            [(10.0, 0), (15.0, 1)]
+        );
+        assert_eq!(seconds("transfer_read", true), (10.0, 0));
+        let writes = |end_sync| seconds("random_write_4k", end_sync);
+        assert_eq!((writes(true).0 - writes(false).0, writes(true).1), (5.0, 1));
     }
 
     #[test]

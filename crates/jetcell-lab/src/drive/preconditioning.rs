@@ -108,6 +108,7 @@ mod tests {
             moved,
             zones: 1,
             time,
+            end_sync: false,
             seed: 1,
         };
         let mut told = Vec::new();

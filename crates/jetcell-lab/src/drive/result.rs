@@ -28,6 +28,9 @@ pub struct Options {
     pub zones: u64,
     /// Whether own files are written until their rate is steady.
     pub precondition: bool,
+    /// Whether steps that write end with a sync, which is a part of their time.
+    #[serde(default)]
+    pub end_sync: bool,
     /// Decides about the random places.
     pub seed: u64,
     /// Names of the steps that are done; empty for all.

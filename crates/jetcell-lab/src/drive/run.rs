@@ -280,7 +280,8 @@ fn bench<'t>(
     seed: u64,
 ) -> Bench<'t> {
     let (file, clock): (&Arc<_>, &Arc<dyn Clock>) = (&target.file, &target.clock);
-    Bench { file, clock, bytes: target.bytes, cancel, moved, zones: options.zones, time, seed }
+    let Options { zones, end_sync, .. } = *options;
+    Bench { file, clock, bytes: target.bytes, cancel, moved, zones, time, end_sync, seed }
 }
 
 fn failed(target: &Target, step: &str) -> impl FnOnce(io::Error) -> TestError {

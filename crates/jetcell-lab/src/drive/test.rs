@@ -140,6 +140,7 @@ mod tests {
             repetitions: 4,
             zones: 4,
             precondition: false,
+            end_sync: false,
             seed: 3,
             only: Vec::new(),
             longest_seconds: None,

@@ -100,6 +100,9 @@ pub struct MeasurementOptions {
     /// First write own files twice, and then at random places until the rate is steady (flash)
     #[arg(long)]
     precondition: bool,
+    /// End each step that writes with a sync, which counts: rates are those of durable writes
+    #[arg(long)]
+    end_sync: bool,
     /// Decides about the random places
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -240,6 +243,7 @@ impl MeasurementOptions {
             repetitions: self.repetitions.map_or(few, usize::from),
             zones: self.zones.into(),
             precondition: self.precondition,
+            end_sync: self.end_sync,
             seed: self.seed,
             only: self.steps.clone(),
             longest_seconds: self.longest.map(|longest| longest.0.as_secs_f64()),

@@ -11,13 +11,14 @@ use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
 The test is that of jetcell disk test: transfer rates, access times, queue depths, syncs and mixed loads, in turns on the array and in
-a directory beside it, with differences and their confidence intervals. Writes are durable after a sync only.
+a directory beside it, with differences and their confidence intervals. Writes are durable after a sync only;
+--end-sync counts it.
 
 Examples:
   jetcell raid bench arr1
       beside a file in the directory of its first member
-  jetcell raid bench arr2/mail --beside /mnt/nvme --steps transfer_write,transfer_read,random_read_4k
-      a LUN, beside another file system, some steps only
+  jetcell raid bench arr2/mail --beside /mnt/nvme --steps transfer_write,transfer_read,random_read_4k --end-sync
+      a LUN, beside another file system, some steps only, durable writes
 
 The array must hold no blocks of its own: files of tests and LUNs stay as they are.
 
