@@ -73,17 +73,21 @@ impl LunVolume {
     }
 
     /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false, and does nothing, if some were
-    /// flushed, so that a consistency point must make room in the write log, or if the window has too few whole rows.
+    /// flushed, so that a consistency point must make room in the write log, if blocks are scattered over the LUNs, or if the window has
+    /// too few whole rows.
     ///
     /// # Errors
     /// The array failed. The volume must be started again then; nothing that was flushed is lost.
     pub(super) fn start_early_writes(&mut self) -> Result<bool> {
-        if self.unlogged.len() != self.pending.len() {
+        let logged = self.log.bytes() / BLOCK as u64;
+        // Scattered blocks need many nodes, which are all in memory when the point writes them.
+        let are_scattered = self.pending_leaves.len() as u64 > logged.min(EARLY_BATCH);
+        if are_scattered || self.unlogged.len() != self.pending.len() {
             return Ok(false);
         }
         self.finish_point()?;
         // What remains has room for the consistency point: otherwise it needs a new window, which is as slow as another point.
-        let room = self.space.in_window().saturating_sub(self.most_nodes() + self.log.bytes() / BLOCK as u64);
+        let room = self.space.in_window().saturating_sub(self.most_nodes() + logged);
         let allocation = self.space.allocate_zones(self.pending_data.min(room));
         if allocation.blocks.is_empty() {
             return Ok(false);

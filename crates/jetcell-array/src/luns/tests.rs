@@ -535,6 +535,27 @@ fn nothing_is_written_early_beside_writes_that_were_flushed() {
 }
 
 #[test]
+fn few_scattered_blocks_are_written_early_so_that_a_point_has_few_nodes_in_memory() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 60);
+    let mut volume = start(&disk, &members(6)).unwrap();
+    volume.create_lun("a", 1_000_000).unwrap();
+    let (mut most, mut early) = (0, 0);
+    for index in 0..3000 {
+        write(&mut volume, "a", index * 300, &[index + 1]).unwrap();
+        most = most.max(volume.pending_leaves.len());
+        early = early.max(volume.early.of_lun(1, 0..1_000_000).count());
+    }
+    assert!(
+        early > 0 && most <= 3 * 256,
+        "{early} early, {most} leaves: the write log has room for 256 blocks"
+    );
+    let mut block = [0; BLOCK];
+    volume.lun("a").unwrap().read_blocks(&[2000 * 300], &mut [&mut block]).unwrap();
+    assert!(block[..] == content(2001));
+    volume.close().unwrap();
+}
+
+#[test]
 fn a_write_log_keeps_its_size_in_all_starts() {
     let disk = disk(Level::Raid6, 5, 12);
     let length = |disk: &SimVfs| disk.contents(Path::new(LOG)).unwrap().len();
