@@ -69,11 +69,11 @@ pub struct LunCounters {
     pub host_writes: u64,
     /// Blocks of these writes.
     pub host_blocks: u64,
-    /// Blocks of callers that were replaced or given up in memory, before a consistency point wrote them. All others are written.
+    /// Blocks of callers that were replaced or given up in memory, before they were written. All others are written.
     pub blocks_absorbed: u64,
     /// Consistency points.
     pub points: u64,
-    /// Blocks of data and of maps that they wrote.
+    /// Blocks of data and of maps that they wrote, or that were written before.
     pub data_blocks: u64,
     /// See `data_blocks`.
     pub map_blocks: u64,
