@@ -6,8 +6,8 @@
 #   LIMIT=400 bench/array.sh        as root: the disk gives this process at most 400 MB/s, as a drive would, for disks that are memory
 #
 # Goals: writes at least 0.9 of n/(n+m) of the file's rate, reads at least 0.95 of it. All members are on one disk, so that it writes (n+m)/n
-# bytes for each byte. The write log is in memory, in the place of the battery-backed memory of a controller; what it holds at the end is not
-# written yet, so it is small beside SIZE.
+# bytes for each byte. Each round of writes ends with a sync, which counts on both sides. The write log is in memory, in the place of the
+# battery-backed memory of a controller.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-tools.sh bench/array.sh python cargo

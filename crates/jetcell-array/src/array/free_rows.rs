@@ -71,12 +71,12 @@ impl Array {
     }
 
     /// Starts to write whole rows, in ascending order, in place, without the journal, and without a sync. Until
-    /// [`Array::finish_free_rows`], they must not be read, and other rows only be read: what else changes the array waits for these
+    /// [`Array::finish_free_rows`] or [`Array::finish_free_rows_of`], they must not be read, and other rows only be read: what else changes the array waits for these
     /// writes. After a crash each row may hold anything and may be inconsistent: nothing may refer to their blocks before a sync, and
     /// [`Array::clear_rows`] must follow a crash.
     ///
     /// # Errors
-    /// The array failed. No write is under way then.
+    /// The array failed. No write of these rows is under way then.
     pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
         self.check_writable()?;
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();

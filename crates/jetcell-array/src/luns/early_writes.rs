@@ -18,7 +18,7 @@ use crate::geometry::BLOCK;
 pub(super) const EARLY_BATCH: u64 = (16 << 20) / BLOCK as u64;
 
 /// Blocks of the window for a run of writes without a flush: so much is written between two consistency points. A start after a crash
-/// clears as much at most.
+/// may have to clear as much.
 pub(super) const EARLY_WINDOW: u64 = (2 << 30) / BLOCK as u64;
 
 /// Blocks of LUNs that are on the array, and that the next consistency point has to put into the maps.

@@ -178,7 +178,6 @@ impl History {
         let name = format!("l{}", self.rng.random_range(0..3));
         match self.rng.random_range(0..24) {
             0..6 => self.write(),
-            23 => self.write_early(),
             6 => self.trim(),
             7 | 8 => self.flush(),
             9 => {
@@ -205,6 +204,7 @@ impl History {
             16..19 => self.damage(),
             19 | 20 => self.maintain(),
             21 => self.replace(),
+            23 => self.write_early(),
             _ => self.heal(),
         }
     }
