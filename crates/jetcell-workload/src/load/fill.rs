@@ -23,6 +23,8 @@ const RECORDS_PER_TRANSACTION: usize = 32;
 const EMPTY_DATABASE_BYTES: u64 = 1 << 20;
 /// Loads of tables up to this size wait for syncs most of their time, so twice as many run as there are processors.
 const SMALL_TABLE_BYTES: u64 = 64 << 20;
+/// Bytes of a load that are counted at a time.
+const COUNTED_BYTES: u64 = 256 << 10;
 /// Limits of the memory of one load.
 const LOAD_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=96 << 20;
 
@@ -128,13 +130,17 @@ impl Filling<'_> {
         let database = place.database as usize;
         let target = self.plan.instances[database].initial_bytes.saturating_sub(EMPTY_DATABASE_BYTES);
         let part = target / u64::from(self.plan.tables.max(1));
-        let mut before = 0;
-        let mut count = |bytes: u64| {
-            self.filled.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
-            before = before.max(bytes);
+        let mut counted = 0;
+        // Threads that count each row wait for each other.
+        let mut count = |bytes: u64, least: u64| {
+            let more = bytes.saturating_sub(counted);
+            if more >= least {
+                self.filled.fetch_add(more, Ordering::Relaxed);
+                counted = bytes;
+            }
         };
         if self.store.has_table(database, place.table)? {
-            count(part);
+            count(part, 1);
             return Ok(());
         }
         let mut id = 0;
@@ -145,12 +151,16 @@ impl Filling<'_> {
             if bytes >= part {
                 return LoadStep::End;
             }
-            count(bytes);
+            count(bytes, COUNTED_BYTES);
             id += 1;
             set_row(row, &self.profile.records, place, id, &filling(self.profile, place, id));
             LoadStep::Row
         };
-        self.store.load_table(database, place.table, self.load_bytes, &mut next, done)
+        self.store.load_table(database, place.table, self.load_bytes, &mut next, done)?;
+        if !done() {
+            count(part, 1);
+        }
+        Ok(())
     }
 
     /// Inserts records until the database has its size.

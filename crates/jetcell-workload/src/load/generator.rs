@@ -4,6 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
+use crate::load::record::stamp;
 use crate::profile::{Mix, Profile, Records, Skew};
 
 /// The four operations of the mail load.
@@ -115,7 +116,7 @@ impl Generator {
             point: self.skew.point(self.random.next_u64()),
             durable: self.below(100) >= u32::from(self.lazy_percent),
             long: self.below(100) < u32::from(self.records.long_percent),
-            stamp: self.random.next_u64(),
+            stamp: stamp(self.random.next_u64()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! content of a short or long column
 //!  0        8        16                    len
-//!  | stamp  | id     | numbers ...         |     little-endian; the stream of numbers is keyed by place, id and stamp
+//!  | stamp  | id     | noise ...           |     little-endian; the stream of noise is keyed by place, id and stamp
 //! ```
 //!
 //! Content is incompressible and never repeats. Every byte can be verified from the content itself and the place that it
@@ -13,15 +13,15 @@ use std::fmt;
 
 use crate::engine::Row;
 use crate::load::generator::{Operation, OperationKind};
-use crate::load::stream::Stream;
+use crate::load::stream::StreamKey;
 use crate::profile::{Profile, Records};
 
 /// The operation that adds record `id` when databases are filled. It depends on the seed and the place only, so that a
 /// continued creation has the same records as an uninterrupted one.
 pub(crate) fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
-    let mut random = stream(place, id, profile.seed, Column::Filling);
+    let mut random = key(place, id, profile.seed).and(Column::Filling as u64).stream();
     let long = random.next_u64() % 100 < u64::from(profile.records.long_percent);
-    let stamp = random.next_u64();
+    let stamp = stamp(random.next_u64());
     Operation { kind: OperationKind::Insert, table: place.table, point: 0, durable: false, long, stamp }
 }
 
@@ -47,25 +47,28 @@ enum Column {
 /// Bytes of stamp and id in front of the stream.
 const PREFIX: usize = 16;
 
-fn stream(place: Place, id: i64, stamp: u64, column: Column) -> Stream {
+/// The stamp of a record. It is odd, so that no long content begins with 0x18, which libesedb takes for compressed.
+pub(crate) fn stamp(random: u64) -> u64 {
+    random | 1
+}
+
+fn key(place: Place, id: i64, stamp: u64) -> StreamKey {
     let place = u64::from(place.database) << 32 | u64::from(place.table);
-    Stream::new(&[place, id as u64, stamp, column as u64])
+    StreamKey::new(place).and(id as u64).and(stamp)
 }
 
 /// Replaces `bytes` by the content of a column.
-fn set_content(bytes: &mut Vec<u8>, place: Place, id: i64, stamp: u64, column: Column, len: u32) {
+fn set_content(bytes: &mut Vec<u8>, key: StreamKey, id: i64, stamp: u64, column: Column, len: u32) {
     // The row before had the same length, as a rule, so that nothing has to be cleared.
     bytes.resize((len as usize).max(PREFIX), 0);
-    let (prefix, numbers) = bytes.split_at_mut(PREFIX);
+    let (prefix, noise) = bytes.split_at_mut(PREFIX);
     prefix[..8].copy_from_slice(&stamp.to_le_bytes());
     prefix[8..].copy_from_slice(&id.to_le_bytes());
-    stream(place, id, stamp, column).fill(numbers);
+    key.and(column as u64).stream().fill(noise);
 }
 
-fn thread(place: Place, id: i64, stamp: u64) -> [u8; 16] {
-    let mut stream = stream(place, id, stamp, Column::Thread);
-    let (first, second) = (stream.next_u64(), stream.next_u64());
-    (u128::from(second) << 64 | u128::from(first)).to_le_bytes()
+fn thread(key: StreamKey) -> [u8; 16] {
+    key.and(Column::Thread as u64).stream().next_pair()
 }
 
 /// The record that `operation` writes under `id`.
@@ -78,13 +81,14 @@ pub(crate) fn row(records: &Records, place: Place, id: i64, operation: &Operatio
 /// Like [`row()`], in the memory of another row.
 pub(crate) fn set_row(row: &mut Row, records: &Records, place: Place, id: i64, operation: &Operation) {
     let stamp = operation.stamp;
+    let key = key(place, id, stamp);
     row.id = id;
     row.thread.clear();
-    row.thread.extend_from_slice(&thread(place, id, stamp));
-    set_content(&mut row.short, place, id, stamp, Column::Short, records.short_bytes);
+    row.thread.extend_from_slice(&thread(key));
+    set_content(&mut row.short, key, id, stamp, Column::Short, records.short_bytes);
     match operation.long {
         true => {
-            set_content(row.long.get_or_insert_default(), place, id, stamp, Column::Long, records.long_bytes)
+            set_content(row.long.get_or_insert_default(), key, id, stamp, Column::Long, records.long_bytes)
         }
         false => row.long = None,
     }
@@ -116,6 +120,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 pub(crate) fn verify(place: Place, row: &Row) -> Result<(), WrongContent> {
     let wrong = |what: String| Err(WrongContent { place, id: row.id, what });
     let Some(stamp) = word(&row.short, 0) else { return wrong("short column is cut off".into()) };
+    let key = key(place, row.id, stamp);
     for (name, column, bytes) in
         [("short", Column::Short, Some(&row.short)), ("long", Column::Long, row.long.as_ref())]
     {
@@ -127,12 +132,12 @@ pub(crate) fn verify(place: Place, row: &Row) -> Result<(), WrongContent> {
             return wrong(format!("{name} column belongs to another record"));
         }
         let mut expected = Vec::new();
-        set_content(&mut expected, place, row.id, stamp, column, bytes.len() as u32);
+        set_content(&mut expected, key, row.id, stamp, column, bytes.len() as u32);
         if *bytes != expected {
             return wrong(format!("{name} column is damaged"));
         }
     }
-    if row.thread != thread(place, row.id, stamp) { wrong("index column is damaged".into()) } else { Ok(()) }
+    if row.thread != thread(key) { wrong("index column is damaged".into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! The generator behind the content of records.
-
-use std::num::Wrapping;
+//!
+//! ```text
+//!  content  = block | block | ...            each of up to 2048 bytes
+//!  block    = NOISE[at ..] xor mask | mask | ...     `at` and the 16 bytes of the mask are numbers of the stream, others for each block
+//! ```
+//!
+//! Content need not be secret, only incompressible and repeatable. All of it is the same noise, but under other masks, so that
+//! compression and deduplication, which look for equal bytes, find none. Numbers for every word would cost two to three times as much.
 
 /// The golden ratio as a fraction of 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -8,48 +14,98 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// What a state is combined with before it is multiplied by itself; as in wyrand.
 const SECRET: u64 = 0x8BB8_4B93_962E_ACC9;
 
-/// Numbers that are made at a time.
+/// Words that are set at a time.
 const GROUP: usize = 8;
+/// Words of a block.
+const BLOCK: usize = 256;
+/// Words of noise from which a block can begin.
+const STARTS: usize = 512;
+
+/// Random words, the same ones for all content.
+static NOISE: [u64; STARTS + BLOCK] = noise();
+
+/// The words that a stream depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct StreamKey(u64);
+
+impl StreamKey {
+    /// The key of one word.
+    pub(crate) const fn new(word: u64) -> StreamKey {
+        StreamKey(GOLDEN).and(word)
+    }
+
+    /// The key that has another word.
+    pub(crate) const fn and(self, word: u64) -> StreamKey {
+        StreamKey(mix(self.0 ^ word.wrapping_mul(GOLDEN)))
+    }
+
+    /// The stream of this key.
+    pub(crate) const fn stream(self) -> Stream {
+        Stream { state: self.0, increment: mix(self.0 ^ GOLDEN) | 1 }
+    }
+}
 
 /// A stream of 64-bit numbers: wyrand, which takes one multiplication for a number, with an increment of its own for each key,
-/// so that the streams of two keys do not run through the same numbers. Content need not be secret, only incompressible and
-/// repeatable.
+/// so that the streams of two keys do not run through the same numbers.
 pub(crate) struct Stream {
-    state: Wrapping<u64>,
-    increment: Wrapping<u64>,
+    state: u64,
+    increment: u64,
 }
 
 impl Stream {
-    /// The stream of a key of several words.
-    pub(crate) fn new(key: &[u64]) -> Stream {
-        let state = key
-            .iter()
-            .fold(GOLDEN, |state, word| mix(state.rotate_left(23) ^ mix(word.wrapping_add(GOLDEN))));
-        Stream { state: Wrapping(state), increment: Wrapping(mix(state ^ GOLDEN) | 1) }
-    }
-
     /// The next number.
-    pub(crate) fn next_u64(&mut self) -> u64 {
-        self.state += self.increment;
-        let product = u128::from(self.state.0) * u128::from(self.state.0 ^ SECRET);
+    pub(crate) const fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(self.increment);
+        let product = self.state as u128 * (self.state ^ SECRET) as u128;
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// Fills `bytes` with the next numbers, little-endian.
+    /// Fills `bytes` with content.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
-        // In groups, whose length the compiler knows.
-        let (groups, rest) = bytes.as_chunks_mut::<{ 8 * GROUP }>();
-        for group in groups {
-            group.as_chunks_mut::<8>().0.iter_mut().for_each(|word| *word = self.next_u64().to_le_bytes());
+        for block in bytes.chunks_mut(8 * BLOCK) {
+            let at = self.next_u64() as usize % STARTS;
+            let (even, odd) = (self.next_u64(), self.next_u64());
+            // Groups of this length fit the registers of a processor.
+            let mask = [even, odd, even, odd, even, odd, even, odd];
+            let (groups, rest) = block.as_chunks_mut::<{ 8 * GROUP }>();
+            let (noise, behind) = NOISE[at..at + BLOCK].split_at(GROUP * groups.len());
+            for (group, noise) in groups.iter_mut().zip(noise.as_chunks::<GROUP>().0) {
+                set_words(group, noise, mask);
+            }
+            set_words(rest, behind, mask);
         }
-        for word in rest.chunks_mut(8) {
-            word.copy_from_slice(&self.next_u64().to_le_bytes()[..word.len()]);
-        }
+    }
+
+    /// The next two numbers, little-endian.
+    pub(crate) const fn next_pair(&mut self) -> [u8; 16] {
+        let (first, second) = (self.next_u64(), self.next_u64());
+        ((second as u128) << 64 | first as u128).to_le_bytes()
     }
 }
 
+/// Sets the bytes to those of as many words, at most [`GROUP`]; the last word may be cut off.
+#[inline]
+fn set_words(bytes: &mut [u8], noise: &[u64], mask: [u64; GROUP]) {
+    let (words, rest) = bytes.as_chunks_mut::<8>();
+    let mut masked = noise.iter().zip(mask).map(|(noise, mask)| (noise ^ mask).to_le_bytes());
+    words.iter_mut().zip(&mut masked).for_each(|(word, masked)| *word = masked);
+    if let Some(last) = masked.next().filter(|_| !rest.is_empty()) {
+        rest.copy_from_slice(&last[..rest.len()]);
+    }
+}
+
+const fn noise() -> [u64; STARTS + BLOCK] {
+    let (mut noise, mut at) = ([0; STARTS + BLOCK], 0);
+    let mut stream = StreamKey::new(0).stream();
+    while at < noise.len() {
+        noise[at] = stream.next_u64();
+        at += 1;
+    }
+    noise
+}
+
 /// The finalizer of SplitMix64: every bit of the result depends on every bit of `number`.
-fn mix(number: u64) -> u64 {
+const fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ number >> 31
@@ -59,36 +115,49 @@ fn mix(number: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn key(words: &[u64]) -> StreamKey {
+        words.iter().fold(StreamKey::new(0), |key, word| key.and(*word))
+    }
+
+    fn filled(words: &[u64], len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        key(words).stream().fill(&mut bytes);
+        bytes
+    }
+
     /// With this increment, the numbers are those of another implementation of wyrand.
     #[test]
     fn numbers_are_those_of_wyrand() {
         let mut other = fastrand::Rng::with_seed(1_234_567);
-        let mut stream = Stream { state: Wrapping(1_234_567), increment: Wrapping(0x2D35_8DCC_AA6C_78A5) };
+        let mut stream = Stream { state: 1_234_567, increment: 0x2D35_8DCC_AA6C_78A5 };
         for _ in 0..100 {
             assert_eq!(stream.next_u64(), other.u64(..));
         }
     }
 
     #[test]
-    fn streams_of_other_keys_are_others_and_any_length_is_filled() {
-        let filled = |key: &[u64], len: usize| {
-            let mut bytes = vec![0; len];
-            Stream::new(key).fill(&mut bytes);
-            bytes
-        };
+    fn content_of_other_keys_is_another_and_any_length_is_filled() {
         let whole = filled(&[1, 2, 3], 64);
-        let mut stream = Stream::new(&[1, 2, 3]);
-        assert!(
-            whole.chunks(8).all(|word| word == stream.next_u64().to_le_bytes()),
-            "in the order of the numbers"
-        );
-        for key in [&[1, 2, 4][..], &[1, 3, 3], &[2, 2, 3], &[1, 2], &[1, 2, 3, 0]] {
-            let other = filled(key, 64);
-            assert!(whole.chunks(8).all(|word| !other.chunks(8).any(|other| other == word)), "{key:?}");
+        for other in [&[1, 2, 4][..], &[1, 3, 3], &[2, 2, 3], &[1, 2], &[1, 2, 3, 0], &[3, 2, 1]] {
+            let other_content = filled(other, 64);
+            assert!(
+                whole.chunks(8).all(|word| !other_content.chunks(8).any(|other| other == word)),
+                "{other:?}"
+            );
         }
-        let long = filled(&[1, 2, 3], 200);
-        for len in 0..200 {
+        let long = filled(&[1, 2, 3], 2 * BLOCK + 200);
+        for len in (0..200).chain(BLOCK - 20..BLOCK + 20).chain(2 * BLOCK..2 * BLOCK + 200) {
             assert_eq!(filled(&[1, 2, 3], len), long[..len], "{len}");
+        }
+    }
+
+    #[test]
+    fn no_compressor_makes_content_smaller() {
+        let records = (0..1000u64).map(|id| filled(&[7, id], 500)).chain([filled(&[8], 1 << 20)]);
+        let content = records.collect::<Vec<_>>().concat();
+        for level in [1, 9, 19] {
+            let compressed = zstd::bulk::compress(&content, level).unwrap();
+            assert!(compressed.len() >= content.len(), "level {level}: {} bytes", compressed.len());
         }
     }
 }

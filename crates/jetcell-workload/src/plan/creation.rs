@@ -2,7 +2,7 @@
 //! first byte until all databases are filled and closed. It lets `--resume` go on and keeps others from using half of
 //! what was wanted.
 //!
-//! Records are a function of seed, place and key (see [`crate::generator`]), so what is added later is what would have
+//! Records are a function of seed, place and key (see [`crate::load`]), so what is added later is what would have
 //! been added then.
 
 use std::ffi::OsStr;
@@ -21,8 +21,8 @@ use crate::refusal::{Refusal, refuse};
 /// Name of the file, in the directory of the first database.
 pub(crate) const FILE: &str = "jetcell-creation.json";
 
-/// Version of the layout below.
-const VERSION: u32 = 2;
+/// Version of the layout below, and of the content of records: half of a database must not have another one.
+const VERSION: u32 = 3;
 
 /// The file of a thousand databases with long names is smaller than this.
 const KEPT: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
