@@ -4,7 +4,6 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use crate::load::record::stamp;
 use crate::profile::{Mix, Profile, Records, Skew};
 
 /// The four operations of the mail load.
@@ -60,6 +59,11 @@ impl Operation {
         let keys = u128::from(next_id.max(2).unsigned_abs() - 1);
         1 + ((keys * u128::from(self.point)) >> 64) as i64
     }
+}
+
+/// The stamp of a record. It is odd, so that no long content begins with 0x18, which libesedb takes for compressed.
+pub(crate) fn stamp(random: u64) -> u64 {
+    random | 1
 }
 
 /// An endless, repeatable sequence of operations.

@@ -12,7 +12,7 @@
 use std::fmt;
 
 use crate::engine::Row;
-use crate::load::generator::{Operation, OperationKind};
+use crate::load::generator::{Operation, OperationKind, stamp};
 use crate::load::stream::StreamKey;
 use crate::profile::{Profile, Records};
 
@@ -46,11 +46,6 @@ enum Column {
 
 /// Bytes of stamp and id in front of the stream.
 const PREFIX: usize = 16;
-
-/// The stamp of a record. It is odd, so that no long content begins with 0x18, which libesedb takes for compressed.
-pub(crate) fn stamp(random: u64) -> u64 {
-    random | 1
-}
 
 fn key(place: Place, id: i64, stamp: u64) -> StreamKey {
     let place = u64::from(place.database) << 32 | u64::from(place.table);
