@@ -5,8 +5,8 @@
 //! checks the leaves. A page that is no sound leaf of the tree goes back to the walk, which reports it.
 //!
 //! Invariants: the findings do not depend on the order in which threads finish, or on what was read ahead; memory holds at most
-//! [`PER_THREAD`] tasks for each thread, or [`FEWEST`] if these are more, including those of later trees, and the spare buffers
-//! of the check; a tree smaller than one task starts no thread.
+//! [`PER_THREAD`] tasks for each thread and [`MOST`] in all, including those of later trees, and the spare buffers of the
+//! check; a tree smaller than one task starts no thread.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,10 +28,10 @@ use crate::task_reads::TaskReads;
 use crate::tree::{Entry, LeafQueue, WalkState, Walker, visit_child};
 use crate::tree_shape::TreeShape;
 
-/// Tasks for each thread that are in work at a time.
-const PER_THREAD: usize = 3;
-/// Tasks in work at a time with few threads, so that reads are in flight while a thread judges pages.
-const FEWEST: usize = 8;
+/// Tasks for each thread that are in work at a time. Fewer leave threads waiting for a disk that answers late.
+const PER_THREAD: usize = 8;
+/// Most tasks in work at a time.
+const MOST: usize = 24;
 /// Time after which a walk that waits for a task looks for further reads.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -153,7 +153,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
 
     /// Tasks in work at a time.
     fn most(&self) -> usize {
-        (self.threads * PER_THREAD).max(FEWEST)
+        (self.threads * PER_THREAD).min(MOST)
     }
 
     fn in_work(&self) -> usize {
