@@ -2,8 +2,8 @@
 //!
 //! Rates count bytes of data; each is the best of many short rounds, in which all codes take turns, so that a busy machine disturbs
 //! none of them more than the others. The blocks of a row are either placed so that they do not meet in one set of the first-level
-//! cache, or begin at multiples of 4096 bytes, as buffers for transfers do. The last two columns compute the checksum of each block
-//! before the parity, which goes to the same blocks for each row, as a write of whole rows does.
+//! cache, or begin at multiples of 4096 bytes, as buffers for transfers do. The parity of a row is behind its data, or that of all rows goes to
+//! the same blocks, as an array uses its buffers again. The last two columns do that always, and compute the checksum of each block before.
 
 use std::hint::black_box;
 
@@ -25,12 +25,13 @@ const LEAST: usize = 200;
 
 type Work<'a> = Box<dyn FnMut(&mut [&mut [u8]]) + 'a>;
 
-/// Gigabytes of data per second for each work.
-fn rates(rows: usize, stride: usize, works: &mut [Work<'_>]) -> Vec<f64> {
+/// Gigabytes of data per second for each work. `one_place`: the parity of all rows goes to the same blocks.
+fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [Work<'_>]) -> Vec<f64> {
     let clock = RealClock::new();
     let row_len = (DATA + PARITY) * stride;
     let mut memory = IoBuffer::zeroed(rows * row_len);
     memory.iter_mut().enumerate().for_each(|(at, byte)| *byte = ((at * 31) >> 3) as u8);
+    let mut parity = IoBuffer::zeroed((PARITY * stride).next_multiple_of(BLOCK));
     let parts = PARTS.min(rows);
     let in_part = rows / parts;
     let mut best = vec![0.0f64; works.len()];
@@ -45,6 +46,10 @@ fn rates(rows: usize, stride: usize, works: &mut [Work<'_>]) -> Vec<f64> {
                     let mut columns = row.chunks_exact_mut(stride);
                     let mut columns: [&mut [u8]; DATA + PARITY] =
                         std::array::from_fn(|_| &mut columns.next().expect("as many columns")[..BLOCK]);
+                    if one_place {
+                        let places = parity.chunks_exact_mut(stride).map(|place| &mut place[..BLOCK]);
+                        columns[DATA..].iter_mut().zip(places).for_each(|(column, place)| *column = place);
+                    }
                     work(&mut columns);
                 }
             }
@@ -101,7 +106,12 @@ fn works(kernel: &Kernel) -> Vec<Work<'_>> {
 fn main() {
     let chosen = Kernel::fastest(&RealClock::new()).instruction_set();
     println!("{DATA} data columns of {BLOCK} bytes, GB/s of data; chosen at the start: {chosen:?}");
-    for (name, rows) in [("in cache", 1), ("64 MiB", STREAMED)] {
+    let sets = [
+        ("in cache", 1, false),
+        ("64 MiB", STREAMED, false),
+        ("64 MiB, parity of all rows in one place", STREAMED, true),
+    ];
+    for (name, rows, one_place) in sets {
         for stride in STRIDES {
             println!("\n{name}, columns {stride} bytes apart");
             let titles = ["kernel", "copy", "P", "P+Q", "P+Q+R", "DP 17", "DP 257"];
@@ -117,7 +127,8 @@ fn main() {
                     columns.for_each(|column| black_box(&mut copy).copy_from_slice(black_box(&**column)));
                 })];
                 all.extend(works(&kernel));
-                let rates = rates(rows, stride, &mut all).into_iter().map(|rate| format!("{rate:10.1}"));
+                let rates =
+                    rates(rows, stride, one_place, &mut all).into_iter().map(|rate| format!("{rate:10.1}"));
                 println!("{:>10}{}", format!("{:?}", kernel.instruction_set()), rates.collect::<String>());
             }
         }

@@ -1,48 +1,26 @@
-//! Sums of the rows and of the diagonals of columns in one pass: every vector is loaded once or twice, and a sum is stored a few times.
+//! Sums of the rows and of the diagonals of columns in one pass over their memory.
 
 use super::lanes::{Lanes, Loop};
 
-/// Bytes that are loaded together: a cache line, so that no line is needed a second time. Blocks that begin at multiples of 4096 bytes
-/// meet in the same sets of the first-level cache, which has room for eight of them.
-const LINE: usize = 64;
-/// Rows whose sums are in registers together: a sum of a diagonal is loaded and stored once for so many symbols.
-const ROWS: usize = 4;
-/// Lines of a symbol: that of a block of 4096 bytes with p = 17.
-const LINES: usize = 4;
-/// Most columns.
-const COLUMNS: usize = 32;
+/// Bytes of a symbol: that of a block of 4096 bytes with p = 17. Whole symbols are read at once, because a processor follows runs of
+/// 256 bytes in many blocks, and not single lines.
+const SYMBOL: usize = 256;
+/// Symbols of a block, at most.
+const SYMBOLS: usize = 16;
+/// Columns that are summed together. They are read twice, and the second time must find them in the first-level cache: blocks that begin
+/// at multiples of 4096 bytes meet in the same sets of it, which have room for eight lines.
+const COLUMNS: usize = 7;
 
-type Line = [u8; LINE];
-type Symbol = [Line; LINES];
-/// The symbols of one column in [`ROWS`] rows.
-type Piece = [Symbol; ROWS];
+type Symbol = [u8; SYMBOL];
 
-/// What a column without content has, and what is beside the first and the last column.
-static ZEROS: Piece = [[[0; LINE]; LINES]; ROWS];
-
-fn symbols(block: &[u8]) -> &[Symbol] {
-    block.as_chunks().0.as_chunks().0
-}
-
-fn symbols_mut(block: &mut [u8]) -> &mut [Symbol] {
-    block.as_chunks_mut().0.as_chunks_mut().0
-}
+/// What a column without content has.
+static ZEROS: [Symbol; SYMBOLS] = [[0; SYMBOL]; SYMBOLS];
 
 /// For symbols of 256 bytes. Columns may be empty; their places are their indexes.
 pub(super) struct SumsOfSymbols<'a> {
-    rows: &'a mut [Piece],
+    rows: &'a mut [Symbol],
     diagonals: &'a mut [Symbol],
     columns: &'a [&'a [u8]],
-}
-
-/// What the steps of a tile share.
-struct Tile<'a, 'c> {
-    diagonals: &'a mut [Symbol],
-    /// For the diagonal that is not stored.
-    unused: &'a mut Symbol,
-    columns: &'a [&'c Piece],
-    first_row: usize,
-    part: usize,
 }
 
 impl<'a> SumsOfSymbols<'a> {
@@ -53,112 +31,129 @@ impl<'a> SumsOfSymbols<'a> {
         diagonals: &'a mut [u8],
         prime: usize,
     ) -> Option<Self> {
-        let rest = (prime - 1) % ROWS;
-        if rows.len() != (prime - 1) * LINES * LINE || rest != 0 || columns.len() > COLUMNS {
-            return None;
-        }
-        let rows = symbols_mut(rows).as_chunks_mut().0;
-        Some(SumsOfSymbols { rows, diagonals: symbols_mut(diagonals), columns })
+        let fits = rows.len() == (prime - 1) * SYMBOL && prime - 1 <= SYMBOLS && !columns.is_empty();
+        let (rows, diagonals) = (rows.as_chunks_mut().0, diagonals.as_chunks_mut().0);
+        fits.then_some(SumsOfSymbols { rows, diagonals, columns })
     }
 
+    /// Adds the columns group by group. W and FEW: sums of diagonals in registers, for a group of more than FEW columns and for a smaller
+    /// one, which is filled up with zeros.
     #[inline(always)]
-    fn sum<L: Lanes, const VECTORS: usize>(self, lanes: L) {
+    fn sum<L: Lanes, const V: usize, const U: usize, const W: usize, const FEW: usize>(self, lanes: L) {
         let SumsOfSymbols { rows, diagonals, columns } = self;
-        // As many at least as the steps of a tile name.
-        let count = columns.len().max(ROWS);
-        let mut pieces = [&ZEROS; COLUMNS];
-        let mut unused = ZEROS[0];
-        // The first tile does not reach these.
-        diagonals.iter_mut().skip(count + ROWS - 1).for_each(|symbol| *symbol = ZEROS[0]);
-        for (group, target) in rows.iter_mut().enumerate() {
-            for (piece, column) in pieces.iter_mut().zip(columns).filter(|(_, column)| !column.is_empty()) {
-                *piece = &symbols(column).as_chunks().0[group];
+        let groups = columns.len().div_ceil(COLUMNS);
+        let size = columns.len().div_ceil(groups);
+        for (number, columns) in columns.chunks(size).enumerate() {
+            let mut group: [&[Symbol]; COLUMNS] = [&ZEROS; COLUMNS];
+            for (place, column) in group.iter_mut().zip(columns).filter(|(_, column)| !column.is_empty()) {
+                *place = column.as_chunks().0;
             }
-            for part in 0..LINES {
-                let tile = Tile {
-                    diagonals: &mut *diagonals,
-                    unused: &mut unused,
-                    columns: &pieces[..count],
-                    first_row: group * ROWS,
-                    part,
-                };
-                let sums = match group {
-                    0 => tile.add::<L, VECTORS, true>(lanes),
-                    _ => tile.add::<L, VECTORS, false>(lanes),
-                };
-                for (row, sums) in target.iter_mut().zip(sums) {
-                    for (index, sum) in sums.into_iter().enumerate() {
-                        lanes.store(sum, &mut row[part][index * L::WIDTH..]);
-                    }
-                }
+            let group = Group { first: number * size, columns: &group, count: columns.len() };
+            match (columns.len() <= FEW, number) {
+                (false, 0) => group.add::<L, V, U, W, true>(lanes, rows, diagonals),
+                (false, _) => group.add::<L, V, U, W, false>(lanes, rows, diagonals),
+                (true, 0) => group.add::<L, V, U, FEW, true>(lanes, rows, diagonals),
+                (true, _) => group.add::<L, V, U, FEW, false>(lanes, rows, diagonals),
             }
         }
     }
 }
 
-impl<'c> Tile<'_, 'c> {
-    /// Adds one line of each symbol to the sums of the diagonals, and returns the sums of the rows. The first tile finds no sums.
-    #[inline(always)]
-    fn add<L: Lanes, const V: usize, const FIRST: bool>(mut self, lanes: L) -> [[L::Vector; V]; ROWS] {
-        let (columns, zeros) = (self.columns, &ZEROS);
-        let count = columns.len();
-        let mut rows = [[lanes.zero(); V]; ROWS];
-        // Diagonal by diagonal, from the top right to the bottom left. At both ends, they have less than four symbols.
-        self.step::<L, V, FIRST, 0, 1>(lanes, &mut rows, 0, [columns[0], zeros, zeros, zeros]);
-        self.step::<L, V, FIRST, 0, 2>(lanes, &mut rows, 1, [columns[1], columns[0], zeros, zeros]);
-        self.step::<L, V, FIRST, 0, 3>(lanes, &mut rows, 2, [columns[2], columns[1], columns[0], zeros]);
-        for (index, window) in columns.windows(ROWS).enumerate() {
-            let met = [window[3], window[2], window[1], window[0]];
-            self.step::<L, V, FIRST, 0, 4>(lanes, &mut rows, index + 3, met);
-        }
-        let [.., c, b, a] = columns else { unreachable!("four columns at least") };
-        self.step::<L, V, FIRST, 1, 4>(lanes, &mut rows, count, [zeros, *a, *b, *c]);
-        self.step::<L, V, FIRST, 2, 4>(lanes, &mut rows, count + 1, [zeros, zeros, *a, *b]);
-        self.step::<L, V, FIRST, 3, 4>(lanes, &mut rows, count + 2, [zeros, zeros, zeros, *a]);
-        rows
-    }
+/// Columns next to each other.
+struct Group<'g, 'c> {
+    /// Place of the first column.
+    first: usize,
+    /// With zeros behind the columns that there are.
+    columns: &'g [&'c [Symbol]; COLUMNS],
+    count: usize,
+}
 
-    /// Adds the symbols of a diagonal in the rows `FROM` to `TO` of the tile; `met` has the column of each row.
+impl Group<'_, '_> {
+    /// Adds the columns to the sums; the first group finds none. Row by row, and after each row the diagonal that this row of the first
+    /// column lies on, and earlier rows of the next ones. The sums of W diagonals are in registers, to which the first W columns are added
+    /// as they are read; of the columns behind these, a symbol is read again for its diagonal.
+    ///
+    /// A symbol has V vectors, of which U are read from each column in turn.
     #[inline(always)]
-    fn step<L: Lanes, const V: usize, const FIRST: bool, const FROM: usize, const TO: usize>(
-        &mut self,
+    fn add<L: Lanes, const V: usize, const U: usize, const W: usize, const FIRST: bool>(
+        self,
         lanes: L,
-        rows: &mut [[L::Vector; V]; ROWS],
-        step: usize,
-        met: [&'c Piece; ROWS],
+        rows: &mut [Symbol],
+        diagonals: &mut [Symbol],
     ) {
-        let prime = self.diagonals.len() + 1;
-        let turned = self.first_row + step;
-        let diagonal = if turned >= prime { turned - prime } else { turned };
-        let place = self.diagonals.get_mut(diagonal).unwrap_or(self.unused);
-        let place = &mut place[self.part];
-        let mut sum = [lanes.zero(); V];
-        // A tile with more than p - 3 columns meets the first diagonals twice.
-        if !FIRST || turned >= prime {
-            for (index, sum) in sum.iter_mut().enumerate() {
-                *sum = lanes.load(&place[index * L::WIDTH..]);
+        let first = self.first;
+        let (early, late) =
+            self.columns[..self.count.max(W)].split_first_chunk::<W>().expect("W columns at least");
+        let count = rows.len();
+        // Of this diagonal and the next ones.
+        let mut sums = [[lanes.zero(); V]; W];
+        for step in 0..count + W + late.len() - 1 {
+            if let Some(row) = rows.get_mut(step) {
+                for part in 0..V / U {
+                    let mut sum = [lanes.zero(); U];
+                    for (index, sum) in sum.iter_mut().enumerate() {
+                        let at = (part * U + index) * L::WIDTH;
+                        if !FIRST {
+                            *sum = lanes.load(&row[at..]);
+                        }
+                    }
+                    for (column, diagonal) in early.iter().zip(&mut sums) {
+                        for (index, sum) in sum.iter_mut().enumerate() {
+                            let at = part * U + index;
+                            let vector = lanes.load(&column[step][at * L::WIDTH..]);
+                            *sum = lanes.xor(*sum, vector);
+                            diagonal[at] = lanes.xor(diagonal[at], vector);
+                        }
+                    }
+                    for column in late {
+                        for (index, sum) in sum.iter_mut().enumerate() {
+                            let at = (part * U + index) * L::WIDTH;
+                            *sum = lanes.xor(*sum, lanes.load(&column[step][at..]));
+                        }
+                    }
+                    for (index, sum) in sum.into_iter().enumerate() {
+                        lanes.store(sum, &mut row[(part * U + index) * L::WIDTH..]);
+                    }
+                }
+            }
+            let mut diagonal = sums[0];
+            for next in 1..W {
+                sums[next - 1] = sums[next];
+            }
+            sums[W - 1] = [lanes.zero(); V];
+            let place = if first + step > count { first + step - count - 1 } else { first + step };
+            // The sum of the last diagonal is not stored.
+            let Some(place) = diagonals.get_mut(place) else { continue };
+            for (index, column) in late.iter().enumerate() {
+                if let Some(symbol) = step.checked_sub(W + index).and_then(|row| column.get(row)) {
+                    add(lanes, &mut diagonal, symbol);
+                }
+            }
+            if !FIRST || step >= count {
+                add(lanes, &mut diagonal, place);
+            }
+            for (index, vector) in diagonal.into_iter().enumerate() {
+                lanes.store(vector, &mut place[index * L::WIDTH..]);
             }
         }
-        for row in FROM..TO {
-            let line = &met[row][row][self.part];
-            for index in 0..V {
-                let vector = lanes.load(&line[index * L::WIDTH..]);
-                sum[index] = lanes.xor(sum[index], vector);
-                rows[row][index] = lanes.xor(rows[row][index], vector);
-            }
-        }
-        for (index, sum) in sum.into_iter().enumerate() {
-            lanes.store(sum, &mut place[index * L::WIDTH..]);
-        }
+    }
+}
+
+/// Adds a symbol to a sum.
+#[inline(always)]
+fn add<L: Lanes, const V: usize>(lanes: L, sum: &mut [L::Vector; V], symbol: &Symbol) {
+    for (index, sum) in sum.iter_mut().enumerate() {
+        *sum = lanes.xor(*sum, lanes.load(&symbol[index * L::WIDTH..]));
     }
 }
 
 impl Loop for SumsOfSymbols<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        match LINE / L::WIDTH {
-            1 => self.sum::<L, 1>(lanes),
-            2 => self.sum::<L, 2>(lanes),
+        match L::WIDTH {
+            // 28 of 32 registers for diagonals, and 8 of 16.
+            64 => self.sum::<L, 4, 1, 7, 4>(lanes),
+            32 => self.sum::<L, 8, 8, 1, 1>(lanes),
             _ => unreachable!("vectors have 32 or 64 bytes"),
         }
     }
@@ -166,10 +161,12 @@ impl Loop for SumsOfSymbols<'_> {
 
 /// Vectors of each sum that are in registers together.
 const UNROLLED: usize = 4;
+/// Bytes of a line of the first-level cache.
+const LINE: usize = 64;
 /// Bytes of a word that the parts of a diagonal are multiples of.
 const WORD: usize = 16;
 
-/// For symbols that are smaller than a line: column c is added to the diagonals as a whole, c symbols behind its place.
+/// For symbols that are smaller than a line of the cache: column c is added to the diagonals as a whole, c symbols behind its place.
 pub(super) struct SumsOfShifts<'a> {
     columns: &'a [&'a [u8]],
     rows: &'a mut [u8],
