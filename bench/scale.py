@@ -221,8 +221,8 @@ def points(arguments, room):
                 point = {**base, "processors": processors, series: value}
                 # A database has at least 32 MiB.
                 point["gib"] = max(point["gib"], point["databases"] / 32)
-                # The databases, their growth, and the file of fio.
-                if point["gib"] * GIB * 1.25 + RAW_BYTES / 4 > room:
+                # The databases with their growth, and what the runs add before they are killed. The file of fio is gone by then.
+                if max(point["gib"] * GIB * 1.1 + GIB, RAW_BYTES) > room:
                     print(f"left out, no room: {series} {value}", file=sys.stderr)
                     continue
                 yield series, point
