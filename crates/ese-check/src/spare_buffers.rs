@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jetcell_vfs::IoBuffer;
 
-/// Buffers that are kept at most: 16 MiB of the largest, those of all tasks of a walk with two threads.
-const KEPT: usize = 64;
+/// Buffers that are kept at most: 12 MiB of the largest, most of those of a walk with two threads.
+const KEPT: usize = 48;
 
 /// The buffers of one check.
 #[derive(Default)]
