@@ -102,16 +102,17 @@ def opened(point, directory, duration):
     """A run on existing databases."""
     shutil.rmtree(directory / "out", ignore_errors=True)
     command = jetcell(point, directory, "--open", "--duration", f"{duration}s")
-    at = command.index("--growth-percent")
-    return [option for option in command[:at] + command[at + 2:] if option != "--force"]
+    return [option for option in command if option != "--force"]
 
 
 def backup(point, directory):
     """Reads all databases from end to end, as a full backup does. Returns bytes per second."""
     command = opened(point, directory, 1)
     command[command.index("performance")] = "backup"
-    at = command.index("--duration")
-    found = completed(command[:at] + command[at + 2:], point["processors"], directory)
+    for option in "--duration", "--growth-percent":
+        at = command.index(option)
+        del command[at:at + 2]
+    found = completed(command, point["processors"], directory)
     return found["initial_database_bytes"] / found["backup"]["seconds"]
 
 

@@ -31,7 +31,7 @@ use crate::tree_shape::TreeShape;
 /// Tasks for each thread that are in work at a time. Fewer leave threads waiting for a disk that answers late.
 const PER_THREAD: usize = 8;
 /// Most tasks in work at a time.
-const MOST: usize = 24;
+const MOST: usize = 16;
 /// Time after which a walk that waits for a task looks for further reads.
 const RETRY: Duration = Duration::from_millis(1);
 

@@ -7,11 +7,10 @@ use ese_format::PageNumber;
 use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 
 use crate::database::Database;
+use crate::spare_buffers::SpareBuffers;
 
 /// Bytes of the pages of a task.
 const TASK_LEN: usize = 1 << 20;
-/// Bytes of neighbouring pages that are read with one transfer.
-const RUN_LEN: usize = 256 * 1024;
 
 /// Pages whose reads have started.
 pub(crate) struct TaskReads {
@@ -43,7 +42,7 @@ impl TaskReads {
         let mut sorted: Vec<(PageNumber, usize)> =
             pages.iter().enumerate().map(|(index, page)| (*page, index)).collect();
         sorted.sort_unstable();
-        let longest = (RUN_LEN / size).max(1);
+        let longest = (SpareBuffers::WHOLE / size).max(1);
         let (sender, reads) = channel();
         // Pages beyond the end of the file have no place.
         let mut places = vec![(usize::MAX, 0); pages.len()];
