@@ -15,7 +15,7 @@ pub(crate) struct SpareBuffers(Mutex<Buffers>);
 #[derive(Default)]
 struct Buffers {
     /// Parts of huge pages: a disk takes a limited number of pieces of memory in one transfer, and 256 KiB in pages of 4 KiB are 64. All are
-    /// kept, so that there are never more than were in use at a time.
+    /// kept, so that there are at most seven more than were in use at a time.
     whole: Vec<IoBuffer>,
     /// Shorter ones, the oldest first.
     parts: Vec<IoBuffer>,

@@ -7,8 +7,8 @@ use super::lanes::{Lanes, Loop};
 const SYMBOL: usize = 256;
 /// Symbols of a block, at most.
 const SYMBOLS: usize = 16;
-/// Columns that are summed together. They are read twice, and the second time must find them in the first-level cache: blocks that begin
-/// at multiples of 4096 bytes meet in the same sets of it, which have room for eight lines.
+/// Columns that are summed together. Where registers are few, they are read twice, and the second time must find them in the first-level
+/// cache: blocks that begin at multiples of 4096 bytes meet in the same sets of it, which have room for eight lines.
 const COLUMNS: usize = 7;
 
 type Symbol = [u8; SYMBOL];
@@ -152,7 +152,7 @@ impl Loop for SumsOfSymbols<'_> {
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {
             // 28 of 32 registers for diagonals, and 8 of 16.
-            64 => self.sum::<L, 4, 1, 7, 4>(lanes),
+            64 => self.sum::<L, 4, 1, COLUMNS, 4>(lanes),
             32 => self.sum::<L, 8, 8, 1, 1>(lanes),
             _ => unreachable!("vectors have 32 or 64 bytes"),
         }

@@ -35,10 +35,10 @@ const AT_A_TIME: usize = 4;
 const SMALL_AT_A_TIME: usize = 12;
 const SMALL: u64 = 256 << 20;
 
-/// Memory for the pages that a check keeps, and for those that each of its threads reads at a time, beside what it keeps of the whole
-/// database. All checks together take no more than the cache, which is not open.
-const PAGES_OF_A_CHECK: u64 = 8 << 20;
-const PAGES_OF_A_THREAD: u64 = 8 << 20;
+/// Memory for the pages that a check with one thread reads at a time, and what more threads read in addition, however many they are,
+/// beside what a check keeps of the whole database. All checks together take no more than the cache, which is not open.
+const PAGES_OF_A_CHECK: u64 = 16 << 20;
+const PAGES_OF_MORE_THREADS: u64 = 8 << 20;
 
 /// One database with its logs.
 struct Job<'a> {
@@ -86,12 +86,11 @@ pub(super) fn verify(
     let queues = queues(plan, volumes, &database_bytes);
     let largest = database_bytes.iter().copied().max().unwrap_or(0);
     let kept = if depth == Depth::Everything { memory_of_check(largest) } else { 0 };
-    let kept = kept + PAGES_OF_A_CHECK;
-    let lanes = lanes(&queues, plan.cache_bytes / (kept + PAGES_OF_A_THREAD));
+    let lanes = lanes(&queues, plan.cache_bytes / (PAGES_OF_A_CHECK + kept));
     let at_a_time = lanes.len().max(1);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let room = (plan.cache_bytes / at_a_time as u64).saturating_sub(kept) / PAGES_OF_A_THREAD;
-    let threads = (processors / at_a_time).min(room as usize).max(1);
+    let room = plan.cache_bytes / at_a_time as u64 >= PAGES_OF_A_CHECK + kept + PAGES_OF_MORE_THREADS;
+    let threads = if room { (processors / at_a_time).max(1) } else { 1 };
     let cancel = Cancel::default();
     let (ended, end) = channel::<()>();
     let went_on = std::thread::scope(|scope| {
