@@ -8,7 +8,7 @@ struct Tables {
     logarithm: [u8; 256],
 }
 
-const TABLES: Tables = {
+static TABLES: Tables = {
     let mut tables = Tables { power: [0; 510], logarithm: [0; 256] };
     let mut value: u16 = 1;
     let mut exponent = 0;
@@ -26,11 +26,11 @@ const TABLES: Tables = {
 };
 
 /// The generator to the power of `exponent`.
-pub(super) fn power(exponent: usize) -> u8 {
+pub(super) const fn power(exponent: usize) -> u8 {
     TABLES.power[exponent % 255]
 }
 
-pub(super) fn multiply(one: u8, other: u8) -> u8 {
+pub(super) const fn multiply(one: u8, other: u8) -> u8 {
     if one == 0 || other == 0 {
         return 0;
     }
@@ -38,19 +38,31 @@ pub(super) fn multiply(one: u8, other: u8) -> u8 {
 }
 
 /// The exponent of a value that is not zero.
-pub(super) fn logarithm(value: u8) -> usize {
-    usize::from(TABLES.logarithm[usize::from(value)])
+pub(super) const fn logarithm(value: u8) -> usize {
+    TABLES.logarithm[value as usize] as usize
 }
 
 /// The inverse of a value that is not zero.
-pub(super) fn invert(value: u8) -> u8 {
+pub(super) const fn invert(value: u8) -> u8 {
     power(255 - logarithm(value))
 }
 
+/// Products of each factor with 0 to 15 and with 0x00, 0x10 to 0xF0.
+static PRODUCTS: [([u8; 16], [u8; 16]); 256] = {
+    let mut products = [([0; 16], [0; 16]); 256];
+    let mut index = 0;
+    while index < 256 * 16 {
+        let (factor, nibble) = (index / 16, index % 16);
+        products[factor].0[nibble] = multiply(factor as u8, nibble as u8);
+        products[factor].1[nibble] = multiply(factor as u8, (nibble << 4) as u8);
+        index += 1;
+    }
+    products
+};
+
 /// The products of a factor with 0 to 15 and with 0x00, 0x10 to 0xF0.
 pub(super) fn nibble_products(factor: u8) -> ([u8; 16], [u8; 16]) {
-    let product = |shift: u32| std::array::from_fn(|nibble| multiply(factor, (nibble as u8) << shift));
-    (product(0), product(4))
+    PRODUCTS[usize::from(factor)]
 }
 
 /// The inverse of a square matrix of at most three rows. `None` if it has none.

@@ -1,13 +1,16 @@
 //! The inner loops over whole blocks, for each instruction set, and the choice between them.
 
+use std::array::from_fn;
 use std::time::Duration;
 
 use jetcell_sync::OnceLock;
 use jetcell_vfs::{Clock, IoBuffer};
 
-use super::diagonals::{SumsOfShifts, SumsOfSymbols};
+use super::diagonals::SumsOfSymbols;
 use super::galois;
 use super::lanes::{Lanes, Loop, Portable};
+use super::p_and_q::PAndQ;
+use super::words::SumsOfWords;
 
 /// Instructions that the inner loops can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,7 +155,7 @@ impl Kernel {
         }
         if let Some(sums) = SumsOfSymbols::new(columns, rows, diagonals, prime) {
             self.run(sums);
-        } else if let Some(sums) = SumsOfShifts::new(columns, rows, diagonals, prime) {
+        } else if let Some(sums) = SumsOfWords::new(columns, rows, diagonals, prime) {
             self.run(sums);
         } else {
             return false;
@@ -194,9 +197,21 @@ impl Kernel {
         assert!(outputs.windows(2).all(|pair| pair[0].len() == pair[1].len()), "parity blocks of one length");
         match outputs {
             [p] => self.run(Syndromes { sources, outputs: [&mut **p] }),
-            [p, q] => self.run(Syndromes { sources, outputs: [&mut **p, &mut **q] }),
+            [p, q] => self.p_and_q(sources, p, q),
             [p, q, r] => self.run(Syndromes { sources, outputs: [&mut **p, &mut **q, &mut **r] }),
             _ => panic!("one to three parity blocks"),
+        }
+    }
+}
+
+impl Kernel {
+    fn p_and_q(&self, sources: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
+        if self.instruction_set() == InstructionSet::Portable {
+            return self.run(Syndromes { sources, outputs: [p, q] });
+        }
+        match PAndQ::new(sources, p, q) {
+            Some(sums) => self.run(sums),
+            None => self.run(Syndromes { sources, outputs: [p, q] }),
         }
     }
 }
@@ -311,16 +326,20 @@ struct Syndromes<'a, const N: usize> {
     outputs: [&'a mut [u8]; N],
 }
 
-impl<const N: usize> Loop for Syndromes<'_, N> {
-    /// Horner's rule, from the last column to the first: each output needs one or two doublings per column.
+/// Bytes of each source that are read in turn. Runs of 128 bytes of many blocks come from memory at its full rate, those of 256 bytes at 0.8
+/// of it.
+const RUN: usize = 128;
+
+impl<const N: usize> Syndromes<'_, N> {
+    /// Horner's rule, from the last column to the first: each output needs one or two doublings per column. U: vectors of a run.
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) {
+    fn sum<L: Lanes, const U: usize>(self, lanes: L) {
         let Syndromes { sources, mut outputs } = self;
-        let step = UNROLLED * L::WIDTH;
         let len = outputs[0].len();
-        let whole = len / step * step;
-        for start in (0..whole).step_by(step) {
-            let mut sums = [[lanes.zero(); UNROLLED]; N];
+        let whole = len / RUN * RUN;
+        let offset = |power| if power == 0 { lanes.zero() } else { lanes.offset() };
+        for start in (0..whole).step_by(RUN) {
+            let mut sums: [[L::Vector; U]; N] = from_fn(|power| [offset(power); U]);
             for source in sources.iter().rev() {
                 for (power, sums) in sums.iter_mut().enumerate() {
                     for sum in sums {
@@ -332,18 +351,18 @@ impl<const N: usize> Loop for Syndromes<'_, N> {
                 if source.is_empty() {
                     continue;
                 }
-                let source = &source[start..start + step];
-                for index in 0..UNROLLED {
+                let source = &source[start..start + RUN];
+                for index in 0..U {
                     let vector = lanes.load(&source[index * L::WIDTH..]);
                     for sums in &mut sums {
                         sums[index] = lanes.xor(sums[index], vector);
                     }
                 }
             }
-            for (output, sums) in outputs.iter_mut().zip(sums) {
-                let output = &mut output[start..start + step];
+            for (power, (output, sums)) in outputs.iter_mut().zip(sums).enumerate() {
+                let output = &mut output[start..start + RUN];
                 for (index, sum) in sums.into_iter().enumerate() {
-                    lanes.store(sum, &mut output[index * L::WIDTH..]);
+                    lanes.store(lanes.xor(sum, offset(power)), &mut output[index * L::WIDTH..]);
                 }
             }
         }
@@ -354,6 +373,17 @@ impl<const N: usize> Loop for Syndromes<'_, N> {
                     sum ^ galois::multiply(galois::power(power * column), source[at])
                 });
             }
+        }
+    }
+}
+
+impl<const N: usize> Loop for Syndromes<'_, N> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        match L::WIDTH {
+            64 => self.sum::<L, { RUN / 64 }>(lanes),
+            32 => self.sum::<L, { RUN / 32 }>(lanes),
+            _ => unreachable!("vectors have 32 or 64 bytes"),
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::array::from_fn;
 
+/// Bytes of the words by which vectors are shifted.
+pub(super) const WORD: usize = 16;
+
 /// A vector of bytes, and what can be done with it. Safe to have only where the processor has the instructions.
 pub(super) trait Lanes: Copy {
     /// A vector.
@@ -17,8 +20,12 @@ pub(super) trait Lanes: Copy {
     /// Stores to the first `WIDTH` bytes.
     fn store(self, vector: Self::Vector, to: &mut [u8]);
     fn xor(self, one: Self::Vector, other: Self::Vector) -> Self::Vector;
-    /// Each byte times 2 in GF(2^8).
+    /// What is added to a sum that is doubled, so that [`Lanes::double`] takes fewer instructions.
+    fn offset(self) -> Self::Vector;
+    /// Each byte times 2 in GF(2^8). Both the vector and the result have the offset added.
     fn double(self, vector: Self::Vector) -> Self::Vector;
+    /// The vector shifted by so many words, with the last words of the vector before it in front: one word at least, and not all.
+    fn behind(self, vector: Self::Vector, before: Self::Vector, words: usize) -> Self::Vector;
     /// Prepares a factor from its products with 0 to 15 and with 0x00, 0x10 to 0xF0.
     fn factor(self, low: [u8; 16], high: [u8; 16]) -> Self::Factor;
     /// Each byte times the factor.
@@ -34,7 +41,7 @@ pub(super) trait Loop {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Portable;
 
-/// Words of a portable vector.
+/// 64-bit words of a portable vector.
 const WORDS: usize = 4;
 
 const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
@@ -75,8 +82,19 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn offset(self) -> Self::Vector {
+        self.zero()
+    }
+
+    #[inline(always)]
     fn double(self, vector: Self::Vector) -> Self::Vector {
         vector.map(double_word)
+    }
+
+    #[inline(always)]
+    fn behind(self, vector: Self::Vector, before: Self::Vector, words: usize) -> Self::Vector {
+        let shift = words * WORD / 8;
+        from_fn(|index| if index < shift { before[WORDS - shift + index] } else { vector[index - shift] })
     }
 
     #[inline(always)]
@@ -105,8 +123,13 @@ mod x86 {
     use pulp::x86::{V3, V4};
 
     use super::Lanes;
+    use crate::kernels::galois;
 
-    const POLYNOMIAL: i8 = 0x1D;
+    const POLYNOMIAL: u8 = 0x1D;
+    /// A shuffle gives zero for a byte with its highest bit set, and otherwise an entry of the table: here always the polynomial. So the
+    /// polynomial is added to the bytes that do not overflow, instead of the others, which is twice the byte plus the polynomial. A sum
+    /// with the offset c keeps it: 2 (x + c) + 0x1D = 2 x + c, if 3 c = 0x1D.
+    const OFFSET: u8 = galois::multiply(POLYNOMIAL, galois::invert(3));
     const LOW_NIBBLE: i8 = 0x0F;
 
     impl Lanes for V3 {
@@ -135,10 +158,20 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn offset(self) -> __m256i {
+            self.avx._mm256_set1_epi8(OFFSET as i8)
+        }
+
+        #[inline(always)]
         fn double(self, vector: __m256i) -> __m256i {
-            let overflow = self.avx2._mm256_cmpgt_epi8(self.zero(), vector);
-            let reduction = self.avx2._mm256_and_si256(overflow, self.avx._mm256_set1_epi8(POLYNOMIAL));
-            self.xor(self.avx2._mm256_add_epi8(vector, vector), reduction)
+            let table = self.avx._mm256_set1_epi8(POLYNOMIAL as i8);
+            self.xor(self.avx2._mm256_add_epi8(vector, vector), self.avx2._mm256_shuffle_epi8(table, vector))
+        }
+
+        #[inline(always)]
+        fn behind(self, vector: __m256i, before: __m256i, words: usize) -> __m256i {
+            assert!(words == 1, "a vector has two words");
+            self.avx2._mm256_permute2x128_si256::<0x21>(before, vector)
         }
 
         #[inline(always)]
@@ -181,10 +214,27 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn offset(self) -> __m512i {
+            self.avx512f._mm512_set1_epi8(OFFSET as i8)
+        }
+
+        #[inline(always)]
         fn double(self, vector: __m512i) -> __m512i {
-            let overflow = self.avx512bw._mm512_movepi8_mask(vector);
-            let reduction = self.avx512bw._mm512_maskz_set1_epi8(overflow, POLYNOMIAL);
-            self.xor(self.avx512bw._mm512_add_epi8(vector, vector), reduction)
+            let table = self.avx512f._mm512_set1_epi8(POLYNOMIAL as i8);
+            self.xor(
+                self.avx512bw._mm512_add_epi8(vector, vector),
+                self.avx512bw._mm512_shuffle_epi8(table, vector),
+            )
+        }
+
+        #[inline(always)]
+        fn behind(self, vector: __m512i, before: __m512i, words: usize) -> __m512i {
+            match words {
+                1 => self.avx512f._mm512_alignr_epi64::<6>(vector, before),
+                2 => self.avx512f._mm512_alignr_epi64::<4>(vector, before),
+                3 => self.avx512f._mm512_alignr_epi64::<2>(vector, before),
+                _ => unreachable!("a vector has four words"),
+            }
         }
 
         #[inline(always)]

@@ -8,10 +8,12 @@ mod diagonals;
 mod galois;
 mod kernel;
 mod lanes;
+mod p_and_q;
 mod reed_solomon;
 mod row_diagonal;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use kernel::{InstructionSet, Kernel};
 pub use reed_solomon::ReedSolomon;

@@ -196,17 +196,18 @@ impl Code {
 
 /// A code, its data columns, and a block length that leaves a rest behind the vectors.
 fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
-    let sums = (1usize..=3, 1usize..20, 1usize..700)
+    // Blocks of any length, and those of arrays.
+    let sums = (1usize..=3, 1usize..20, prop_oneof![1usize..700, Just(4096)])
         .prop_map(|(m, n, len)| (Code::Sums(ReedSolomon::new(m)), n, len));
     let diagonal = (
-        // Symbols for each of the loops: of any size, of 256 bytes, and of less than a line.
+        // Symbols for each of the loops: of any size, of 256 bytes, and of 16.
         prop::sample::select(vec![
             (5, 4, 4),
             (17, 16, 16 * 9),
             (5, 4, 1024),
             (17, 16, 4096),
             (17, 16, 512),
-            (257, 24, 4096),
+            (257, 40, 4096),
         ]),
         any::<u16>(),
     )
@@ -216,6 +217,35 @@ fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
     (prop_oneof![sums, diagonal], any::<u32>()).prop_map(|((code, n, len), seed)| {
         (code, generated(seed, n * len).chunks(len).map(<[u8]>::to_vec).collect())
     })
+}
+
+#[test]
+fn all_kernels_agree_for_any_number_of_columns() {
+    let data: Vec<Vec<u8>> = generated(7, 255 * 4096).chunks(4096).map(<[u8]>::to_vec).collect();
+    let kernels = Kernel::available();
+    let portable = kernels.last().unwrap();
+    let codes = [
+        (Code::Sums(ReedSolomon::new(2)), 255),
+        (Code::Diagonal(RowDiagonal::new(17)), 16),
+        (Code::Diagonal(RowDiagonal::new(257)), 255),
+    ];
+    for (code, most) in codes {
+        for columns in (1..=most.min(34)).chain([most]) {
+            let mut data = data[..columns].to_vec();
+            // One column without content, unless it is the only one.
+            if columns > 1 {
+                data[columns / 2].clear();
+            }
+            let expected = code.encode(portable, &data);
+            for kernel in &kernels {
+                assert_eq!(
+                    code.encode(kernel, &data)[columns..],
+                    expected[columns..],
+                    "{kernel:?}, {columns} columns"
+                );
+            }
+        }
+    }
 }
 
 proptest! {

@@ -1,0 +1,86 @@
+//! P and Q of whole blocks.
+
+use super::lanes::{Lanes, Loop};
+
+/// Bytes of the blocks.
+const BLOCK: usize = 4096;
+/// Bytes that are read from each column in turn. Runs of 128 bytes of many blocks come from memory at its full rate, and those of 256 bytes
+/// at 0.8 of it.
+const RUN: usize = 128;
+
+type Block = [[u8; RUN]; BLOCK / RUN];
+
+static ZEROS: Block = [[0; RUN]; BLOCK / RUN];
+
+/// For blocks of 4096 bytes and at most [`PAndQ::MOST`] columns. Columns may be empty; their places are their indexes.
+pub(super) struct PAndQ<'a> {
+    columns: &'a [&'a [u8]],
+    p: &'a mut Block,
+    q: &'a mut Block,
+}
+
+impl<'a> PAndQ<'a> {
+    /// Columns, at most.
+    pub const MOST: usize = 16;
+
+    /// `None` for blocks of another length, and for no or too many columns.
+    pub fn new(columns: &'a [&'a [u8]], p: &'a mut [u8], q: &'a mut [u8]) -> Option<Self> {
+        let fits = p.len() == BLOCK && (1..=PAndQ::MOST).contains(&columns.len());
+        let (p, q) = (p.as_chunks_mut().0.try_into().ok()?, q.as_chunks_mut().0.try_into().ok()?);
+        fits.then_some(PAndQ { columns, p, q })
+    }
+
+    /// U: vectors of a run.
+    #[inline(always)]
+    fn sum<L: Lanes, const U: usize>(self, lanes: L) {
+        let PAndQ { columns, p, q } = self;
+        match columns.len().next_multiple_of(2) {
+            2 => put::<L, U, 2>(lanes, columns, p, q),
+            4 => put::<L, U, 4>(lanes, columns, p, q),
+            6 => put::<L, U, 6>(lanes, columns, p, q),
+            8 => put::<L, U, 8>(lanes, columns, p, q),
+            10 => put::<L, U, 10>(lanes, columns, p, q),
+            12 => put::<L, U, 12>(lanes, columns, p, q),
+            14 => put::<L, U, 14>(lanes, columns, p, q),
+            PAndQ::MOST => put::<L, U, { PAndQ::MOST }>(lanes, columns, p, q),
+            _ => unreachable!("no more columns"),
+        }
+    }
+}
+
+/// Computes P and Q of at most N columns by Horner's rule, from the last one to the first. Compiled for each N, because counters and bounds of so
+/// short a loop would take a quarter of the time.
+#[inline(always)]
+fn put<L: Lanes, const U: usize, const N: usize>(lanes: L, columns: &[&[u8]], p: &mut Block, q: &mut Block) {
+    let mut blocks = [&ZEROS; N];
+    for (block, column) in blocks.iter_mut().zip(columns).filter(|(_, column)| !column.is_empty()) {
+        *block = column.as_chunks().0.try_into().expect("blocks have one length");
+    }
+    for run in 0..BLOCK / RUN {
+        let mut sums = [lanes.zero(); U];
+        let mut products = [lanes.offset(); U];
+        for column in (0..N).rev() {
+            for part in 0..U {
+                let vector = lanes.load(&blocks[column][run][part * L::WIDTH..]);
+                sums[part] = lanes.xor(sums[part], vector);
+                products[part] = lanes.xor(lanes.double(products[part]), vector);
+            }
+        }
+        for part in 0..U {
+            let at = part * L::WIDTH;
+            lanes.store(sums[part], &mut p[run][at..]);
+            lanes.store(lanes.xor(products[part], lanes.offset()), &mut q[run][at..]);
+        }
+    }
+}
+
+impl Loop for PAndQ<'_> {
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        match L::WIDTH {
+            64 => self.sum::<L, { RUN / 64 }>(lanes),
+            32 => self.sum::<L, { RUN / 32 }>(lanes),
+            _ => unreachable!("vectors have 32 or 64 bytes"),
+        }
+    }
+}
