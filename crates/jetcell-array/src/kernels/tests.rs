@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use jetcell_vfs::{RealClock, SimClock};
+use jetcell_vfs::{IoBuffer, RealClock, SimClock};
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../../fixtures/rdp-vectors.json")).unwrap()
@@ -245,6 +245,28 @@ fn all_kernels_agree_for_any_number_of_columns() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn parity_is_the_same_wherever_blocks_are_in_memory() {
+    const COLUMNS: usize = 20;
+    const BLOCK: usize = 4096;
+    let code = RowDiagonal::new(257);
+    for kernel in Kernel::available() {
+        let [aligned, apart] = [BLOCK, BLOCK + 192].map(|stride| {
+            let mut memory = IoBuffer::zeroed(COLUMNS * stride);
+            memory.fill(1);
+            let mut content = generated(3, COLUMNS * BLOCK).into_iter();
+            memory.chunks_exact_mut(stride).for_each(|place| {
+                place[..BLOCK].iter_mut().zip(&mut content).for_each(|(byte, content)| *byte = content);
+            });
+            let columns: Vec<&[u8]> = memory.chunks_exact(stride).map(|place| &place[..BLOCK]).collect();
+            let [mut rows, mut diagonals] = [[0; BLOCK]; 2];
+            code.encode(&kernel, &columns, &mut rows, &mut diagonals);
+            (rows, diagonals)
+        });
+        assert_eq!(aligned, apart, "{kernel:?}");
     }
 }
 
