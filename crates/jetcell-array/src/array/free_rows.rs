@@ -16,6 +16,9 @@ use crate::integrity::CellState;
 /// Bytes of writes that may be under way.
 const MOST_UNDER_WAY: usize = 48 << 20;
 
+/// Records are read for so many times the rows that are being written: reads wait behind the writes that are under way.
+const TIMES_AHEAD: u64 = 4;
+
 /// Zones whose records are read for the next rows, at most.
 const MOST_ZONES_AHEAD: u64 = 32;
 
@@ -50,11 +53,11 @@ fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
     batches
 }
 
-/// The zones where the next rows will be, as many as these rows have. `None` if they are scattered: then the next ones may be anywhere.
+/// The zones where the next rows will be. `None` if they are scattered: then the next ones may be anywhere.
 fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
     let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
     let (first, behind, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
-    (behind - first == count).then(|| behind..behind + count.min(MOST_ZONES_AHEAD))
+    (behind - first == count).then(|| behind..behind + (TIMES_AHEAD * count).min(MOST_ZONES_AHEAD))
 }
 
 impl Array {
@@ -85,13 +88,13 @@ impl Array {
         self.records.trim();
         // Of all rows at once: later reads would wait behind the first writes.
         self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
+        if let Some(zones) = zones_behind(rows) {
+            self.read_records_ahead(zones);
+        }
         for batch in batches(rows, self.threads * ROWS_PER_THREAD) {
             if let Err(error) = self.start_batch(batch) {
                 return self.finish_free_rows().and(Err(error));
             }
-        }
-        if let Some(zones) = zones_behind(rows) {
-            self.read_records_ahead(zones);
         }
         Ok(())
     }
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn only_rows_of_zones_side_by_side_tell_where_the_next_ones_are() {
         let behind = |rows: &[u64]| zones_behind(&rows.iter().map(|row| (*row, vec![])).collect::<Vec<_>>());
-        assert_eq!(behind(&[70, 100, 130]), Some(3..5));
+        assert_eq!(behind(&[70, 100, 130]), Some(3..11));
         assert_eq!(behind(&[70, 200]), None);
         assert_eq!(behind(&[]), None);
         assert_eq!(behind(&(0..100 * ZONE_ROWS).collect::<Vec<_>>()), Some(100..100 + MOST_ZONES_AHEAD));

@@ -23,9 +23,9 @@ pub(crate) struct RecordCache {
     order: VecDeque<(usize, u64)>,
     /// Zones whose records are being written: the members do not have them yet.
     held: BTreeSet<u64>,
-    /// Records of zones that are being read before they are needed. All that changes records in memory has them there first, so these
-    /// are dropped when others of these zones come, or are forgotten.
-    ahead: Option<(Range<u64>, UnderWay)>,
+    /// Records of zones that are being read before they are needed, in the order of the reads. All that changes records in memory has them
+    /// there first, so these are dropped when others of these zones come, or are forgotten.
+    ahead: Vec<(Range<u64>, UnderWay)>,
     /// How often records were changed or forgotten.
     changes: u64,
 }
@@ -40,9 +40,10 @@ impl RecordCache {
         self.blocks.get(&(device, zone)).map(|block| &block[..])
     }
 
-    /// The records that are being read, if they have one of these zones.
-    fn take_ahead(&mut self, zones: &BTreeSet<u64>) -> Option<UnderWay> {
-        self.ahead.take_if(|(ahead, _)| zones.range(ahead.clone()).next().is_some()).map(|(_, reads)| reads)
+    /// The records that are being read, of all reads that have one of these zones.
+    fn take_ahead(&mut self, zones: &BTreeSet<u64>) -> Vec<UnderWay> {
+        let needed = self.ahead.extract_if(.., |(ahead, _)| zones.range(ahead.clone()).next().is_some());
+        needed.map(|(_, reads)| reads).collect()
     }
 
     pub fn insert(&mut self, key: (usize, u64), block: IoBuffer) {
@@ -53,7 +54,7 @@ impl RecordCache {
     }
 
     fn drop_ahead_of(&mut self, zone: u64) {
-        self.ahead.take_if(|(ahead, _)| ahead.contains(&zone));
+        self.ahead.retain(|(ahead, _)| !ahead.contains(&zone));
     }
 
     /// How often records were changed or forgotten. While it stays the same, what follows from records does, too.
@@ -103,7 +104,7 @@ impl RecordCache {
     /// Forgets the records of a device.
     pub fn forget(&mut self, device: usize) {
         self.changes += 1;
-        self.ahead = None;
+        self.ahead.clear();
         self.blocks.retain(|key, _| key.0 != device);
         self.order.retain(|key| key.0 != device);
     }
@@ -129,13 +130,15 @@ impl Array {
 
     /// Starts to read the records of zones that will be needed next.
     pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
-        let zones = zones.start..zones.end.min(self.config.layout.zones());
-        if zones.is_empty() || self.records.ahead.as_ref().is_some_and(|(ahead, _)| *ahead == zones) {
-            return;
+        let ahead = &mut self.records.ahead;
+        ahead.retain(|(ahead, _)| ahead.start < zones.end && zones.start < ahead.end);
+        let mut missing = zones.start..zones.end.min(self.config.layout.zones());
+        while let Some((ahead, _)) = ahead.iter().find(|(ahead, _)| ahead.contains(&missing.start)) {
+            missing.start = ahead.end;
         }
-        let reads = self.start_records(&zones.clone().collect());
+        let reads = self.start_records(&missing.clone().collect());
         if reads.bytes > 0 {
-            self.records.ahead = Some((zones, reads));
+            self.records.ahead.push((missing, reads));
         }
     }
 

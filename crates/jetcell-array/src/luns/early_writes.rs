@@ -101,7 +101,6 @@ impl LunVolume {
             match (pending, address) {
                 (Pending::Data(data), Some(block)) => {
                     content.push((*block, data));
-                    self.unlogged.remove(&(lun, index));
                     self.early.blocks.insert((lun, index), *block);
                 }
                 (pending, _) => {
@@ -109,6 +108,8 @@ impl LunVolume {
                 }
             }
         }
+        // As before, all that is pending is not in the log.
+        self.unlogged = self.pending.keys().copied().collect();
         self.pending_data -= content.len() as u64;
         self.counters.data_blocks += content.len() as u64;
         let buffers: Vec<_> = content.iter().map(|(_, data)| data.clone()).collect();
