@@ -15,6 +15,9 @@ use crate::member::Device;
 /// Record blocks that are kept.
 const CAPACITY: usize = 4096;
 
+/// Reads ahead of records that are kept, at most: of several sequences, each of which may have ended.
+const MOST_AHEAD: usize = 8;
+
 /// Record blocks by device and zone. Newer than the members only while an operation writes them.
 #[derive(Default)]
 pub(crate) struct RecordCache {
@@ -130,14 +133,15 @@ impl Array {
 
     /// Starts to read the records of zones that will be needed next.
     pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
-        let ahead = &mut self.records.ahead;
-        ahead.retain(|(ahead, _)| ahead.start < zones.end && zones.start < ahead.end);
+        let ahead = &self.records.ahead;
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
         while let Some((ahead, _)) = ahead.iter().find(|(ahead, _)| ahead.contains(&missing.start)) {
             missing.start = ahead.end;
         }
         let reads = self.start_records(&missing.clone().collect());
         if reads.bytes > 0 {
+            let surplus = (self.records.ahead.len() + 1).saturating_sub(MOST_AHEAD);
+            self.records.ahead.drain(..surplus);
             self.records.ahead.push((missing, reads));
         }
     }

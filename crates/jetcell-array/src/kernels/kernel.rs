@@ -11,6 +11,7 @@ use super::galois;
 use super::lanes::{Lanes, Loop, Portable};
 use super::p_and_q::PAndQ;
 use super::words::SumsOfWords;
+use super::{BLOCK, RUN};
 
 /// Instructions that the inner loops can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +86,6 @@ impl Kernel {
     /// their length, so that they meet in the same sets of the first-level cache.
     fn trial(&self, clock: &dyn Clock) -> Duration {
         const COLUMNS: usize = 14;
-        const BLOCK: usize = 4096;
         let mut memory = IoBuffer::zeroed((COLUMNS + 2) * BLOCK);
         memory.fill(0x5A);
         let (data, parity) = memory.split_at_mut(COLUMNS * BLOCK);
@@ -213,9 +213,7 @@ impl Kernel {
             _ => panic!("one to three parity blocks"),
         }
     }
-}
 
-impl Kernel {
     fn p_and_q(&self, sources: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
         if self.instruction_set() == InstructionSet::Portable {
             return self.run(Syndromes { sources, outputs: [p, q] });
@@ -230,7 +228,7 @@ impl Kernel {
 /// Whether all columns begin at the same place of 4096 bytes, as buffers for transfers do. Then they meet in the same sets of a first-level cache.
 fn meet_in_sets(columns: &[&[u8]]) -> bool {
     let mut places =
-        columns.iter().filter(|column| !column.is_empty()).map(|column| column.as_ptr().addr() % 4096);
+        columns.iter().filter(|column| !column.is_empty()).map(|column| column.as_ptr().addr() % BLOCK);
     let first = places.next();
     places.all(|place| Some(place) == first)
 }
@@ -344,10 +342,6 @@ struct Syndromes<'a, const N: usize> {
     sources: &'a [&'a [u8]],
     outputs: [&'a mut [u8]; N],
 }
-
-/// Bytes of each source that are read in turn. Runs of 128 bytes of many blocks come from memory at its full rate, those of 256 bytes at 0.8
-/// of it.
-const RUN: usize = 128;
 
 impl<const N: usize> Syndromes<'_, N> {
     /// Horner's rule, from the last column to the first: each output needs one or two doublings per column. U: vectors of a run.

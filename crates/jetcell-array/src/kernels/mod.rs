@@ -19,6 +19,14 @@ pub use kernel::{InstructionSet, Kernel};
 pub use reed_solomon::ReedSolomon;
 pub use row_diagonal::{RecoveryStep, RowDiagonal};
 
+/// Bytes of the blocks that have loops of their own: those of an array. They also are the distance at which addresses meet in the same sets of a
+/// first-level cache.
+const BLOCK: usize = 4096;
+
+/// Bytes of each column that are read in turn. Runs of 128 bytes of many blocks come from memory at its full rate, those of 256 bytes at 0.8
+/// of it.
+const RUN: usize = 128;
+
 /// What the parity of a row says about its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consistency {

@@ -1,12 +1,7 @@
 //! P and Q of whole blocks.
 
 use super::lanes::{Lanes, Loop};
-
-/// Bytes of the blocks.
-const BLOCK: usize = 4096;
-/// Bytes that are read from each column in turn. Runs of 128 bytes of many blocks come from memory at its full rate, and those of 256 bytes
-/// at 0.8 of it.
-const RUN: usize = 128;
+use super::{BLOCK, RUN};
 
 type Block = [[u8; RUN]; BLOCK / RUN];
 

@@ -1,9 +1,8 @@
 //! Sums of the rows and of the diagonals of blocks whose symbols are words of 16 bytes: p = 257.
 
+use super::BLOCK;
 use super::lanes::{Lanes, Loop, WORD};
 
-/// Bytes of the blocks.
-const BLOCK: usize = 4096;
 /// Symbols of a column with the one that is not stored.
 const PRIME: usize = BLOCK / WORD + 1;
 /// Vectors by which the columns of a group are shifted: 0 to LAGS - 1. A vector has R words, so that a group has R columns for each.
