@@ -8,7 +8,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::Array;
 use super::transfers::UnderWay;
-use super::zone_write::{FreeRow, ZoneWrite, fill_all};
+use super::zone_write::{Content, FreeRow, ZoneWrite, fill_all};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
@@ -62,8 +62,8 @@ fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
 
 impl Array {
     /// Makes sure that no start writes these rows again from the journal.
-    fn end_replay_of(&mut self, rows: &[FreeRow]) -> Result<()> {
-        let is_in_journal = |(row, _): &FreeRow| self.replayable_rows.iter().any(|of| of.contains(row));
+    fn end_replay_of(&mut self, rows: &[u64]) -> Result<()> {
+        let is_in_journal = |row: &u64| self.replayable_rows.iter().any(|of| of.contains(row));
         if !rows.iter().any(is_in_journal) {
             return Ok(());
         }
@@ -81,13 +81,8 @@ impl Array {
     /// # Errors
     /// The array failed. No write of these rows is under way then.
     pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
-        self.check_writable()?;
-        let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
-        self.finish_rows_in(&zones)?;
-        self.end_replay_of(rows)?;
-        self.records.trim();
-        // Of all rows at once: later reads would wait behind the first writes.
-        self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
+        // Of all rows at once: later reads of records would wait behind the first writes.
+        self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
         if let Some(zones) = zones_behind(rows) {
             self.read_records_ahead(zones);
         }
@@ -96,6 +91,16 @@ impl Array {
                 return self.finish_free_rows().and(Err(error));
             }
         }
+        Ok(())
+    }
+
+    /// Waits for what must end before these rows can be written, and loads their records.
+    pub(super) fn prepare_free_rows(&mut self, rows: &[u64]) -> Result<()> {
+        self.check_writable()?;
+        self.finish_rows_in(&rows.iter().map(|row| row / ZONE_ROWS).collect())?;
+        self.end_replay_of(rows)?;
+        self.records.trim();
+        self.load_records_of_rows(rows.iter().copied());
         Ok(())
     }
 
@@ -163,7 +168,11 @@ impl Array {
             Some(write) => write,
             None => self.start_in_any_state(rows)?,
         };
-        let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
+        self.add_under_way(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
+    }
+
+    /// Remembers a write of free rows of these zones until it ends.
+    pub(super) fn add_under_way(&mut self, zones: BTreeSet<u64>, write: UnderWay) -> Result<()> {
         self.records.hold(&zones);
         self.row_writes.bytes += write.bytes;
         self.row_writes.writes.push_back((zones, write));
@@ -183,14 +192,27 @@ impl Array {
     /// Starts writes of rows where each slot has exactly one member that works. `None` elsewhere.
     fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<UnderWay> {
         let devices = self.sole_devices()?;
-        let zones = rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS);
-        let mut writes: Vec<ZoneWrite<'_>> =
-            zones.map(|rows| self.zone_write(&devices, rows)).collect::<Option<_>>()?;
-        fill_all(&mut writes, &self.coding(), rows.len().div_ceil(ROWS_PER_THREAD).min(self.threads));
-        self.counters.full_row_writes += rows.len() as u64;
-        self.note_recent(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect());
-        let pieces = writes.into_iter().flat_map(|write| self.pieces_of_zone(&devices, write)).collect();
-        Some(self.start_writes(pieces, IoReason::Other))
+        let mut writes = vec![];
+        for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
+            let mut write = self.zone_write(rows.iter().map(|(row, _)| *row).collect());
+            self.put_records(&devices, &mut write)?;
+            writes.push((write, Content::Rows(rows)));
+        }
+        Some(self.start_zone_writes(&devices, writes))
+    }
+
+    /// Fills writes of zones, and starts them.
+    pub(super) fn start_zone_writes(
+        &mut self,
+        devices: &[usize],
+        mut writes: Vec<(ZoneWrite, Content<'_>)>,
+    ) -> UnderWay {
+        let rows = writes.iter().map(|(write, _)| write.rows().len()).sum::<usize>();
+        fill_all(&mut writes, &self.coding(), rows.div_ceil(ROWS_PER_THREAD).min(self.threads));
+        self.counters.full_row_writes += rows as u64;
+        self.note_recent(writes.iter().map(|(write, _)| write.zone()).collect());
+        let pieces = writes.into_iter().flat_map(|(write, _)| self.pieces_of_zone(devices, write)).collect();
+        self.start_writes(pieces, IoReason::Other)
     }
 
     /// The same for an array with lost members, with spares that are being rebuilt, or with copies.

@@ -55,8 +55,21 @@ impl BlockRecord {
         tags: [u8; MAX_DATA_COLUMNS],
         block: &[u8],
     ) -> BlockRecord {
+        let checksum = BlockRecord::checksum_of(block);
+        BlockRecord::with_checksum(array, row, cell, generation, tags, checksum)
+    }
+
+    /// The record of a block with this checksum.
+    pub fn with_checksum(
+        array: u128,
+        row: u64,
+        cell: u16,
+        generation: u64,
+        tags: [u8; MAX_DATA_COLUMNS],
+        checksum: u64,
+    ) -> BlockRecord {
         let mut record = BlockRecord {
-            checksum: U64::new(BlockRecord::checksum_of(block)),
+            checksum: U64::new(checksum),
             row: U64::new(row),
             generation: U64::new(generation),
             tags,

@@ -20,6 +20,13 @@ const WRITE_BATCH: u64 = 32;
 /// Blocks that are given up at once.
 const TRIM_BATCH: u64 = 1024;
 
+/// What a block of a LUN has in memory.
+enum Held<'volume> {
+    Data(&'volume [u8]),
+    /// It was given up.
+    Hole,
+}
+
 /// A LUN of a volume, open for reads and writes.
 pub struct Lun<'volume> {
     volume: &'volume mut LunVolume,
@@ -59,9 +66,13 @@ impl LunVolume {
     }
 
     /// A block of a LUN in memory: what the next consistency point writes, or the one that is under way.
-    fn content(&self, lun: LunId, index: u64) -> Option<&Pending> {
+    fn content(&self, lun: LunId, index: u64) -> Option<Held<'_>> {
         let of_point = || self.point.as_ref()?.content(lun, index);
-        self.pending.get(&(lun, index)).or_else(of_point)
+        match self.pending.get(&(lun, index)).or_else(of_point) {
+            Some(Pending::Data(data)) => Some(Held::Data(data)),
+            Some(Pending::Hole) => Some(Held::Hole),
+            None => self.filled_content(lun, index).map(Held::Data),
+        }
     }
 
     /// A buffer for a block that becomes pending.
@@ -75,6 +86,9 @@ impl LunVolume {
 
     /// Makes room for a write of these blocks, by a consistency point if need be.
     fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
+        if self.is_filling(&range) {
+            return Ok(());
+        }
         let data = range.end - range.start;
         let (pending, most) = (self.pending_data + data, self.log.bytes() / BLOCK as u64);
         let has_room = self.has_room(data, &range, RESERVE);
@@ -154,8 +168,8 @@ impl Lun<'_> {
         for (index, buffer) in blocks.iter().copied().zip(buffers) {
             self.check(&(index..index.saturating_add(1)))?;
             match self.volume.content(self.id, index) {
-                Some(Pending::Data(data)) => buffer.copy_from_slice(data),
-                Some(Pending::Hole) => buffer.fill(0),
+                Some(Held::Data(data)) => buffer.copy_from_slice(data),
+                Some(Held::Hole) => buffer.fill(0),
                 None => match self.place(&mut lookups, index)? {
                     None => buffer.fill(0),
                     Some(block) => {
@@ -196,6 +210,9 @@ impl BlockStore for Lun<'_> {
             self.volume.admit(self.id, range.clone())?;
             self.volume.counters.host_blocks += range.end - range.start;
             for (index, block) in range.zip(data.chunks_exact(BLOCK)) {
+                if self.volume.fill(self.id, index, block)? {
+                    continue;
+                }
                 let mut buffer = self.volume.block_buffer();
                 buffer.copy_from_slice(block);
                 self.put(index, Pending::Data(Arc::new(buffer)));
@@ -234,6 +251,7 @@ impl BlockStore for Lun<'_> {
             let range = start..blocks.end.min(start + TRIM_BATCH);
             let mapped = self.volume.mapped_blocks(self.id, range.clone())?;
             let (Some(first), Some(last)) = (mapped.first(), mapped.last()) else { continue };
+            self.volume.end_filling();
             let span = *first..last + 1;
             let is_much = self.volume.pending.len() as u64 > self.volume.log.bytes() / BLOCK as u64;
             if is_much || !self.volume.has_room(0, &span, 0) {

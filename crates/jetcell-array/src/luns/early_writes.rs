@@ -44,6 +44,16 @@ impl EarlyWrites {
         self.blocks.range((lun, range.start)..(lun, range.end)).map(|((_, index), block)| (*index, *block))
     }
 
+    /// A block of a LUN is there, instead of where it was.
+    pub fn put(&mut self, lun: LunId, index: u64, block: u64) {
+        self.replaced.extend(self.blocks.insert((lun, index), block));
+    }
+
+    /// A block of a LUN is not where it was said to be.
+    pub fn forget(&mut self, lun: LunId, index: u64) {
+        self.blocks.remove(&(lun, index));
+    }
+
     /// A block of a LUN has newer content.
     pub fn replace(&mut self, lun: LunId, index: u64) {
         self.replaced.extend(self.blocks.remove(&(lun, index)));
@@ -72,6 +82,13 @@ impl LunVolume {
         finished
     }
 
+    /// Blocks of whole rows of the window that early writes can take. What remains has room for the consistency point: otherwise it needs a
+    /// new window, which is as slow as another point.
+    pub(super) fn room_for_early_writes(&self) -> u64 {
+        let logged = self.log.bytes() / BLOCK as u64;
+        self.space.in_window().saturating_sub(self.most_nodes() + logged)
+    }
+
     /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false, and does nothing, if some were
     /// flushed, so that a consistency point must make room in the write log, if blocks are scattered over the LUNs, or if the window has
     /// too few whole rows.
@@ -86,9 +103,7 @@ impl LunVolume {
             return Ok(false);
         }
         self.finish_point()?;
-        // What remains has room for the consistency point: otherwise it needs a new window, which is as slow as another point.
-        let room = self.space.in_window().saturating_sub(self.most_nodes() + logged);
-        let allocation = self.space.allocate_zones(self.pending_data.min(room));
+        let allocation = self.space.allocate_zones(self.pending_data.min(self.room_for_early_writes()));
         if allocation.blocks.is_empty() {
             return Ok(false);
         }
@@ -117,6 +132,7 @@ impl LunVolume {
         self.has_failed |= started.is_err();
         started?;
         self.keep_spare(buffers.into_iter().filter_map(Arc::into_inner));
+        self.start_filling()?;
         Ok(true)
     }
 }

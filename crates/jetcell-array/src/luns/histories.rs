@@ -88,6 +88,7 @@ pub struct Done {
     pub scrubbed: usize,
     pub healed: usize,
     pub early: usize,
+    pub filling: usize,
 }
 
 impl std::ops::AddAssign for Done {
@@ -98,6 +99,7 @@ impl std::ops::AddAssign for Done {
         self.scrubbed += other.scrubbed;
         self.healed += other.healed;
         self.early += other.early;
+        self.filling += other.filling;
     }
 }
 
@@ -237,6 +239,7 @@ impl History {
             }
         }
         self.done.early += usize::from(!self.volume().early.is_empty());
+        self.done.filling += usize::from(self.volume().filling.is_some());
         Ok(())
     }
 
@@ -533,7 +536,7 @@ fn what_was_flushed_survives_whatever_the_level_bears_and_snapshots_never_change
         done += run.unwrap_or_else(|_| panic!("JETCELL_LUN_SEED={seed} JETCELL_LUN_HISTORIES=1"));
     }
     println!("{done:?}");
-    assert!(done.cuts > 0 && done.early > 0);
+    assert!(done.cuts > 0 && done.early > 0 && done.filling > 0);
 }
 
 #[test]

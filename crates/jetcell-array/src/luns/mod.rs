@@ -12,7 +12,7 @@
 //! counts, all or nothing. Only after that, the blocks of the state before are free.
 //!
 //! Writes without a flush go to whole rows when there are many of them, and wait there for the next consistency point: see
-//! [early writes](early_writes).
+//! [early writes](early_writes) and the [filling](filling) of zones.
 //!
 //! While the rows of a consistency point are being written, callers read and write on: they find what it writes in memory, and what they
 //! write belongs to the next point. A flush waits for its end.
@@ -25,6 +25,7 @@ mod catalogue;
 mod cleaning;
 mod device;
 mod early_writes;
+mod filling;
 #[cfg(test)]
 mod histories;
 mod point;
@@ -45,6 +46,7 @@ use jetcell_vfs::IoBuffer;
 use self::block_map::{Node, Nodes};
 use self::catalogue::{Catalogue, LunId};
 use self::early_writes::EarlyWrites;
+use self::filling::Filling;
 use self::point::PointUnderWay;
 use self::space::Space;
 use self::write_log::WriteLog;
@@ -101,6 +103,8 @@ pub struct LunVolume {
     pending: BTreeMap<(LunId, u64), Pending>,
     /// What is on the array and waits for the next consistency point.
     early: EarlyWrites,
+    /// The zone that writes go to now.
+    filling: Option<Filling>,
     /// The consistency point that is being written. Only reads and writes of callers leave it so; what else uses the array or the catalogue
     /// ends it first.
     point: Option<PointUnderWay>,

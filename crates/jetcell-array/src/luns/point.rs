@@ -86,6 +86,7 @@ impl LunVolume {
     /// Starts to write all that is pending, after the point before has ended. What is written from now on belongs to the next point.
     pub(super) fn start_point(&mut self) -> Result<()> {
         self.finish_point()?;
+        self.end_filling();
         if self.pending.is_empty() && self.early.is_empty() {
             return Ok(());
         }

@@ -170,6 +170,15 @@ impl Space {
         allocation
     }
 
+    /// Takes all whole rows of one zone of the window, if they have this many blocks at most.
+    pub fn allocate_zone(&mut self, most: u64) -> Option<Allocation> {
+        let zone = *self.window.iter().find(|zone| self.whole_rows[**zone as usize] > 0)?;
+        let blocks = u64::from(self.whole_rows[zone as usize]) * self.columns as u64;
+        let mut allocation = Allocation::default();
+        (blocks <= most).then(|| self.take_whole_rows(zone, blocks, &mut allocation))?;
+        Some(allocation)
+    }
+
     /// Takes blocks of whole rows of a zone, at most this many.
     fn take_whole_rows(&mut self, zone: u64, most: u64, allocation: &mut Allocation) {
         let rows: Vec<u64> = (zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS)
@@ -246,6 +255,9 @@ mod tests {
         assert_eq!((taken.blocks.len(), taken.whole_rows.len()), (256 + 252, 64 + 63));
         assert!(!taken.whole_rows.contains(&(3 * 64 + 7)));
         assert_eq!((space.allocate_zones(255).blocks.len(), space.in_window()), (0, 256));
+        assert!(space.allocate_zone(255).is_none());
+        assert_eq!(space.allocate_zone(256).unwrap().whole_rows.first(), Some(&(5 * 64)));
+        assert!(space.allocate_zone(256).is_none() && space.in_window() == 0);
     }
 
     #[test]

@@ -169,6 +169,7 @@ impl LunVolume {
             point: None,
             spare: vec![],
             pending_data: 0,
+            filling: None,
             unlogged: Default::default(),
             pending_leaves: Default::default(),
             counters: Default::default(),

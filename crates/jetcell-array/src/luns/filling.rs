@@ -1,0 +1,119 @@
+//! Runs of writes without a flush: each block goes straight to its place in a zone, which is written when it is full.
+//!
+//! This follows on [early writes](super::early_writes), and spares the copy in memory that pending blocks are. While a zone is filled,
+//! nothing is pending. All but writes ends the filling; what is in the zone then becomes pending.
+
+use std::ops::Range;
+
+use jetcell_sync::Arc;
+
+use super::catalogue::LunId;
+use super::early_writes::EARLY_BATCH;
+use super::point::RESERVE;
+use super::{LunVolume, Pending};
+use crate::array::OpenZone;
+use crate::bytes::copy_of;
+use crate::error::Result;
+use crate::geometry::BLOCK;
+
+/// A zone that is being filled, with the blocks of the array that its rows have.
+pub(super) struct Filling {
+    zone: OpenZone,
+    /// In the order in which they are used.
+    blocks: Vec<u64>,
+    /// The blocks of LUNs that have the first of them.
+    filled: Vec<(LunId, u64)>,
+}
+
+impl LunVolume {
+    /// Opens a zone for what is written next, and moves what is pending there. Does nothing if something is given up, or without room.
+    pub(super) fn start_filling(&mut self) -> Result<()> {
+        if self.pending.values().any(|pending| matches!(pending, Pending::Hole)) || !self.open_next_zone() {
+            return Ok(());
+        }
+        self.pending_data = 0;
+        self.unlogged.clear();
+        for ((lun, index), pending) in std::mem::take(&mut self.pending) {
+            let Pending::Data(data) = &pending else { continue };
+            if !self.fill(lun, index, data)? {
+                self.put_pending(lun, index, pending);
+                self.unlogged.insert((lun, index));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns false without room.
+    fn open_next_zone(&mut self) -> bool {
+        let room = self.room_for_early_writes();
+        let Some(allocation) = self.space.allocate_zone(room) else { return false };
+        let Some(zone) = self.array.open_zone(allocation.whole_rows.into_iter().collect()) else {
+            allocation.blocks.iter().for_each(|block| self.space.release(*block));
+            return false;
+        };
+        let filled = Vec::with_capacity(allocation.blocks.len());
+        self.filling = Some(Filling { zone, blocks: allocation.blocks, filled });
+        true
+    }
+
+    /// Whether a zone is filled that takes these blocks. If they do not belong there, the filling ends.
+    pub(super) fn is_filling(&mut self, range: &Range<u64>) -> bool {
+        if self.filling.is_none() {
+            return false;
+        }
+        let logged = self.log.bytes() / BLOCK as u64;
+        // Scattered blocks need many nodes, which are all in memory when the point writes them.
+        let are_scattered = self.pending_leaves.len() as u64 > logged.min(EARLY_BATCH);
+        if are_scattered || !self.has_room(range.end - range.start, range, RESERVE) {
+            self.end_filling();
+        }
+        self.filling.is_some()
+    }
+
+    /// Puts a block into the zone that is filled. Returns false if there is none.
+    ///
+    /// # Errors
+    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    pub(super) fn fill(&mut self, lun: LunId, index: u64, data: &[u8]) -> Result<bool> {
+        let Some(filling) = &mut self.filling else { return Ok(false) };
+        if let Some(block) = self.early.block(lun, index).filter(|block| filling.zone.has(*block)) {
+            filling.zone.put(block, data);
+            self.counters.blocks_absorbed += 1;
+            return Ok(true);
+        }
+        let block = filling.blocks[filling.filled.len()];
+        filling.zone.put(block, data);
+        filling.filled.push((lun, index));
+        let is_full = filling.filled.len() == filling.blocks.len();
+        self.early.put(lun, index, block);
+        self.pending_leaves.insert((lun, index / super::block_map::FAN_OUT as u64));
+        if is_full && let Some(Filling { zone, blocks, .. }) = self.filling.take() {
+            self.counters.data_blocks += blocks.len() as u64;
+            self.counters.blocks_in_whole_rows += blocks.len() as u64;
+            let started = self.array.start_open_zone(zone);
+            self.has_failed |= started.is_err();
+            started?;
+            self.open_next_zone();
+        }
+        Ok(true)
+    }
+
+    /// The content of a block of a LUN that is in the zone.
+    pub(super) fn filled_content(&self, lun: LunId, index: u64) -> Option<&[u8]> {
+        let filling = self.filling.as_ref()?;
+        let block = self.early.block(lun, index).filter(|block| filling.zone.has(*block))?;
+        Some(filling.zone.block(block))
+    }
+
+    /// Makes pending what is in the zone that is filled.
+    pub(super) fn end_filling(&mut self) {
+        let Some(Filling { zone, blocks, filled }) = self.filling.take() else { return };
+        for ((lun, index), block) in filled.into_iter().zip(&blocks) {
+            self.early.forget(lun, index);
+            self.put_pending(lun, index, Pending::Data(Arc::new(copy_of(zone.block(*block)))));
+            self.unlogged.insert((lun, index));
+        }
+        blocks.iter().for_each(|block| self.space.release(*block));
+        self.array.discard_open_zone(zone);
+    }
+}
