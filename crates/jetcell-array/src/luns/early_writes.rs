@@ -44,9 +44,14 @@ impl EarlyWrites {
         self.blocks.range((lun, range.start)..(lun, range.end)).map(|((_, index), block)| (*index, *block))
     }
 
-    /// A block of a LUN is there, instead of where it was.
-    pub fn put(&mut self, lun: LunId, index: u64, block: u64) {
-        self.replaced.extend(self.blocks.insert((lun, index), block));
+    /// A block of a LUN is there. Returns where it was.
+    pub fn put(&mut self, lun: LunId, index: u64, block: u64) -> Option<u64> {
+        self.blocks.insert((lun, index), block)
+    }
+
+    /// Nothing needs this block once the next consistency point has ended.
+    pub fn release(&mut self, block: u64) {
+        self.replaced.push(block);
     }
 
     /// A block of a LUN is not where it was said to be.
@@ -116,7 +121,7 @@ impl LunVolume {
             match (pending, address) {
                 (Pending::Data(data), Some(block)) => {
                     content.push((*block, data));
-                    self.early.blocks.insert((lun, index), *block);
+                    self.early.put(lun, index, *block);
                 }
                 (pending, _) => {
                     self.pending.insert((lun, index), pending);

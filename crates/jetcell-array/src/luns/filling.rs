@@ -76,17 +76,20 @@ impl LunVolume {
     /// The array failed. The volume must be started again then; nothing that was flushed is lost.
     pub(super) fn fill(&mut self, lun: LunId, index: u64, data: &[u8]) -> Result<bool> {
         let Some(filling) = &mut self.filling else { return Ok(false) };
-        if let Some(block) = self.early.block(lun, index).filter(|block| filling.zone.has(*block)) {
-            filling.zone.put(block, data);
-            self.counters.blocks_absorbed += 1;
-            return Ok(true);
-        }
         let block = filling.blocks[filling.filled.len()];
+        if let Some(before) = self.early.put(lun, index, block) {
+            if filling.zone.has(before) {
+                self.early.put(lun, index, before);
+                filling.zone.put(before, data);
+                self.counters.blocks_absorbed += 1;
+                return Ok(true);
+            }
+            self.early.release(before);
+        }
         filling.zone.put(block, data);
         filling.filled.push((lun, index));
-        let is_full = filling.filled.len() == filling.blocks.len();
-        self.early.put(lun, index, block);
         self.pending_leaves.insert((lun, index / super::block_map::FAN_OUT as u64));
+        let is_full = filling.filled.len() == filling.blocks.len();
         if is_full && let Some(Filling { zone, blocks, .. }) = self.filling.take() {
             self.counters.data_blocks += blocks.len() as u64;
             self.counters.blocks_in_whole_rows += blocks.len() as u64;
