@@ -153,7 +153,10 @@ impl Kernel {
             return false;
         }
         if let Some(parity) = ParityOfWords::new(columns, rows, diagonals, prime) {
-            self.run(parity);
+            match parity.meets_in_sets() {
+                true => self.run(parity.split()),
+                false => self.run(parity),
+            }
             return true;
         }
         check_lengths(rows.len(), columns);

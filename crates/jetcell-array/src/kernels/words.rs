@@ -13,14 +13,14 @@ const HALF: usize = 8;
 const AHEAD: usize = 4;
 
 /// Column c is added to the diagonals as a whole, c words behind its place. Row parity is column p - 1, and lies one word before its place.
-/// Columns may be empty; their places are their indexes.
-pub(super) struct ParityOfWords<'a> {
+/// Columns may be empty; their places are their indexes. SPLIT: a pass over more than eight columns has two groups.
+pub(super) struct ParityOfWords<'a, const SPLIT: bool> {
     columns: &'a [&'a [u8]],
     rows: &'a mut [u8],
     diagonals: &'a mut [u8],
 }
 
-impl<'a> ParityOfWords<'a> {
+impl<'a> ParityOfWords<'a, false> {
     /// `None` for other blocks and primes, and without columns.
     pub fn new(
         columns: &'a [&'a [u8]],
@@ -32,13 +32,29 @@ impl<'a> ParityOfWords<'a> {
         fits.then_some(ParityOfWords { columns, rows, diagonals })
     }
 
-    /// Adds the columns, MOST of them in a pass. With SPLIT, a pass over more than eight columns has two groups. R: words of a vector. SUMS: vectors
-    /// over which the columns of a group spread a run. RUN: bytes of a run; a block has RUNS of them.
+    /// Whether all columns begin at the same place of 4096 bytes, as buffers for transfers do. Then they meet in the same sets of a first-level
+    /// cache.
+    pub fn meets_in_sets(&self) -> bool {
+        let columns = self.columns.iter().filter(|column| !column.is_empty());
+        let mut places = columns.map(|column| column.as_ptr().addr() % BLOCK);
+        let first = places.next();
+        places.all(|place| Some(place) == first)
+    }
+
+    /// Faster for columns that meet in sets. A type of its own, and so another function: in one with both, the other loop is slower by a fiftieth.
+    pub fn split(self) -> ParityOfWords<'a, true> {
+        let ParityOfWords { columns, rows, diagonals } = self;
+        ParityOfWords { columns, rows, diagonals }
+    }
+}
+
+impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
+    /// Adds the columns, MOST of them in a pass. R: words of a vector. SUMS: vectors over which the columns of a group spread a run. RUN: bytes of
+    /// a run; a block has RUNS of them.
     #[inline(always)]
     fn compute<
         L: Lanes,
         const MOST: usize,
-        const SPLIT: bool,
         const R: usize,
         const SUMS: usize,
         const RUN: usize,
@@ -121,28 +137,42 @@ impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
         let (columns, others) = columns.split_at(columns.len().min(N));
         let mut group = Group::<L, R, SUMS, RUN, RUNS, N>::new(lanes, first, columns);
         let mut leading = Group::<L, R, SUMS, RUN, RUNS, M>::new(lanes, first + N, others);
-        let [mut end, mut end_of_leading] = [[0; RUN]; 2];
+        let mut end = [0; RUN];
+        let nothing = Sums { of_rows: [lanes.zero(); U], of_diagonals: [lanes.zero(); U] };
+        // What the leading group has read of the next runs. Its diagonals are those of a run more: so much is the shift by HALF.
+        let mut ahead = [nothing; AHEAD];
+        let mut other = nothing;
         if M == 0 {
             for run in 0..RUNS {
-                group.add::<FIRST, ONLY>(lanes, run, rows, diagonals, &mut end);
+                group.add::<FIRST, ONLY>(lanes, run, &other, rows, diagonals, &mut end);
             }
         } else {
-            if FIRST {
-                // The group that is ahead stores its first sums behind these.
-                diagonals.as_flattened_mut()[..N * WORD].fill(0);
-            }
             for run in 0..RUNS + AHEAD {
-                if run < RUNS {
-                    leading.add::<FIRST, false>(lanes, run, rows, diagonals, &mut end_of_leading);
-                }
+                let slot = &mut ahead[run % AHEAD];
                 if run >= AHEAD {
-                    group.add::<false, ONLY>(lanes, run - AHEAD, rows, diagonals, &mut end);
+                    other.of_rows = slot.of_rows;
+                    group.add::<FIRST, ONLY>(lanes, run - AHEAD, &other, rows, diagonals, &mut end);
+                    other.of_diagonals = slot.of_diagonals;
+                }
+                if run < RUNS {
+                    *slot = leading.read(lanes, run, nothing);
                 }
             }
-            leading.finish(lanes, diagonals, &end_of_leading);
         }
-        group.finish(lanes, diagonals, &end);
+        let diagonals = diagonals.as_flattened_mut();
+        if first > 0 {
+            add_words(diagonals, &end[WORD..]);
+        }
+        group.finish(lanes, other.of_diagonals, diagonals);
+        leading.finish(lanes, nothing.of_diagonals, diagonals);
     }
+}
+
+/// Sums of a run.
+#[derive(Clone, Copy)]
+struct Sums<V> {
+    of_rows: [V; U],
+    of_diagonals: [V; U],
 }
 
 /// Columns that are read together, with sums of their diagonals in registers.
@@ -182,25 +212,10 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         Group { first, blocks, sums: [[lanes.zero(); SUMS]; R], before: [lanes.zero(); R] }
     }
 
-    /// Adds a run of each column to the sums of the rows and of the diagonals. `end` is for what has no place there: the run that begins with the
-    /// symbol on the diagonal that is not stored.
-    ///
-    /// There is no branch, because a compiler moves additions behind it, so that vectors have to wait on the stack.
+    /// Adds a run of each column to sums, which then are complete as far as this group goes.
     #[inline(always)]
-    fn add<const FIRST: bool, const ONLY: bool>(
-        &mut self,
-        lanes: L,
-        run: usize,
-        rows: &mut [[u8; RUN]; RUNS],
-        diagonals: &mut [[u8; RUN]; RUNS],
-        end: &mut [u8; RUN],
-    ) {
-        let row = &mut rows[run];
-        let mut of_rows = [lanes.zero(); U];
-        let mut sums = [lanes.zero(); U];
-        if !FIRST {
-            of_rows = std::array::from_fn(|part| lanes.load(&row[part * L::WIDTH..]));
-        }
+    fn read(&mut self, lanes: L, run: usize, sums: Sums<L::Vector>) -> Sums<L::Vector> {
+        let Sums { mut of_rows, mut of_diagonals } = sums;
         for words in 0..R {
             // Columns of one shift by words follow each other, so that few vectors wait for an addition.
             for column in (words..N).step_by(R) {
@@ -211,22 +226,46 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
                     *sum = lanes.xor(*sum, vector);
                 }
             }
-            self.take(lanes, words, &mut sums);
+            self.take(lanes, words, &mut of_diagonals);
         }
+        Sums { of_rows, of_diagonals }
+    }
+
+    /// Adds a run of each column, and other sums, to the sums of the rows and of the diagonals. `end` is for what has no place there: the run that
+    /// begins with the symbol on the diagonal that is not stored.
+    ///
+    /// There is no branch, because a compiler moves additions behind it, so that vectors have to wait on the stack.
+    #[inline(always)]
+    fn add<const FIRST: bool, const ONLY: bool>(
+        &mut self,
+        lanes: L,
+        run: usize,
+        other: &Sums<L::Vector>,
+        rows: &mut [[u8; RUN]; RUNS],
+        diagonals: &mut [[u8; RUN]; RUNS],
+        end: &mut [u8; RUN],
+    ) {
+        let row = &mut rows[run];
+        let mut other = *other;
+        if !FIRST {
+            for (part, sum) in other.of_rows.iter_mut().enumerate() {
+                *sum = lanes.xor(*sum, lanes.load(&row[part * L::WIDTH..]));
+            }
+        }
+        let Sums { of_rows, of_diagonals: mut sums } = self.read(lanes, run, other);
         if ONLY {
             for part in 0..U {
                 let next = if part + 1 < U { of_rows[part + 1] } else { lanes.zero() };
                 sums[part] = lanes.xor(sums[part], lanes.behind(next, of_rows[part], R - 1));
             }
         }
-        let place = self.first * WORD + run * RUN;
         let place = if FIRST {
-            diagonals.get_mut(place / RUN).unwrap_or(&mut *end)
+            &mut diagonals[run]
         } else {
+            let place = self.first * WORD + run * RUN;
             let place = if place < BLOCK { place } else { (place - BLOCK).wrapping_sub(WORD) };
-            let place =
-                diagonals.as_flattened_mut().get_mut(place..).and_then(|place| place.first_chunk_mut());
-            place.unwrap_or(&mut *end)
+            let place = diagonals.as_flattened_mut().get_mut(place..);
+            place.and_then(|place| place.first_chunk_mut()).unwrap_or(&mut *end)
         };
         for (part, mut sum) in sums.into_iter().enumerate() {
             lanes.store(of_rows[part], &mut row[part * L::WIDTH..]);
@@ -257,16 +296,11 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         }
     }
 
-    /// Adds the sums behind the last row: first the symbol on the diagonal that is not stored, then the first diagonals.
+    /// Adds the sums behind the last row, and others: first the symbol on the diagonal that is not stored, then the first diagonals.
     #[inline(always)]
-    fn finish(&mut self, lanes: L, diagonals: &mut [[u8; RUN]; RUNS], end: &[u8; RUN]) {
-        let diagonals = diagonals.as_flattened_mut();
-        if self.first > 0 {
-            add_words(diagonals, &end[WORD..]);
-        }
+    fn finish(&mut self, lanes: L, mut sums: [L::Vector; U], diagonals: &mut [u8]) {
         let mut place = self.first * WORD;
         for _ in 0..N.div_ceil(RUN / WORD) {
-            let mut sums = [lanes.zero(); U];
             for words in 0..R {
                 self.take(lanes, words, &mut sums);
             }
@@ -279,6 +313,7 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
                 Some(place) => add_words(&mut diagonals[place..], &bytes),
             }
             place += RUN;
+            sums = [lanes.zero(); U];
         }
     }
 }
@@ -290,22 +325,14 @@ fn add_words(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Whether all columns begin at the same place of 4096 bytes, as buffers for transfers do. Then they meet in the same sets of a first-level cache.
-fn meet_in_sets(columns: &[&[u8]]) -> bool {
-    let mut places =
-        columns.iter().filter(|column| !column.is_empty()).map(|column| column.as_ptr().addr() % BLOCK);
-    let first = places.next();
-    places.all(|place| Some(place) == first)
-}
-
-impl Loop for ParityOfWords<'_> {
+impl<const SPLIT: bool> Loop for ParityOfWords<'_, SPLIT> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        match (L::WIDTH, meet_in_sets(self.columns)) {
-            // 20 of 32 registers for sums, 12 for each of two groups, and 10 of 16.
-            (64, false) => self.compute::<L, 16, false, 4, 5, 128, 32>(lanes),
-            (64, true) => self.compute::<L, 16, true, 4, 3, 128, 32>(lanes),
-            (32, _) => self.compute::<L, 8, false, 2, 5, 64, 64>(lanes),
+        match L::WIDTH {
+            // 12 of 32 registers for sums of each of two groups, 20 for those of one, and 10 of 16.
+            64 if SPLIT => self.compute::<L, 16, 4, 3, 128, 32>(lanes),
+            64 => self.compute::<L, 16, 4, 5, 128, 32>(lanes),
+            32 => self.compute::<L, 8, 2, 5, 64, 64>(lanes),
             _ => unreachable!("vectors have 32 or 64 bytes"),
         }
     }
