@@ -10,7 +10,7 @@ use super::diagonals::SumsOfSymbols;
 use super::galois;
 use super::lanes::{Lanes, Loop, Portable};
 use super::p_and_q::PAndQ;
-use super::words::SumsOfWords;
+use super::words::ParityOfWords;
 use super::{BLOCK, RUN};
 
 /// Instructions that the inner loops can use.
@@ -138,40 +138,34 @@ impl Kernel {
         true
     }
 
-    /// Puts the sums of the rows and of the diagonals of columns, whose places are their indexes, into `rows` and `diagonals`. Returns
-    /// false, and changes nothing, if there is no loop for symbols of this size, or the processor has too few registers for it.
-    pub(super) fn sums(
+    /// Computes row parity and diagonal parity of columns, whose places are their indexes. Returns false, and changes nothing, if there is no
+    /// loop for symbols of this size, or the processor has too few registers for it.
+    pub(super) fn row_diagonal(
         &self,
         columns: &[&[u8]],
         rows: &mut [u8],
         diagonals: &mut [u8],
         prime: usize,
     ) -> bool {
-        check_lengths(rows.len(), columns);
         let fits = rows.len() == diagonals.len() && rows.len().is_multiple_of(prime - 1);
-        assert!(fits && columns.len() <= prime, "blocks of one row differ in length");
+        assert!(fits && columns.len() < prime, "blocks of one row differ in length");
         if self.instruction_set() == InstructionSet::Portable {
             return false;
         }
-        if let Some(sums) = SumsOfSymbols::new(columns, rows, diagonals, prime) {
-            self.run(sums);
-        } else if let Some(sums) = SumsOfWords::new(columns, rows, diagonals, prime) {
-            // With vectors of 32 bytes, it reads eight columns at a time: so many lines have room in a set of the first-level cache.
-            let kernel = if meet_in_sets(columns) { self.narrowed() } else { *self };
-            kernel.run(sums);
-        } else {
-            return false;
+        if let Some(parity) = ParityOfWords::new(columns, rows, diagonals, prime) {
+            match parity.meets_in_sets() {
+                true => self.run(parity.split()),
+                false => self.run(parity),
+            }
+            return true;
         }
+        check_lengths(rows.len(), columns);
+        let Some(sums) = SumsOfSymbols::new(columns, rows, diagonals, prime) else { return false };
+        self.run(sums);
+        // Row parity is column p - 1.
+        let symbol = rows.len() / (prime - 1);
+        self.xor_into(&mut diagonals[..rows.len() - symbol], &[&rows[symbol..]]);
         true
-    }
-
-    /// The kernel with vectors of 32 bytes, instead of one with 64.
-    fn narrowed(&self) -> Kernel {
-        match self.0 {
-            #[cfg(target_arch = "x86_64")]
-            Token::Avx512(lanes) => Kernel(Token::Avx2(*lanes)),
-            other => Kernel(other),
-        }
     }
 
     /// Bytes that the unrolled loops handle at once.
@@ -223,14 +217,6 @@ impl Kernel {
             None => self.run(Syndromes { sources, outputs: [p, q] }),
         }
     }
-}
-
-/// Whether all columns begin at the same place of 4096 bytes, as buffers for transfers do. Then they meet in the same sets of a first-level cache.
-fn meet_in_sets(columns: &[&[u8]]) -> bool {
-    let mut places =
-        columns.iter().filter(|column| !column.is_empty()).map(|column| column.as_ptr().addr() % BLOCK);
-    let first = places.next();
-    places.all(|place| Some(place) == first)
 }
 
 /// The loops below rely on it.

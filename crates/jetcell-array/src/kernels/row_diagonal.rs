@@ -101,20 +101,15 @@ impl RowDiagonal {
         }
     }
 
-    /// Puts the sums of the data columns into `rows` and `diagonals`.
-    fn sums(&self, kernel: &Kernel, data: &[&[u8]], rows: &mut [u8], diagonals: &mut [u8]) {
-        if !kernel.sums(data, rows, diagonals, self.prime) {
-            rows.fill(0);
-            diagonals.fill(0);
-            self.add_all(kernel, Some(rows), diagonals, data);
-        }
-    }
-
     /// Computes row parity and diagonal parity.
     pub fn encode(&self, kernel: &Kernel, data: &[&[u8]], row_parity: &mut [u8], diagonal_parity: &mut [u8]) {
         assert!(data.len() < self.prime, "at most p - 1 data columns");
-        self.sums(kernel, data, row_parity, diagonal_parity);
-        self.add_to_diagonals(kernel, diagonal_parity, self.prime - 1, row_parity);
+        if !kernel.row_diagonal(data, row_parity, diagonal_parity, self.prime) {
+            row_parity.fill(0);
+            diagonal_parity.fill(0);
+            self.add_all(kernel, Some(row_parity), diagonal_parity, data);
+            self.add_to_diagonals(kernel, diagonal_parity, self.prime - 1, row_parity);
+        }
     }
 
     /// What the columns, with row parity behind the data, leave in the rows and, with diagonal parity, on the diagonals.
@@ -122,10 +117,14 @@ impl RowDiagonal {
         let (row_parity, data) = columns.split_last().expect("row parity");
         let mut rows = vec![0; diagonal_parity.len()];
         let mut diagonals = rows.clone();
-        self.sums(kernel, data, &mut rows, &mut diagonals);
+        self.encode(kernel, data, &mut rows, &mut diagonals);
         kernel.xor_into(&mut rows, &[row_parity]);
-        self.add_to_diagonals(kernel, &mut diagonals, self.prime - 1, row_parity);
-        kernel.xor_into(&mut diagonals, &[diagonal_parity]);
+        // The diagonals have the row parity that follows from the data, instead of the one that is there.
+        let symbol = self.symbol(rows.len());
+        let (sums, last) = diagonals.split_at_mut(rows.len() - symbol);
+        let (parity, last_parity) = diagonal_parity.split_at(sums.len());
+        kernel.xor_into(sums, &[&rows[symbol..], parity]);
+        kernel.xor_into(last, &[last_parity]);
         (rows, diagonals)
     }
 

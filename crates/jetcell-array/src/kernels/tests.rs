@@ -250,23 +250,27 @@ fn all_kernels_agree_for_any_number_of_columns() {
 
 #[test]
 fn parity_is_the_same_wherever_blocks_are_in_memory() {
-    const COLUMNS: usize = 20;
+    const COLUMNS: usize = 255;
     const BLOCK: usize = 4096;
     let code = RowDiagonal::new(257);
+    let [aligned, apart] = [BLOCK, BLOCK + 192].map(|stride| {
+        let mut memory = IoBuffer::zeroed(COLUMNS * stride);
+        let content = generated(3, COLUMNS * BLOCK);
+        let places = memory.chunks_exact_mut(stride).zip(content.chunks_exact(BLOCK));
+        places.for_each(|(place, content)| place[..BLOCK].copy_from_slice(content));
+        (memory, stride)
+    });
     for kernel in Kernel::available() {
-        let [aligned, apart] = [BLOCK, BLOCK + 192].map(|stride| {
-            let mut memory = IoBuffer::zeroed(COLUMNS * stride);
-            memory.fill(1);
-            let mut content = generated(3, COLUMNS * BLOCK).into_iter();
-            memory.chunks_exact_mut(stride).for_each(|place| {
-                place[..BLOCK].iter_mut().zip(&mut content).for_each(|(byte, content)| *byte = content);
+        for count in (1..=34).chain([COLUMNS]) {
+            let [aligned, apart] = [&aligned, &apart].map(|(memory, stride)| {
+                let columns: Vec<&[u8]> =
+                    memory.chunks_exact(*stride).take(count).map(|place| &place[..BLOCK]).collect();
+                let [mut rows, mut diagonals] = [[0x77; BLOCK]; 2];
+                code.encode(&kernel, &columns, &mut rows, &mut diagonals);
+                (rows, diagonals)
             });
-            let columns: Vec<&[u8]> = memory.chunks_exact(stride).map(|place| &place[..BLOCK]).collect();
-            let [mut rows, mut diagonals] = [[0; BLOCK]; 2];
-            code.encode(&kernel, &columns, &mut rows, &mut diagonals);
-            (rows, diagonals)
-        });
-        assert_eq!(aligned, apart, "{kernel:?}");
+            assert_eq!(aligned, apart, "{kernel:?}, {count} columns");
+        }
     }
 }
 

@@ -1,21 +1,26 @@
-//! Sums of the rows and of the diagonals of blocks whose symbols are words of 16 bytes: p = 257.
+//! Row and diagonal parity of blocks whose symbols are words of 16 bytes: p = 257.
 
 use super::BLOCK;
 use super::lanes::{Lanes, Loop, WORD};
 
 /// Symbols of a column with the one that is not stored.
 const PRIME: usize = BLOCK / WORD + 1;
-/// Vectors by which the columns of a group are shifted: 0 to LAGS - 1. A vector has R words, so that a group has R columns for each.
-const LAGS: usize = 4;
+/// Vectors of a run, which are read from each column in turn.
+const U: usize = 2;
+/// Columns of the first group of a pass, if it has two. So many lines have room in a set of the first-level cache.
+const HALF: usize = 8;
+/// Runs by which the second group is ahead of the first one, so that their lines are in different sets, with those that a processor reads ahead.
+const AHEAD: usize = 4;
 
-/// Column c is added to the diagonals as a whole, c words behind its place. Columns may be empty; their places are their indexes.
-pub(super) struct SumsOfWords<'a> {
+/// Column c is added to the diagonals as a whole, c words behind its place. Row parity is column p - 1, and lies one word before its place.
+/// Columns may be empty; their places are their indexes. SPLIT: a pass over more than eight columns has two groups.
+pub(super) struct ParityOfWords<'a, const SPLIT: bool> {
     columns: &'a [&'a [u8]],
     rows: &'a mut [u8],
     diagonals: &'a mut [u8],
 }
 
-impl<'a> SumsOfWords<'a> {
+impl<'a> ParityOfWords<'a, false> {
     /// `None` for other blocks and primes, and without columns.
     pub fn new(
         columns: &'a [&'a [u8]],
@@ -24,16 +29,33 @@ impl<'a> SumsOfWords<'a> {
         prime: usize,
     ) -> Option<Self> {
         let fits = rows.len() == BLOCK && prime == PRIME && !columns.is_empty();
-        fits.then_some(SumsOfWords { columns, rows, diagonals })
+        fits.then_some(ParityOfWords { columns, rows, diagonals })
     }
 
-    /// Adds the columns group by group. R: words of a vector. RUN: bytes of the U vectors that are read from each column in turn; a block has
-    /// RUNS of them. SUMS is LAGS - 1 + U.
+    /// Whether all columns begin at the same place of 4096 bytes, as buffers for transfers do. Then they meet in the same sets of a first-level
+    /// cache.
+    pub fn meets_in_sets(&self) -> bool {
+        let columns = self.columns.iter().filter(|column| !column.is_empty());
+        let mut places = columns.map(|column| column.as_ptr().addr() % BLOCK);
+        let first = places.next();
+        places.all(|place| Some(place) == first)
+    }
+
+    /// Faster for columns that meet in sets. A type of its own, and so another function: in one with both, the other loop is slower by a fiftieth.
+    pub fn split(self) -> ParityOfWords<'a, true> {
+        let ParityOfWords { columns, rows, diagonals } = self;
+        ParityOfWords { columns, rows, diagonals }
+    }
+}
+
+impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
+    /// Adds the columns, MOST of them in a pass. R: words of a vector. SUMS: vectors over which the columns of a group spread a run. RUN: bytes of
+    /// a run; a block has RUNS of them.
     #[inline(always)]
-    fn sum<
+    fn compute<
         L: Lanes,
+        const MOST: usize,
         const R: usize,
-        const U: usize,
         const SUMS: usize,
         const RUN: usize,
         const RUNS: usize,
@@ -41,120 +63,276 @@ impl<'a> SumsOfWords<'a> {
         self,
         lanes: L,
     ) {
-        let rows: &mut [[u8; RUN]; RUNS] =
-            self.rows.as_chunks_mut().0.try_into().expect("the length of a block");
-        for (number, columns) in self.columns.chunks(LAGS * R).enumerate() {
-            let group = Group { number, columns, rows, diagonals: self.diagonals };
+        let ParityOfWords { columns, rows, diagonals } = self;
+        let is_only = columns.len() <= MOST;
+        for (number, columns) in columns.chunks(MOST).enumerate() {
+            let rows = rows.as_chunks_mut().0.try_into().expect("the length of a block");
+            let diagonals = diagonals.as_chunks_mut().0.try_into().expect("the length of a block");
+            let pass = Pass::<RUN, RUNS> { first: number * MOST, columns, rows, diagonals };
             match columns.len().next_multiple_of(2) {
-                2 => group.add::<L, R, U, SUMS, 2>(lanes),
-                4 => group.add::<L, R, U, SUMS, 4>(lanes),
-                6 => group.add::<L, R, U, SUMS, 6>(lanes),
-                8 => group.add::<L, R, U, SUMS, 8>(lanes),
-                10 => group.add::<L, R, U, SUMS, 10>(lanes),
-                12 => group.add::<L, R, U, SUMS, 12>(lanes),
-                14 => group.add::<L, R, U, SUMS, 14>(lanes),
-                16 => group.add::<L, R, U, SUMS, 16>(lanes),
-                _ => unreachable!("a group has 8 or 16 columns"),
+                2 => pass.add::<L, R, SUMS, MOST, 2, 0>(lanes, is_only),
+                4 => pass.add::<L, R, SUMS, MOST, 4, 0>(lanes, is_only),
+                6 => pass.add::<L, R, SUMS, MOST, 6, 0>(lanes, is_only),
+                8 => pass.add::<L, R, SUMS, MOST, 8, 0>(lanes, is_only),
+                10 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 2>(lanes, is_only),
+                12 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 4>(lanes, is_only),
+                14 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 6>(lanes, is_only),
+                16 if SPLIT => pass.add::<L, R, SUMS, MOST, HALF, 8>(lanes, is_only),
+                10 if MOST > 8 => pass.add::<L, R, SUMS, MOST, 10, 0>(lanes, is_only),
+                12 if MOST > 8 => pass.add::<L, R, SUMS, MOST, 12, 0>(lanes, is_only),
+                14 if MOST > 8 => pass.add::<L, R, SUMS, MOST, 14, 0>(lanes, is_only),
+                16 if MOST > 8 => pass.add::<L, R, SUMS, MOST, 16, 0>(lanes, is_only),
+                _ => unreachable!("a pass has at most 8 or 16 columns"),
             }
+        }
+        if !is_only {
+            // No pass but the last one had whole rows.
+            add_words(diagonals, &rows[WORD..]);
         }
     }
 }
 
-/// Columns next to each other.
-struct Group<'g, const RUN: usize, const RUNS: usize> {
-    number: usize,
-    columns: &'g [&'g [u8]],
-    rows: &'g mut [[u8; RUN]; RUNS],
-    diagonals: &'g mut [u8],
+/// A pass over columns next to each other.
+struct Pass<'p, const RUN: usize, const RUNS: usize> {
+    /// Place of the first column.
+    first: usize,
+    columns: &'p [&'p [u8]],
+    rows: &'p mut [[u8; RUN]; RUNS],
+    diagonals: &'p mut [[u8; RUN]; RUNS],
 }
 
-impl<const RUN: usize, const RUNS: usize> Group<'_, RUN, RUNS> {
-    /// Adds at most N columns to the sums; the first group finds none. Compiled for each N, because counters and bounds of so short a loop would
-    /// take a tenth of the time.
-    ///
-    /// Each vector is read once. It is added to the sum of those columns whose shifts differ by whole vectors, at the place where its own
-    /// shift ends. The R sums of a vector are then shifted by 0 to R - 1 words, and added.
+impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
+    /// Adds at most N + M columns, which are not fewer in the first of several passes. The first pass finds no sums. The only one knows row parity,
+    /// and adds it to the diagonals.
     #[inline(always)]
-    fn add<L: Lanes, const R: usize, const U: usize, const SUMS: usize, const N: usize>(self, lanes: L) {
-        let zeros = &[[0; RUN]; RUNS];
-        let mut blocks = [zeros; N];
-        for (block, column) in blocks.iter_mut().zip(self.columns).filter(|(_, column)| !column.is_empty()) {
-            *block = column.as_chunks().0.try_into().expect("blocks have one length");
+    fn add<L: Lanes, const R: usize, const SUMS: usize, const MOST: usize, const N: usize, const M: usize>(
+        self,
+        lanes: L,
+        is_only: bool,
+    ) {
+        match self.first {
+            0 if is_only => self.read::<L, R, SUMS, N, M, true, true>(lanes),
+            0 if N + M == MOST => self.read::<L, R, SUMS, N, M, true, false>(lanes),
+            _ => self.read::<L, R, SUMS, N, M, false, false>(lanes),
         }
-        let is_first = self.number == 0;
-        let mut sums = [[lanes.zero(); SUMS]; R];
-        let mut before = [lanes.zero(); R];
-        for run in 0..RUNS + LAGS / U {
-            if run < RUNS {
-                let mut of_rows = [lanes.zero(); U];
-                if !is_first {
-                    for (part, sum) in of_rows.iter_mut().enumerate() {
-                        *sum = lanes.load(&self.rows[run][part * L::WIDTH..]);
-                    }
+    }
+
+    /// Reads the columns, the last M of them some runs ahead of the others. Compiled for each N and M, because counters and bounds of so short a
+    /// loop would take a tenth of the time.
+    #[inline(always)]
+    fn read<
+        L: Lanes,
+        const R: usize,
+        const SUMS: usize,
+        const N: usize,
+        const M: usize,
+        const FIRST: bool,
+        const ONLY: bool,
+    >(
+        self,
+        lanes: L,
+    ) {
+        let Pass { first, columns, rows, diagonals } = self;
+        let first = if FIRST { 0 } else { first };
+        let (columns, others) = columns.split_at(columns.len().min(N));
+        let mut group = Group::<L, R, SUMS, RUN, RUNS, N>::new(lanes, first, columns);
+        let mut leading = Group::<L, R, SUMS, RUN, RUNS, M>::new(lanes, first + N, others);
+        let mut end = [0; RUN];
+        let nothing = Sums { of_rows: [lanes.zero(); U], of_diagonals: [lanes.zero(); U] };
+        // What the leading group has read of the next runs. Its diagonals are those of a run more: so much is the shift by HALF.
+        let mut ahead = [nothing; AHEAD];
+        let mut other = nothing;
+        if M == 0 {
+            for run in 0..RUNS {
+                group.add::<FIRST, ONLY>(lanes, run, &other, rows, diagonals, &mut end);
+            }
+        } else {
+            for run in 0..RUNS + AHEAD {
+                let slot = &mut ahead[run % AHEAD];
+                if run >= AHEAD {
+                    other.of_rows = slot.of_rows;
+                    group.add::<FIRST, ONLY>(lanes, run - AHEAD, &other, rows, diagonals, &mut end);
+                    other.of_diagonals = slot.of_diagonals;
                 }
-                for (column, block) in blocks.iter().enumerate() {
-                    let (lag, words) = (column / R, column % R);
-                    for (part, sum) in of_rows.iter_mut().enumerate() {
-                        let vector = lanes.load(&block[run][part * L::WIDTH..]);
-                        *sum = lanes.xor(*sum, vector);
-                        sums[words][lag + part] = lanes.xor(sums[words][lag + part], vector);
-                    }
-                }
-                for (part, sum) in of_rows.into_iter().enumerate() {
-                    lanes.store(sum, &mut self.rows[run][part * L::WIDTH..]);
+                if run < RUNS {
+                    *slot = leading.read(lanes, run, nothing);
                 }
             }
-            let mut shifted = [lanes.zero(); U];
+        }
+        let diagonals = diagonals.as_flattened_mut();
+        if first > 0 {
+            add_words(diagonals, &end[WORD..]);
+        }
+        group.finish(lanes, other.of_diagonals, diagonals);
+        leading.finish(lanes, nothing.of_diagonals, diagonals);
+    }
+}
+
+/// Sums of a run.
+#[derive(Clone, Copy)]
+struct Sums<V> {
+    of_rows: [V; U],
+    of_diagonals: [V; U],
+}
+
+/// Columns that are read together, with sums of their diagonals in registers.
+///
+/// Each vector is read once. It is added to the sum of those columns whose shifts differ by whole vectors, at the place where its own
+/// shift ends. The R sums of a vector are then shifted by 0 to R - 1 words, and added.
+struct Group<
+    'g,
+    L: Lanes,
+    const R: usize,
+    const SUMS: usize,
+    const RUN: usize,
+    const RUNS: usize,
+    const N: usize,
+> {
+    /// Place of the first column.
+    first: usize,
+    blocks: [&'g [[u8; RUN]; RUNS]; N],
+    /// The vectors of the next run and of those behind it, for each shift by words.
+    sums: [[L::Vector; SUMS]; R],
+    /// The last vector of the run before, for each shift by words.
+    before: [L::Vector; R],
+}
+
+impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RUNS: usize, const N: usize>
+    Group<'g, L, R, SUMS, RUN, RUNS, N>
+{
+    const ZEROS: &'static [[u8; RUN]; RUNS] = &[[0; RUN]; RUNS];
+
+    #[inline(always)]
+    fn new(lanes: L, first: usize, columns: &[&'g [u8]]) -> Self {
+        let mut blocks = [Self::ZEROS; N];
+        for (block, column) in blocks.iter_mut().zip(columns).filter(|(_, column)| !column.is_empty()) {
+            assert!(column.len() == BLOCK, "blocks of one row differ in length");
+            *block = column.as_chunks().0.try_into().expect("the length of a block");
+        }
+        Group { first, blocks, sums: [[lanes.zero(); SUMS]; R], before: [lanes.zero(); R] }
+    }
+
+    /// Adds a run of each column to sums, which then are complete as far as this group goes.
+    #[inline(always)]
+    fn read(&mut self, lanes: L, run: usize, sums: Sums<L::Vector>) -> Sums<L::Vector> {
+        let Sums { mut of_rows, mut of_diagonals } = sums;
+        for words in 0..R {
+            // Columns of one shift by words follow each other, so that few vectors wait for an addition.
+            for column in (words..N).step_by(R) {
+                for (part, of_rows) in of_rows.iter_mut().enumerate() {
+                    let vector = lanes.load(&self.blocks[column][run][part * L::WIDTH..]);
+                    let sum = &mut self.sums[words][column / R + part];
+                    *of_rows = lanes.xor(*of_rows, vector);
+                    *sum = lanes.xor(*sum, vector);
+                }
+            }
+            self.take(lanes, words, &mut of_diagonals);
+        }
+        Sums { of_rows, of_diagonals }
+    }
+
+    /// Adds a run of each column, and other sums, to the sums of the rows and of the diagonals. `end` is for what has no place there: the run that
+    /// begins with the symbol on the diagonal that is not stored.
+    ///
+    /// There is no branch, because a compiler moves additions behind it, so that vectors have to wait on the stack.
+    #[inline(always)]
+    fn add<const FIRST: bool, const ONLY: bool>(
+        &mut self,
+        lanes: L,
+        run: usize,
+        other: &Sums<L::Vector>,
+        rows: &mut [[u8; RUN]; RUNS],
+        diagonals: &mut [[u8; RUN]; RUNS],
+        end: &mut [u8; RUN],
+    ) {
+        let row = &mut rows[run];
+        let mut other = *other;
+        if !FIRST {
+            for (part, sum) in other.of_rows.iter_mut().enumerate() {
+                *sum = lanes.xor(*sum, lanes.load(&row[part * L::WIDTH..]));
+            }
+        }
+        let Sums { of_rows, of_diagonals: mut sums } = self.read(lanes, run, other);
+        if ONLY {
             for part in 0..U {
-                shifted[part] = sums[0][part];
-                for words in 1..R {
-                    let sum = sums[words][part];
-                    shifted[part] = lanes.xor(shifted[part], lanes.behind(sum, before[words], words));
-                    before[words] = sum;
-                }
+                let next = if part + 1 < U { of_rows[part + 1] } else { lanes.zero() };
+                sums[part] = lanes.xor(sums[part], lanes.behind(next, of_rows[part], R - 1));
             }
-            for sums in &mut sums {
-                for index in 0..SUMS {
-                    sums[index] = if index + U < SUMS { sums[index + U] } else { lanes.zero() };
-                }
+        }
+        let place = if FIRST {
+            &mut diagonals[run]
+        } else {
+            let place = self.first * WORD + run * RUN;
+            let place = if place < BLOCK { place } else { (place - BLOCK).wrapping_sub(WORD) };
+            let place = diagonals.as_flattened_mut().get_mut(place..);
+            place.and_then(|place| place.first_chunk_mut()).unwrap_or(&mut *end)
+        };
+        for (part, mut sum) in sums.into_iter().enumerate() {
+            lanes.store(of_rows[part], &mut row[part * L::WIDTH..]);
+            let place = &mut place[part * L::WIDTH..];
+            if !FIRST {
+                sum = lanes.xor(sum, lanes.load(place));
             }
-            let place = run * RUN + self.number * LAGS * L::WIDTH;
-            if let Some(diagonals) = self.diagonals.get_mut(place..place + RUN) {
-                for part in 0..U {
-                    let place = &mut diagonals[part * L::WIDTH..];
-                    let sum =
-                        if is_first { shifted[part] } else { lanes.xor(shifted[part], lanes.load(place)) };
-                    lanes.store(sum, place);
-                }
-                continue;
+            lanes.store(sum, place);
+        }
+        if ONLY {
+            // The first word lies in the run before. That of the first run is on the diagonal that is not stored.
+            let place = diagonals.get_mut(run.wrapping_sub(1)).unwrap_or(end);
+            add_words(&mut place[RUN - WORD..], &row[..WORD]);
+        }
+    }
+
+    /// Adds the next run of the sums that are shifted by so many words.
+    #[inline(always)]
+    fn take(&mut self, lanes: L, words: usize, to: &mut [L::Vector; U]) {
+        let (sums, before) = (&mut self.sums[words], &mut self.before[words]);
+        for (part, to) in to.iter_mut().enumerate() {
+            let shifted = if words == 0 { sums[part] } else { lanes.behind(sums[part], *before, words) };
+            *to = lanes.xor(*to, shifted);
+            *before = sums[part];
+        }
+        for index in 0..SUMS {
+            sums[index] = if index + U < SUMS { sums[index + U] } else { lanes.zero() };
+        }
+    }
+
+    /// Adds the sums behind the last row, and others: first the symbol on the diagonal that is not stored, then the first diagonals.
+    #[inline(always)]
+    fn finish(&mut self, lanes: L, mut sums: [L::Vector; U], diagonals: &mut [u8]) {
+        let mut place = self.first * WORD;
+        for _ in 0..N.div_ceil(RUN / WORD) {
+            for words in 0..R {
+                self.take(lanes, words, &mut sums);
             }
             let mut bytes = [0; RUN];
-            for part in 0..U {
-                lanes.store(shifted[part], &mut bytes[part * L::WIDTH..]);
+            for (part, sum) in sums.into_iter().enumerate() {
+                lanes.store(sum, &mut bytes[part * L::WIDTH..]);
             }
-            // Behind the last row is the symbol on the diagonal that is not stored, and then the first diagonal again.
-            match place - BLOCK {
-                0 => add_words(self.diagonals, &bytes[WORD..]),
-                behind => add_words(&mut self.diagonals[behind - WORD..], &bytes),
+            match place.checked_sub(WORD) {
+                None => add_words(diagonals, &bytes[WORD..]),
+                Some(place) => add_words(&mut diagonals[place..], &bytes),
             }
+            place += RUN;
+            sums = [lanes.zero(); U];
         }
     }
 }
 
-/// Adds words to others.
+/// Adds words to others, as far as there are any.
 fn add_words(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.as_chunks_mut::<WORD>().0.iter_mut().zip(from.as_chunks().0) {
         *to = (u128::from_ne_bytes(*to) ^ u128::from_ne_bytes(*from)).to_ne_bytes();
     }
 }
 
-impl Loop for SumsOfWords<'_> {
+impl<const SPLIT: bool> Loop for ParityOfWords<'_, SPLIT> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {
-            // 20 of 32 registers for sums, and 10 of 16.
-            64 => self.sum::<L, 4, 2, 5, 128, 32>(lanes),
-            32 => self.sum::<L, 2, 2, 5, 64, 64>(lanes),
+            // 12 of 32 registers for sums of each of two groups, 20 for those of one, and 10 of 16.
+            64 if SPLIT => self.compute::<L, 16, 4, 3, 128, 32>(lanes),
+            64 => self.compute::<L, 16, 4, 5, 128, 32>(lanes),
+            32 => self.compute::<L, 8, 2, 5, 64, 64>(lanes),
             _ => unreachable!("vectors have 32 or 64 bytes"),
         }
     }
