@@ -12,6 +12,11 @@ impl Extents {
         self.0.get(behind).is_some_and(|range| range.start <= zone)
     }
 
+    pub fn contains_range(&self, range: &Range<u64>) -> bool {
+        let behind = self.0.partition_point(|own| own.end <= range.start);
+        self.0.get(behind).is_some_and(|own| own.start <= range.start && range.end <= own.end)
+    }
+
     pub fn insert(&mut self, added: Range<u64>) {
         if added.is_empty() {
             return;
@@ -70,6 +75,9 @@ mod tests {
                 prop_assert_eq!(extents.len(), model.len() as u64);
                 prop_assert!(extents.ranges().windows(2).all(|pair| pair[0].end < pair[1].start));
                 for (start, end) in (0..50).flat_map(|start| (start..50).map(move |end| (start, end))) {
+                    let mut all = start..end;
+                    let has_all = start < end && all.all(|one| model.contains(&one));
+                    prop_assert!(start == end || extents.contains_range(&(start..end)) == has_all);
                     prop_assert_eq!(extents.last_in(&(start..end)), model.range(start..end).last().copied());
                 }
                 for zone in 0..50 {

@@ -1,0 +1,125 @@
+//! Rows that the superblocks name as open: they may hold writes without the journal that nobody was told of.
+//!
+//! 1. A row is opened, durably on the members, before its first write begins, and only if it was never written.
+//! 2. A row is closed when what was written to it is durable, in the save of the configuration that acknowledges it: all rows that were
+//!    written since the last save at once.
+//! 3. No commit through the journal writes an open row: it closes the row first. So an open row has nothing that was acknowledged, and the
+//!    journal's replay does not meet it.
+//! 4. A start after a crash clears open rows, whatever is in them, and closes them.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::Array;
+use crate::error::Result;
+use crate::geometry::ZONE_ROWS;
+use crate::integrity::{CellState, RowState};
+use crate::member::{Config, Extents};
+
+/// Rows whose records are read at once to find out whether they can be opened.
+const ROWS_EXAMINED: u64 = 16 * ZONE_ROWS;
+
+impl RowState {
+    /// Whether no member has anything of the row. A write leaves a record on more members than may be lost.
+    pub(super) fn is_new(&self) -> bool {
+        self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
+    }
+}
+
+impl Array {
+    /// The end of the rows at the beginning of a range that were never written.
+    fn end_of_new_rows(&mut self, rows: Range<u64>) -> u64 {
+        for start in rows.clone().step_by(ROWS_EXAMINED as usize) {
+            let part = start..rows.end.min(start + ROWS_EXAMINED);
+            self.records.trim();
+            self.load_records_of_rows(part.clone());
+            let states = self.row_states(&part.collect());
+            if let Some((row, _)) = states.into_iter().find(|(_, state)| !state.is_new()) {
+                return row;
+            }
+        }
+        rows.end
+    }
+
+    /// So many rows are opened behind those of a writer: more for one that has written much since the last time, so that it seldom waits,
+    /// and few enough that a start after a crash soon has looked at them.
+    fn rows_ahead(&self) -> u64 {
+        let range = &self.new_rows.ahead;
+        (2 * self.new_rows.started.len()).clamp(range.start, range.end)
+    }
+
+    /// The open rows without those that were started. These ranges go on behind them, and also behind rows that are to be written through
+    /// the journal; without a start, there is no writer who needs them.
+    fn rest_of_open_rows(&self, journalled: &BTreeSet<u64>) -> Extents {
+        let mut rest = Extents::default();
+        for range in self.config.open_rows.ranges() {
+            let started = self.new_rows.started.last_in(range);
+            let journalled = journalled.range(range.clone()).next_back().copied();
+            match (started, journalled) {
+                (None, None) => rest.insert(range.clone()),
+                (None, Some(_)) => {}
+                (Some(started), journalled) => {
+                    rest.insert(journalled.map_or(started, |row| row.max(started)) + 1..range.end)
+                }
+            }
+        }
+        rest
+    }
+
+    /// Opens these runs of rows, none of which was ever written, and rows behind them. Runs for which there is no room stay closed.
+    pub(super) fn open_rows(&mut self, runs: &Extents) -> Result<()> {
+        let is_open = |run: &Range<u64>| self.config.open_rows.contains_range(run);
+        if runs.ranges().iter().all(is_open) {
+            return Ok(());
+        }
+        let ahead = |run: &Range<u64>| self.with_rows_ahead(run.clone(), &BTreeSet::new());
+        let ahead: Vec<Range<u64>> = runs.ranges().iter().map(ahead).collect();
+        let mut open = self.rest_of_open_rows(&BTreeSet::new());
+        ahead.iter().for_each(|range| open.insert(range.clone()));
+        if open.ranges().len() > Config::MAX_OPEN {
+            open = Extents::default();
+            ahead.iter().take(Config::MAX_OPEN).for_each(|range| open.insert(range.clone()));
+        }
+        self.replace_open_rows(open)
+    }
+
+    /// A run of rows that were never written, and such rows behind it, up to one that is to be written through the journal.
+    fn with_rows_ahead(&mut self, run: Range<u64>, journalled: &BTreeSet<u64>) -> Range<u64> {
+        let end = (run.start + self.rows_ahead()).min(self.config.layout.rows).max(run.end);
+        let end = journalled.range(run.end..end).next().map_or(end, |row| *row);
+        run.start..self.end_of_new_rows(run.end..end)
+    }
+
+    /// Acknowledges what was written to open rows, and closes them and those of rows that are to be written through the journal. Rows behind
+    /// them are open afterwards: a writer who goes on needs no further save.
+    pub(super) fn close_rows(&mut self, journalled: &BTreeSet<u64>) -> Result<()> {
+        let mut open = Extents::default();
+        for range in self.rest_of_open_rows(journalled).ranges() {
+            let is_as_before = self.config.open_rows.ranges().contains(range);
+            let range = range.clone();
+            open.insert(if is_as_before { range } else { self.with_rows_ahead(range, journalled) });
+        }
+        self.replace_open_rows(open)
+    }
+
+    /// Makes all rows that were started durable, and then the open rows those that are named.
+    fn replace_open_rows(&mut self, open: Extents) -> Result<()> {
+        if !self.new_rows.started.is_empty() {
+            self.sync_members()?;
+            self.new_rows.started = Extents::default();
+        }
+        self.config.open_rows = open;
+        self.save_config()
+    }
+
+    /// After a crash: clears the rows that were open. The caller saves the configuration, in which none is.
+    pub(super) fn clear_open_rows(&mut self) -> Result<()> {
+        // Until they are cleared, each save of the configuration must name them.
+        let open: Vec<u64> = self.config.open_rows.ranges().iter().flat_map(Clone::clone).collect();
+        if !open.is_empty() {
+            self.clear_rows(&open)?;
+            self.config.open_rows = Extents::default();
+        }
+        Ok(())
+    }
+}
