@@ -10,6 +10,8 @@ mod costs;
 mod create;
 mod examination;
 mod fetched;
+#[cfg(test)]
+mod first_writes;
 mod free_rows;
 mod load_meter;
 mod members;

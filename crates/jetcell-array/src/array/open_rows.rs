@@ -50,17 +50,15 @@ impl Array {
 
     /// The open rows without those that were started. These ranges go on behind them, and also behind rows that are to be written through
     /// the journal; without a start, there is no writer who needs them.
-    fn rest_of_open_rows(&self, journalled: &BTreeSet<u64>) -> Extents {
-        let mut rest = Extents::default();
+    fn rest_of_open_rows(&self, journalled: &BTreeSet<u64>) -> Vec<Range<u64>> {
+        let mut rest = vec![];
         for range in self.config.open_rows.ranges() {
             let started = self.new_rows.started.last_in(range);
             let journalled = journalled.range(range.clone()).next_back().copied();
-            match (started, journalled) {
-                (None, None) => rest.insert(range.clone()),
-                (None, Some(_)) => {}
-                (Some(started), journalled) => {
-                    rest.insert(journalled.map_or(started, |row| row.max(started)) + 1..range.end)
-                }
+            match started {
+                Some(started) => rest.push(journalled.map_or(started, |row| row.max(started)) + 1..range.end),
+                None if journalled.is_none() => rest.push(range.clone()),
+                None => {}
             }
         }
         rest
@@ -68,36 +66,39 @@ impl Array {
 
     /// Opens these runs of rows, none of which was ever written, and rows behind them. Runs for which there is no room stay closed.
     pub(super) fn open_rows(&mut self, runs: &Extents) -> Result<()> {
-        let is_open = |run: &Range<u64>| self.config.open_rows.contains_range(run);
-        if runs.ranges().iter().all(is_open) {
+        if runs.ranges().iter().all(|run| self.config.open_rows.contains_range(run)) {
             return Ok(());
         }
-        let ahead = |run: &Range<u64>| self.with_rows_ahead(run.clone(), &BTreeSet::new());
-        let ahead: Vec<Range<u64>> = runs.ranges().iter().map(ahead).collect();
-        let mut open = self.rest_of_open_rows(&BTreeSet::new());
-        ahead.iter().for_each(|range| open.insert(range.clone()));
+        let (none, mut ahead) = (BTreeSet::new(), vec![]);
+        for run in runs.ranges() {
+            ahead.push(run.start..self.end_of_rows_ahead(run.end, run.end, &none));
+        }
+        let mut open = Extents::default();
+        self.rest_of_open_rows(&none).into_iter().chain(ahead.clone()).for_each(|range| open.insert(range));
         if open.ranges().len() > Config::MAX_OPEN {
             open = Extents::default();
-            ahead.iter().take(Config::MAX_OPEN).for_each(|range| open.insert(range.clone()));
+            ahead.into_iter().take(Config::MAX_OPEN).for_each(|range| open.insert(range));
         }
         self.replace_open_rows(open)
     }
 
-    /// A run of rows that were never written, and such rows behind it, up to one that is to be written through the journal.
-    fn with_rows_ahead(&mut self, run: Range<u64>, journalled: &BTreeSet<u64>) -> Range<u64> {
-        let end = (run.start + self.rows_ahead()).min(self.config.layout.rows).max(run.end);
-        let end = journalled.range(run.end..end).next().map_or(end, |row| *row);
-        run.start..self.end_of_new_rows(run.end..end)
+    /// The end of the rows that are opened for a writer who goes on at row `next`, and for whom those before `open` are. None of them was
+    /// ever written, or is to be written through the journal.
+    fn end_of_rows_ahead(&mut self, next: u64, open: u64, journalled: &BTreeSet<u64>) -> u64 {
+        let end = (next + self.rows_ahead()).min(self.config.layout.rows).max(open);
+        let end = journalled.range(open..end).next().map_or(end, |row| *row);
+        self.end_of_new_rows(open..end)
     }
 
     /// Acknowledges what was written to open rows, and closes them and those of rows that are to be written through the journal. Rows behind
     /// them are open afterwards: a writer who goes on needs no further save.
     pub(super) fn close_rows(&mut self, journalled: &BTreeSet<u64>) -> Result<()> {
         let mut open = Extents::default();
-        for range in self.rest_of_open_rows(journalled).ranges() {
-            let is_as_before = self.config.open_rows.ranges().contains(range);
-            let range = range.clone();
-            open.insert(if is_as_before { range } else { self.with_rows_ahead(range, journalled) });
+        for range in self.rest_of_open_rows(journalled) {
+            let is_as_before = self.config.open_rows.ranges().contains(&range);
+            let Range { start, end } = range;
+            let end = if is_as_before { end } else { self.end_of_rows_ahead(start, end, journalled) };
+            open.insert(start..end);
         }
         self.replace_open_rows(open)
     }
