@@ -109,7 +109,8 @@ enum Mode {
 /// A RAID array over files. One thread at a time uses it.
 ///
 /// Writes are staged in memory and visible to reads at once. [`Array::flush`] commits them: durable and atomic up to the journal's
-/// size. Without a flush, a crash loses them as if they had not happened, and so does dropping the array.
+/// size. Without a flush, a crash loses them as if they had not happened, and so does dropping the array. Of more than the journal holds,
+/// some may be durable before the flush, block by block.
 pub struct Array {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) kernel: Kernel,
