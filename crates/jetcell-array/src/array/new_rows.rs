@@ -1,7 +1,7 @@
 //! Rows that were never written: written whole, once, in place and without the journal.
 //!
 //! The journal protects what a row had before. These rows had nothing: [open rows](super::open_rows) tell a start after a crash to clear
-//! them, so that writes which nobody was told of are lost as if they had not happened.
+//! them, so that writes that were not acknowledged are lost as if they had not happened.
 //!
 //! This begins when staged writes fill the journal. Up to there, a flush is one commit: atomic, and with one sync, where open rows need a
 //! save of the configuration. From there to the next flush, whole rows go this way; all other blocks are committed through the journal.

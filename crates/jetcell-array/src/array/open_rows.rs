@@ -1,4 +1,4 @@
-//! Rows that the superblocks name as open: they may hold writes without the journal that nobody was told of.
+//! Rows that the superblocks name as open: they may hold writes without the journal that are not acknowledged.
 //!
 //! 1. A row is opened, durably on the members, before its first write begins, and only if it was never written.
 //! 2. A row is closed when what was written to it is durable, in the save of the configuration that acknowledges it: all rows that were

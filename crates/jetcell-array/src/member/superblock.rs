@@ -37,7 +37,7 @@ pub(crate) struct Config {
     pub journal_floor: u64,
     /// Zone where the scrub goes on.
     pub scrub_cursor: u64,
-    /// Rows that may hold writes without the journal that nobody was told of. They had no content before: after a crash, they are cleared.
+    /// Rows that may hold writes without the journal that are not acknowledged. They had no content before: after a crash, they are cleared.
     pub open_rows: Extents,
     /// What happened since the creation, up to the last time that superblocks were written.
     pub lifetime: Lifetime,
