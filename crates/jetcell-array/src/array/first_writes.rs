@@ -235,6 +235,19 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
 }
 
 #[test]
+fn rows_that_the_same_flush_journals_are_not_opened() {
+    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    let run = rows(&mut tested, 0..16, 1);
+    tested.write_run(&run).unwrap();
+    let block = tested.array().layout().block_at(18, 0);
+    tested.write(&[(block, 77)].into()).unwrap();
+    assert!(is_open(&tested, 17) && !is_open(&tested, 18));
+    tested.crash();
+    tested.assemble(false).unwrap();
+    tested.check();
+}
+
+#[test]
 fn rows_under_way_are_read_as_written_and_count_as_written() {
     for (level, members) in SHAPES {
         let mut tested = TestArray::new(level, members, 1);

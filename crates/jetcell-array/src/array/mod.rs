@@ -23,6 +23,8 @@ mod reads;
 mod records;
 mod recovery;
 mod rows;
+#[cfg(test)]
+mod rows_under_way;
 mod status;
 #[cfg(test)]
 mod tests;
