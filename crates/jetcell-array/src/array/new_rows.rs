@@ -15,7 +15,7 @@ use crate::geometry::ZONE_ROWS;
 use crate::member::Extents;
 
 /// Rows that are opened behind those of a writer, at least and at most.
-const ROWS_AHEAD: Range<u64> = 64 * ZONE_ROWS..256 * ZONE_ROWS;
+const ROWS_AHEAD: Range<u64> = 32 * ZONE_ROWS..256 * ZONE_ROWS;
 
 /// How rows are written that were never written before.
 pub(super) struct NewRows {
@@ -81,7 +81,9 @@ impl Array {
             }
         }
         self.open_rows(&runs)?;
-        self.start_open_rows(&units)
+        self.start_open_rows(&units)?;
+        self.read_records_of_next_rows();
+        Ok(())
     }
 
     /// Starts to write those of these staged rows that are open.

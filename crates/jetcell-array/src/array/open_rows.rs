@@ -17,7 +17,7 @@ use crate::integrity::{CellState, RowState};
 use crate::member::{Config, Extents};
 
 /// Rows whose records are read at once to find out whether they can be opened.
-const ROWS_EXAMINED: u64 = 16 * ZONE_ROWS;
+const ROWS_EXAMINED: u64 = 64 * ZONE_ROWS;
 
 impl RowState {
     /// Whether no member has anything of the row. A write leaves a record on more members than may be lost.
@@ -88,6 +88,17 @@ impl Array {
         let end = (next + self.rows_ahead()).min(self.config.layout.rows).max(open);
         let end = journalled.range(open..end).next().map_or(end, |row| *row);
         self.end_of_new_rows(open..end)
+    }
+
+    /// Reads the records of rows that will be opened next, when half of the open ones are used: the writer must not wait for them then.
+    pub(super) fn read_records_of_next_rows(&mut self) {
+        for range in self.config.open_rows.ranges().to_vec() {
+            let middle = range.start + (range.end - range.start) / 2;
+            if self.new_rows.started.last_in(&range).is_some_and(|last| last >= middle) {
+                let rows = (2 * (range.end - range.start)).min(self.new_rows.ahead.end);
+                self.read_records_ahead(range.end / ZONE_ROWS..(range.end + rows).div_ceil(ZONE_ROWS));
+            }
+        }
     }
 
     /// Acknowledges what was written to open rows, and closes them and those of rows that are to be written through the journal. Rows behind
