@@ -44,7 +44,6 @@ use self::fetched::Fetched;
 use self::free_rows::RowWrites;
 use self::new_rows::NewRows;
 use self::records::RecordCache;
-use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;
@@ -316,7 +315,11 @@ impl Array {
             if self.staged.len() >= self.most_staged() && !self.staged.contains_key(&block) {
                 self.make_room()?;
             }
-            self.staged.insert(block, Arc::new(copy_of(data)));
+            let mut buffer = self.buffers.take_block(self.staged.len() >= IoBuffer::HUGE / BLOCK);
+            buffer.copy_from_slice(data);
+            if let Some(replaced) = self.staged.insert(block, Arc::new(buffer)) {
+                self.buffers.keep_block(replaced);
+            }
         }
         Ok(())
     }
@@ -355,7 +358,7 @@ impl Array {
         for batch in rows.chunks(self.config.journal_images as usize) {
             self.commit(batch)?;
             for block in batch.iter().flat_map(|(_, columns)| columns.iter().map(|(_, block)| block)) {
-                self.staged.remove(block);
+                self.staged.remove(block).into_iter().for_each(|block| self.buffers.keep_block(block));
                 self.counters.blocks_written += 1;
             }
         }
