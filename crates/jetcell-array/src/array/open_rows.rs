@@ -126,12 +126,14 @@ impl Array {
 
     /// After a crash: clears the rows that were open. The caller saves the configuration, in which none is.
     pub(super) fn clear_open_rows(&mut self) -> Result<()> {
-        // Until they are cleared, each save of the configuration must name them.
-        let open: Vec<u64> = self.config.open_rows.ranges().iter().flat_map(Clone::clone).collect();
-        if !open.is_empty() {
-            self.clear_rows(&open)?;
-            self.config.open_rows = Extents::default();
+        for range in self.config.open_rows.ranges().to_vec() {
+            for start in range.clone().step_by(ROWS_EXAMINED as usize) {
+                let rows: Vec<u64> = (start..range.end.min(start + ROWS_EXAMINED)).collect();
+                self.clear_rows(&rows)?;
+            }
         }
+        // Only now: a save in between must name them.
+        self.config.open_rows = Extents::default();
         Ok(())
     }
 }
