@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sequential transfers of an array over plain files beside a plain file on the same file system: RAID-DP of 14 + 2 members, as a LUN, which
-# writes whole rows, and in place.
+# writes whole rows, and in place. There, rows that were never written are measured as well as those that are overwritten.
 #
 #   bench/array.sh [DIRECTORY]      default: target/bench-array; SIZE=1GiB ROUNDS=5
 #   LIMIT=400 bench/array.sh        as root: the disk gives this process at most 400 MB/s, as a drive would, for disks that are memory
@@ -16,6 +16,9 @@ if [[ -z ${JETCELL:-} ]]; then
     JETCELL=${CARGO_TARGET_DIR:-target}/release/jetcell
 fi
 JETCELL=$(realpath "$JETCELL")
+# New rows need a new array for each round, which jetcell raid bench does not make.
+cargo build --release --quiet -p jetcell-array --example in_place_transfer
+transfer=$(realpath "${CARGO_TARGET_DIR:-target}/release/examples/in_place_transfer")
 directory=$(realpath -m "${1:-target/bench-array}")
 mkdir -p "$directory"
 work=$(mktemp -d "$directory/work.XXXXXX")
@@ -35,6 +38,9 @@ if [[ -n ${LIMIT:-} ]]; then
 fi
 mkdir "$work/plain" "$work/members"
 cd "$work"
+mkdir new
+"$transfer" new $(($(numfmt --from=auto "$(sed s/B$// <<< "${SIZE:-1GiB}")") >> 20)) "${ROUNDS:-5}"
+rm -r new
 "$JETCELL" raid create dp --level raid-dp --members $(seq -f 'members/a%g' 16) --size 200MiB > /dev/null
 "$JETCELL" raid lun create dp lun --size 1600MiB --log "$log" --log-size 32MiB > /dev/null
 "$JETCELL" raid create in-place --level raid-dp --members $(seq -f 'members/b%g' 16) --size 200MiB > /dev/null

@@ -15,6 +15,9 @@ use crate::{Array, ArrayError, AssembleOptions, BLOCK, CreateOptions, Level, Res
 pub const JOURNAL: u32 = 8;
 pub const ZONES: u64 = 2;
 pub const CHUNK: u32 = 4;
+/// New rows that are started together, and that are opened ahead of a writer.
+pub const UNIT: u64 = 4;
+const AHEAD: std::ops::Range<u64> = 8..32;
 
 /// The content of a block of the model: all words are the value; 0 is a block that was never written.
 pub fn content(value: u64) -> Vec<u8> {
@@ -31,6 +34,11 @@ pub struct TestArray {
     /// What each block must read as.
     pub model: Vec<u64>,
     pub rng: ChaCha8Rng,
+    /// Values that blocks may also have after a crash, because they were written since without a flush.
+    pub unflushed: BTreeMap<u64, Vec<u64>>,
+    /// Rows that were written without the journal because they were new, and rows that starts cleared, since the beginning.
+    pub new_rows: u64,
+    pub rows_cleared: u64,
     /// Files whose every access fails.
     pub dead: Vec<PathBuf>,
     files: usize,
@@ -52,6 +60,9 @@ impl TestArray {
             array: None,
             model: vec![],
             rng: ChaCha8Rng::seed_from_u64(seed),
+            unflushed: BTreeMap::new(),
+            new_rows: 0,
+            rows_cleared: 0,
             dead: vec![],
             files: 0,
             zones,
@@ -77,6 +88,9 @@ impl TestArray {
             array: None,
             model: self.model.clone(),
             rng: ChaCha8Rng::seed_from_u64(seed),
+            unflushed: BTreeMap::new(),
+            new_rows: 0,
+            rows_cleared: 0,
             dead: vec![],
             files: self.files,
             zones: self.zones,
@@ -103,7 +117,10 @@ impl TestArray {
     pub fn assemble(&mut self, force: bool) -> Result<()> {
         let options = AssembleOptions { force, ..AssembleOptions::default() };
         self.array = None;
-        self.array = Some(Array::assemble(self.faults.clone(), &self.members, options)?);
+        let mut array = Array::assemble(self.faults.clone(), &self.members, options)?;
+        self.rows_cleared += array.counters().rows_cleared;
+        array.set_new_rows(UNIT, AHEAD);
+        self.array = Some(array);
         Ok(())
     }
 
@@ -173,7 +190,65 @@ impl TestArray {
         self.stage(batch)?;
         self.array().flush()?;
         batch.iter().for_each(|(block, value)| self.model[*block as usize] = *value);
+        self.unflushed.clear();
         Ok(())
+    }
+
+    /// Blocks of many rows, one after the other, with new values.
+    pub fn random_run(&mut self) -> BTreeMap<u64, u64> {
+        let (blocks, columns) = (self.model.len() as u64, self.array().layout().data_columns() as u64);
+        // A part of them begins in the middle of rows.
+        let first = self.rng.random_range(0..blocks * 3 / 4);
+        let first = if self.rng.random_bool(0.5) { first / (16 * columns) * (16 * columns) } else { first };
+        let count = columns * self.rng.random_range(8..60);
+        (first..(first + count).min(blocks)).map(|block| (block, self.rng.random::<u64>() | 1)).collect()
+    }
+
+    /// Writes a run without a flush.
+    pub fn write_run(&mut self, run: &BTreeMap<u64, u64>) -> Result<()> {
+        let before = self.array().counters().new_rows;
+        for (block, value) in run {
+            let old = std::mem::replace(&mut self.model[*block as usize], *value);
+            self.unflushed.entry(*block).or_default().push(old);
+        }
+        let result = self.stage(run);
+        self.new_rows += self.array().counters().new_rows - before;
+        result
+    }
+
+    /// Makes all that was written durable.
+    pub fn flush(&mut self) -> Result<()> {
+        let before = self.array().counters().new_rows;
+        let result = self.array().flush();
+        self.new_rows += self.array().counters().new_rows - before;
+        result.map(|()| self.unflushed.clear())
+    }
+
+    /// After a crash: what was not flushed is as it was written at some time, block by block.
+    pub fn settle(&mut self) {
+        for (block, older) in std::mem::take(&mut self.unflushed) {
+            let (found, newest) = (self.value(block).unwrap(), self.model[block as usize]);
+            assert!(found == newest || older.contains(&found), "{} block {block}: {found}", self.level);
+            self.model[block as usize] = found;
+        }
+    }
+
+    /// Writes a run and flushes it while the power fails after some operations of the disk, and starts again. Returns whether the power
+    /// failed.
+    pub fn write_run_with_cut(&mut self, run: &BTreeMap<u64, u64>, operations: u64) -> bool {
+        self.disk.stop_after(self.disk.operations() + operations);
+        match self.write_run(run).and_then(|()| self.flush()) {
+            Ok(()) if self.has_power() => {
+                self.disk.stop_after(u64::MAX);
+                return false;
+            }
+            Ok(()) => {}
+            Err(error) => assert!(is_io(&error), "{error}"),
+        }
+        self.crash();
+        self.assemble(true).unwrap();
+        self.settle();
+        true
     }
 
     pub fn has_power(&self) -> bool {

@@ -61,6 +61,7 @@ impl Array {
             last_zone_read: 0,
             buffers: Default::default(),
             row_writes: Default::default(),
+            new_rows: Default::default(),
             threads: thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
             staged: Default::default(),
             mode,
@@ -87,6 +88,8 @@ impl Array {
                 let text = "the array was not shut down: only a start for writing replays its journal";
                 return Err(Refusal::Parameter(text.into()).into());
             }
+            // As if the writes that may be there had not happened.
+            self.records.hide(self.config.open_rows.clone());
             return Ok(());
         }
         if !self.bears(&lost) {
@@ -115,6 +118,7 @@ impl Array {
         }
         self.config.spares.retain(|spare| is_there.contains(spare));
         self.employ_spares();
+        self.clear_open_rows()?;
         self.config.is_open = true;
         self.config.journal_floor = self.sequence;
         self.save_config()

@@ -1,11 +1,17 @@
 //! Buffers of transfers, kept for the next ones: new memory costs a fault for each page of it.
 
+use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
+
+use crate::geometry::BLOCK;
 
 /// Shorter ones come from the allocator, which has them at hand.
 const SHORTEST: usize = 32 << 10;
 /// Bytes that are kept at most.
 const MOST_KEPT: usize = 64 << 20;
+
+/// Buffers of blocks that are kept.
+const MOST_BLOCKS: usize = 4096;
 
 /// Buffers that no transfer uses.
 #[derive(Default)]
@@ -13,6 +19,8 @@ pub(super) struct Buffers {
     /// In ascending order of their capacity.
     kept: Vec<IoBuffer>,
     bytes: usize,
+    /// For single blocks.
+    blocks: Vec<IoBuffer>,
 }
 
 impl Buffers {
@@ -33,6 +41,21 @@ impl Buffers {
         };
         buffer.resize(len);
         buffer
+    }
+
+    /// A buffer for a block, with any content. If many are needed, they come in huge pages, where they are copied faster.
+    pub fn take_block(&mut self, are_many: bool) -> IoBuffer {
+        if self.blocks.is_empty() && are_many {
+            self.blocks = IoBuffer::huge_slab(BLOCK).unwrap_or_default();
+        }
+        self.blocks.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK))
+    }
+
+    /// Takes the buffer of a block back, unless others use it.
+    pub fn keep_block(&mut self, block: Arc<IoBuffer>) {
+        if self.blocks.len() < MOST_BLOCKS {
+            self.blocks.extend(Arc::into_inner(block));
+        }
     }
 
     /// A buffer of one of few sizes, so that it fits the next transfer, too. In a huge page, a transfer is one segment: a device takes

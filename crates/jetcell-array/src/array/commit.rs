@@ -36,6 +36,7 @@ const RECENT_ZONES: usize = 16;
 impl Array {
     /// Writes columns of rows from the staged blocks, all or none of them.
     pub(super) fn commit(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<()> {
+        debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
         self.finish_free_rows()?;
         let planned = self.planned(rows)?;
         let by_device = self.by_device(&planned);

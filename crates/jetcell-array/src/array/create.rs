@@ -7,7 +7,7 @@ use jetcell_vfs::{OpenMode, Vfs};
 use super::Array;
 use crate::error::{Refusal, Result};
 use crate::geometry::{Layout, Level, ZONE_ROWS};
-use crate::member::{Config, Device, MemberId, MemberLayout, SlotConfig, is_journal_size};
+use crate::member::{Config, Device, Extents, MemberId, MemberLayout, SlotConfig, is_journal_size};
 
 /// What to create.
 #[derive(Clone, Debug)]
@@ -79,6 +79,7 @@ impl Array {
             is_open: false,
             journal_floor: 1,
             scrub_cursor: 0,
+            open_rows: Extents::default(),
             lifetime: Default::default(),
         };
         for (device, member) in devices.iter_mut().zip(1..) {

@@ -38,6 +38,13 @@ pub(super) struct RowWrites {
     bytes: usize,
 }
 
+impl RowWrites {
+    /// Waits for all of them, whatever becomes of them.
+    pub(super) fn wait(&mut self) {
+        self.writes.drain(..).for_each(|(_, write)| drop(write.wait()));
+    }
+}
+
 /// Splits rows, in ascending order, between zones: the records of a zone are one block, which is written once. All batches but the
 /// last one have `least` rows or more.
 fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
@@ -118,6 +125,7 @@ impl Array {
             let written = states.iter().filter(|(_, state)| state.cells.iter().any(has_state));
             let rows: Vec<FreeRow> = written.map(|(row, _)| zero_row(*row)).collect();
             if !rows.is_empty() {
+                self.counters.rows_cleared += rows.len() as u64;
                 self.start_free_rows(&rows)?;
             }
         }

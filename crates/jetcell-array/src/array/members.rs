@@ -1,10 +1,11 @@
 //! Which device serves a slot, and what happens when one fails.
 
-use jetcell_vfs::{File, IoReason, TransferKind, is_power_off};
+use jetcell_vfs::{File, IoReason, is_power_off};
 
+use super::transfers::Piece;
 use super::{Array, Mode};
 use crate::error::{ArrayError, Result};
-use crate::geometry::{BLOCK, ZONE_ROWS};
+use crate::geometry::ZONE_ROWS;
 use crate::member::{Device, Extents, MemberId};
 
 impl Array {
@@ -107,6 +108,10 @@ impl Array {
     /// Makes everything that was written to the members durable. Members that cannot are taken out.
     pub(crate) fn sync_members(&mut self) -> Result<()> {
         self.finish_free_rows()?;
+        self.sync_devices()
+    }
+
+    fn sync_devices(&mut self) -> Result<()> {
         let (mut devices, mut files): (Vec<usize>, Vec<&dyn File>) = (vec![], vec![]);
         for (index, device) in self.devices.iter().enumerate().filter(|(_, device)| !device.failed) {
             if let Some(file) = device.unsynced() {
@@ -122,23 +127,26 @@ impl Array {
         Ok(())
     }
 
-    /// Makes the configuration durable on all members, with a new generation.
+    /// Makes the configuration durable on all members, with a new generation. Members write and sync at the same time: first all of them
+    /// one superblock, then all of them the other one, so that a torn write leaves each member one.
     pub(crate) fn save_config(&mut self) -> Result<()> {
         self.is_config_changed = true;
         while self.is_config_changed {
             self.is_config_changed = false;
             self.config.generation += 1;
             self.config.lifetime = self.lifetime();
-            for device in 0..self.devices.len() {
-                let target = &mut self.devices[device];
-                if target.failed || !self.config.knows(target.member) {
-                    continue;
-                }
-                let result = target.write_superblocks(&self.config);
-                for offset in self.devices[device].layout.superblocks() {
-                    self.count_transfer(TransferKind::Write, device, offset, BLOCK);
-                }
-                self.note_write(device, result)?;
+            let config = self.config.clone();
+            for place in 0..2 {
+                let is_written =
+                    |(_, device): &(usize, &Device)| !device.failed && config.knows(device.member);
+                let devices = self.devices.iter().enumerate().filter(is_written);
+                let pieces = devices.map(|(index, device)| {
+                    let offset = device.layout.superblocks()[place];
+                    Piece { device: index, offset, buffer: device.superblock(&config) }
+                });
+                let pieces = pieces.collect();
+                self.write_pieces(pieces, IoReason::Other)?;
+                self.sync_devices()?;
             }
         }
         Ok(())

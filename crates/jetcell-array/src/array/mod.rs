@@ -10,16 +10,22 @@ mod costs;
 mod create;
 mod examination;
 mod fetched;
+#[cfg(test)]
+mod first_writes;
 mod free_rows;
 mod load_meter;
 mod members;
 mod new_member;
+mod new_rows;
+mod open_rows;
 mod open_zone;
 mod parity;
 mod reads;
 mod records;
 mod recovery;
 mod rows;
+#[cfg(test)]
+mod rows_under_way;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -37,13 +43,13 @@ pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
 use self::fetched::Fetched;
 use self::free_rows::RowWrites;
+use self::new_rows::NewRows;
 use self::records::RecordCache;
-use crate::bytes::copy_of;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;
 use crate::kernels::Kernel;
-use crate::member::{Config, Device, Lifetime, MemberTransfers};
+use crate::member::{Config, Device, Extents, Lifetime, MemberTransfers};
 
 pub use self::assemble::{Access, AssembleOptions};
 pub use self::create::CreateOptions;
@@ -72,6 +78,10 @@ pub struct Counters {
     pub commits: u64,
     /// Rows that were written whole.
     pub full_row_writes: u64,
+    /// Rows that were never written before, and were written without the journal.
+    pub new_rows: u64,
+    /// Rows that may have been written in part and were cleared.
+    pub rows_cleared: u64,
     /// Rows whose parity came from its old content and the changes (read-modify-write).
     pub read_modify_writes: u64,
     /// Rows whose parity came from all data (reconstruct-write).
@@ -102,7 +112,8 @@ enum Mode {
 /// A RAID array over files. One thread at a time uses it.
 ///
 /// Writes are staged in memory and visible to reads at once. [`Array::flush`] commits them: durable and atomic up to the journal's
-/// size. Without a flush, a crash loses them as if they had not happened, and so does dropping the array.
+/// size. Without a flush, a crash loses them as if they had not happened, and so does dropping the array. Of more than the journal holds,
+/// some may be durable before the flush, block by block.
 pub struct Array {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) kernel: Kernel,
@@ -114,6 +125,7 @@ pub struct Array {
     last_zone_read: u64,
     buffers: Buffers,
     row_writes: RowWrites,
+    new_rows: NewRows,
     /// Threads that compute at the same time.
     threads: usize,
     /// Written and not committed, by block of the array.
@@ -160,9 +172,9 @@ impl Array {
         self.config.array
     }
 
-    /// Whether anything was ever committed.
+    /// Whether anything was ever written.
     pub(crate) fn was_written(&self) -> bool {
-        self.sequence > 1
+        self.sequence > 1 || self.lifetime().blocks_written > 0
     }
 
     /// Counts a transfer of a member.
@@ -297,30 +309,41 @@ impl Array {
         Ok(runs)
     }
 
-    /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or committed when much is staged.
+    /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or written when much is staged.
     pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
         self.check_writable()?;
         let count = self.check_range(first, data.len())?;
         for (block, data) in (first..first + count).zip(data.chunks_exact(BLOCK)) {
-            self.staged.insert(block, Arc::new(copy_of(data)));
-            if self.staged.len() >= self.most_staged() {
-                self.flush()?;
+            if self.staged.len() >= self.most_staged() && !self.staged.contains_key(&block) {
+                self.make_room()?;
+            }
+            let mut buffer = self.buffers.take_block(self.staged.len() >= IoBuffer::HUGE / BLOCK);
+            buffer.copy_from_slice(data);
+            if let Some(replaced) = self.staged.insert(block, Arc::new(buffer)) {
+                self.buffers.keep_block(replaced);
             }
         }
         Ok(())
     }
 
-    /// Staged blocks at which a write commits by itself: whole rows fill the journal then.
+    /// Most blocks that are staged: as whole rows, they fill the journal.
     fn most_staged(&self) -> usize {
         self.config.journal_images as usize * self.config.layout.data_columns()
     }
 
+    /// Writes what is staged, at least half of it.
+    fn make_room(&mut self) -> Result<()> {
+        self.start_new_rows()?;
+        if self.staged.len() > self.most_staged() / 2 { self.commit_staged() } else { Ok(()) }
+    }
+
     /// Commits all staged writes; they survive a crash when this returns. On an error, writes that are not committed stay staged.
     pub fn flush(&mut self) -> Result<()> {
-        if self.staged.is_empty() {
+        if self.staged.is_empty() && !self.has_new_rows() {
             return self.check_running();
         }
         self.check_writable()?;
+        self.acknowledge_new_rows()?;
         self.commit_staged()
     }
 
@@ -330,11 +353,14 @@ impl Array {
             let (row, column) = self.config.layout.locate(*block);
             rows.entry(row).or_default().push((column, *block));
         }
+        if rows.keys().any(|row| self.config.open_rows.contains(*row)) {
+            self.close_rows(&rows.keys().copied().collect())?;
+        }
         let rows: Vec<(u64, Vec<(usize, u64)>)> = rows.into_iter().collect();
         for batch in rows.chunks(self.config.journal_images as usize) {
             self.commit(batch)?;
             for block in batch.iter().flat_map(|(_, columns)| columns.iter().map(|(_, block)| block)) {
-                self.staged.remove(block);
+                self.staged.remove(block).into_iter().for_each(|block| self.buffers.keep_block(block));
                 self.counters.blocks_written += 1;
             }
         }
@@ -349,7 +375,15 @@ impl Array {
         self.flush()?;
         self.sync_members()?;
         self.config.is_open = false;
+        self.config.open_rows = Extents::default();
         self.config.journal_floor = self.sequence;
         self.save_config()
+    }
+}
+
+impl Drop for Array {
+    /// No write may be under way when the members are free for others.
+    fn drop(&mut self) {
+        self.row_writes.wait();
     }
 }

@@ -10,7 +10,7 @@ use super::transfers::{Piece, UnderWay};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RECORD, RecordSlot};
-use crate::member::Device;
+use crate::member::{Device, Extents};
 
 /// Record blocks that are kept.
 const CAPACITY: usize = 4096;
@@ -31,6 +31,8 @@ pub(crate) struct RecordCache {
     ahead: Vec<(Range<u64>, UnderWay)>,
     /// How often records were changed or forgotten.
     changes: u64,
+    /// Rows that count as never written, whatever members say.
+    hidden: Extents,
 }
 
 impl RecordCache {
@@ -49,8 +51,17 @@ impl RecordCache {
         needed.map(|(_, reads)| reads).collect()
     }
 
-    pub fn insert(&mut self, key: (usize, u64), block: IoBuffer) {
+    /// Makes rows count as never written. No records may be in memory yet.
+    pub fn hide(&mut self, rows: Extents) {
+        self.hidden = rows;
+    }
+
+    pub fn insert(&mut self, key: (usize, u64), mut block: IoBuffer) {
         self.drop_ahead_of(key.1);
+        if !self.hidden.is_empty() {
+            let rows = (key.1 * ZONE_ROWS..(key.1 + 1) * ZONE_ROWS).filter(|row| self.hidden.contains(*row));
+            rows.for_each(|row| block[Device::record_range(row)].fill(0));
+        }
         if self.blocks.insert(key, block).is_none() {
             self.order.push_back(key);
         }

@@ -4,6 +4,7 @@ use jetcell_vfs::{SimVfs, Vfs};
 use rand::Rng;
 
 use super::*;
+use crate::bytes::copy_of;
 use crate::geometry::ZONE_ROWS;
 use crate::member::MemberLayout;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, ZONES, content};

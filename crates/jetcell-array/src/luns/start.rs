@@ -156,7 +156,8 @@ impl LunVolume {
     }
 
     /// The volume with the space that its maps leave.
-    fn with_space(array: Array, catalogue: Catalogue, log: WriteLog) -> Result<LunVolume> {
+    fn with_space(mut array: Array, catalogue: Catalogue, log: WriteLog) -> Result<LunVolume> {
+        array.journal_new_rows();
         let space = Space::new(*array.layout());
         let mut volume = LunVolume {
             array,

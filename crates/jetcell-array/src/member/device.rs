@@ -209,10 +209,16 @@ impl Device {
         first.into_iter().chain(second).collect()
     }
 
-    /// Writes both superblocks, one after the other, so that a torn write leaves one.
-    pub fn write_superblocks(&mut self, config: &Config) -> Result<()> {
+    /// The superblock of this member.
+    pub fn superblock(&self, config: &Config) -> IoBuffer {
         let mut block = IoBuffer::zeroed(BLOCK);
         Superblock { config: config.clone(), member: self.member }.encode(&mut block);
+        block
+    }
+
+    /// Writes both superblocks, one after the other, so that a torn write leaves one.
+    pub fn write_superblocks(&mut self, config: &Config) -> Result<()> {
+        let block = self.superblock(config);
         for offset in self.layout.superblocks() {
             self.write(offset, &block, IoReason::Other)?;
             self.sync()?;

@@ -1,4 +1,4 @@
-//! A set of zones, as a few ranges.
+//! A set of zones or rows, as a few ranges.
 
 use std::ops::Range;
 
@@ -12,6 +12,11 @@ impl Extents {
         self.0.get(behind).is_some_and(|range| range.start <= zone)
     }
 
+    pub fn contains_range(&self, range: &Range<u64>) -> bool {
+        let behind = self.0.partition_point(|own| own.end <= range.start);
+        self.0.get(behind).is_some_and(|own| own.start <= range.start && range.end <= own.end)
+    }
+
     pub fn insert(&mut self, added: Range<u64>) {
         if added.is_empty() {
             return;
@@ -22,6 +27,17 @@ impl Extents {
             .iter()
             .fold(added, |sum, range| sum.start.min(range.start)..sum.end.max(range.end));
         self.0.splice(first..behind, [merged]);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The last one of the set in a range.
+    pub fn last_in(&self, range: &Range<u64>) -> Option<u64> {
+        let after = self.0.partition_point(|own| own.start < range.end);
+        let own = self.0[..after].last()?;
+        Some(own.end.min(range.end) - 1).filter(|last| *last >= range.start)
     }
 
     pub fn len(&self) -> u64 {
@@ -58,6 +74,12 @@ mod tests {
                 model.extend(start..start + len);
                 prop_assert_eq!(extents.len(), model.len() as u64);
                 prop_assert!(extents.ranges().windows(2).all(|pair| pair[0].end < pair[1].start));
+                for (start, end) in (0..50).flat_map(|start| (start..50).map(move |end| (start, end))) {
+                    let mut all = start..end;
+                    let has_all = start < end && all.all(|one| model.contains(&one));
+                    prop_assert!(start == end || extents.contains_range(&(start..end)) == has_all);
+                    prop_assert_eq!(extents.last_in(&(start..end)), model.range(start..end).last().copied());
+                }
                 for zone in 0..50 {
                     prop_assert_eq!(extents.contains(zone), model.contains(&zone));
                     prop_assert_eq!(extents.next_gap(zone), (zone..).find(|zone| !model.contains(zone)).unwrap());

@@ -12,6 +12,7 @@ const MAGIC: [u8; 8] = *b"JETARRAY";
 const VERSION: u32 = 1;
 const MAX_SPARES: usize = 8;
 const MAX_EXTENTS: usize = 64;
+const MAX_OPEN: usize = 8;
 
 /// Number of a member within its array. Never used again; 0 stands for none.
 pub(crate) type MemberId = u32;
@@ -36,6 +37,8 @@ pub(crate) struct Config {
     pub journal_floor: u64,
     /// Zone where the scrub goes on.
     pub scrub_cursor: u64,
+    /// Rows that may hold writes without the journal that are not acknowledged. They had no content before: after a crash, they are cleared.
+    pub open_rows: Extents,
     /// What happened since the creation, up to the last time that superblocks were written.
     pub lifetime: Lifetime,
 }
@@ -81,7 +84,8 @@ pub(crate) struct Superblock {
 ///    384   1536  rebuilt zones: 64 times slot (8), start (8), end (8); unused ones are empty
 ///   1920    152  blocks read, blocks written, defects; then for data and parity, the journal, records, maintenance: reads, their
 ///                blocks, writes, their blocks
-///   2072   2024  zeros
+///   2072    128  open rows: 8 times start (8), end (8), in ascending order and apart; unused ones are zeros, and follow
+///   2200   1896  zeros
 /// ```
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -106,7 +110,8 @@ struct Stored {
     slot_members: [[U32; 2]; MAX_SLOTS],
     rebuilt: [[U64; 3]; MAX_EXTENTS],
     lifetime: [U64; LIFETIME_NUMBERS],
-    reserved: [u8; 2024],
+    open_rows: [[U64; 2]; MAX_OPEN],
+    reserved: [u8; 1896],
 }
 
 const _: () = assert!(size_of::<Stored>() == BLOCK);
@@ -152,6 +157,11 @@ impl Superblock {
         });
         for (place, extent) in stored.rebuilt.iter_mut().zip(extents) {
             *place = extent;
+        }
+        let open = self.config.open_rows.ranges();
+        assert!(open.len() <= MAX_OPEN, "rows without room here would count as written");
+        for (place, range) in stored.open_rows.iter_mut().zip(open) {
+            *place = [range.start, range.end].map(U64::new);
         }
         stored.checksum = U64::new(XxHash3_64::oneshot(&stored.as_bytes()[CHECKED..]));
         to.copy_from_slice(stored.as_bytes());
@@ -199,6 +209,11 @@ impl Superblock {
             }
             slots.get_mut(usize::try_from(slot).ok()?)?.rebuilt.insert(start..end);
         }
+        let is_open = stored.is_open.get() != 0;
+        let open_rows = decode_open_rows(&stored.open_rows, layout.rows)?;
+        if !is_open && !open_rows.is_empty() {
+            return None;
+        }
         let spares = stored.spares.map(U32::get).into_iter().filter(|spare| *spare != 0).collect();
         let config = Config {
             array: stored.array.get(),
@@ -208,13 +223,31 @@ impl Superblock {
             slots,
             spares,
             next_member: stored.next_member.get(),
-            is_open: stored.is_open.get() != 0,
+            is_open,
             journal_floor: stored.journal_floor.get(),
             scrub_cursor: stored.scrub_cursor.get(),
+            open_rows,
             lifetime: Lifetime::of(stored.lifetime.map(U64::get)),
         };
         Some(Superblock { config, member: stored.member.get() })
     }
+}
+
+fn decode_open_rows(stored: &[[U64; 2]; MAX_OPEN], rows: u64) -> Option<Extents> {
+    let mut open = Extents::default();
+    let mut is_last = false;
+    for [start, end] in stored.map(|range| range.map(U64::get)) {
+        if (start, end) == (0, 0) {
+            is_last = true;
+            continue;
+        }
+        let is_apart = open.ranges().last().is_none_or(|before| before.end < start);
+        if is_last || !is_apart || start >= end || end > rows {
+            return None;
+        }
+        open.insert(start..end);
+    }
+    Some(open)
 }
 
 /// Powers of two up to 4096: with the first superblock lost, the second one is looked for at each.
@@ -225,6 +258,8 @@ pub(crate) fn is_journal_size(images: u32) -> bool {
 impl Config {
     /// Most spares of an array.
     pub const MAX_SPARES: usize = MAX_SPARES;
+    /// Most ranges of open rows.
+    pub const MAX_OPEN: usize = MAX_OPEN;
 
     /// Whether the array knows the member, in whatever part.
     pub fn knows(&self, member: MemberId) -> bool {
@@ -244,6 +279,9 @@ mod tests {
         slots[2] = SlotConfig { member: 0, replacement: 9, rebuilt: Extents::default() };
         slots[2].rebuilt.insert(0..3);
         slots[2].rebuilt.insert(7..9);
+        let mut open_rows = Extents::default();
+        open_rows.insert(3..70);
+        open_rows.insert(128..640);
         let config = Config {
             array: 0xFEED_F00D << 64 | 5,
             generation: 12,
@@ -255,6 +293,7 @@ mod tests {
             is_open: true,
             journal_floor: 77,
             scrub_cursor: 4,
+            open_rows,
             lifetime: Lifetime::of(std::array::from_fn(|place| 1 << place)),
         };
         Superblock { config, member: 3 }
@@ -265,7 +304,7 @@ mod tests {
         let mut block = [0; BLOCK];
         superblock().encode(&mut block);
         assert_eq!(Superblock::decode(&block), Some(superblock()));
-        for bit in (0..2080 * 8).chain([BLOCK * 8 - 1]) {
+        for bit in (0..2208 * 8).chain([BLOCK * 8 - 1]) {
             block[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Superblock::decode(&block), None, "bit {bit}");
             block[bit / 8] ^= 1 << (bit % 8);
@@ -276,7 +315,7 @@ mod tests {
     #[test]
     fn impossible_values_are_refused_although_the_checksum_fits() {
         let mut block = [0; BLOCK];
-        let changes: [fn(&mut Superblock); 10] = [
+        let changes: [fn(&mut Superblock); 12] = [
             |block| block.config.layout.rows = 65,
             |block| block.config.layout.chunk = 3,
             |block| block.config.layout.slots = 33,
@@ -287,6 +326,8 @@ mod tests {
             |block| block.config.generation = MAX_NUMBER,
             |block| block.config.journal_floor = u64::MAX,
             |block| block.config.next_member = u32::MAX,
+            |block| block.config.open_rows.insert(600..641),
+            |block| block.config.is_open = false,
         ];
         for change in changes {
             let mut superblock = superblock();
@@ -294,5 +335,33 @@ mod tests {
             superblock.encode(&mut block);
             assert_eq!(Superblock::decode(&block), None);
         }
+    }
+
+    #[test]
+    fn open_rows_are_in_order_and_apart_and_as_many_as_have_room() {
+        let open = |ranges: &[[u64; 2]]| {
+            let mut stored = [[U64::ZERO; 2]; MAX_OPEN];
+            stored.iter_mut().zip(ranges).for_each(|(place, range)| *place = range.map(U64::new));
+            decode_open_rows(&stored, 640).map(|open| open.len())
+        };
+        assert_eq!(open(&[]), Some(0));
+        assert_eq!(open(&[[0, 5], [6, 640]]), Some(639));
+        let wrong: [&[[u64; 2]]; 8] = [
+            &[[5, 5]],
+            &[[6, 5]],
+            &[[5, 641]],
+            &[[5, u64::MAX]],
+            &[[5, 9], [9, 11]],
+            &[[5, 9], [7, 11]],
+            &[[50, 90], [7, 11]],
+            &[[5, 9], [0, 0], [11, 12]],
+        ];
+        assert!(wrong.iter().all(|ranges| open(ranges).is_none()));
+        let mut most = superblock();
+        most.config.open_rows = Extents::default();
+        (0..MAX_OPEN as u64).for_each(|at| most.config.open_rows.insert(10 * at..10 * at + 3));
+        let mut block = [0; BLOCK];
+        most.encode(&mut block);
+        assert_eq!(Superblock::decode(&block), Some(most));
     }
 }

@@ -1,0 +1,103 @@
+//! Rows whose writes take long: who needs the rows waits for them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jetcell_sync::{Arc, thread};
+use jetcell_vfs::{File, FileLayer, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
+
+use super::*;
+use crate::Level;
+use crate::test_array::{TestArray, UNIT};
+
+/// A file system whose submitted writes begin late.
+struct Late(Arc<dyn Vfs>);
+
+struct LateFile(Arc<dyn File>);
+
+impl VfsLayer for Late {
+    fn inner(&self) -> &dyn Vfs {
+        &*self.0
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> std::io::Result<Arc<dyn File>> {
+        Ok(Arc::new(LateFile(self.0.open(path, mode)?)))
+    }
+}
+
+impl FileLayer for LateFile {
+    fn inner(&self) -> &dyn File {
+        &*self.0
+    }
+    fn submit(&self, batch: Vec<Transfer>) {
+        let (writes, reads) = batch.into_iter().partition(|transfer| transfer.kind == TransferKind::Write);
+        self.0.submit(reads);
+        let file = self.0.clone();
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(30));
+            file.submit(writes);
+        });
+    }
+}
+
+/// An array of new rows that are under way.
+fn under_way() -> TestArray {
+    let mut tested = TestArray::new(Level::Raid6, 5, 1);
+    tested.array.take().unwrap().close().unwrap();
+    let late = Arc::new(Late(tested.faults.clone()));
+    let mut array = Array::assemble(late, &tested.members, AssembleOptions::default()).unwrap();
+    array.set_new_rows(UNIT, 8..32);
+    tested.array = Some(array);
+    let run: BTreeMap<u64, u64> = (0..60).map(|block| (block, block + 1)).collect();
+    tested.write_run(&run).unwrap();
+    assert!(tested.new_rows > 0 && tested.array().has_new_rows());
+    tested
+}
+
+#[test]
+fn reads_wait_for_rows_under_way() {
+    let mut tested = under_way();
+    tested.check();
+    let counters = tested.array().counters();
+    assert_eq!((counters.checksum_errors, counters.rows_recovered), (0, 0));
+    let mut tested = under_way();
+    let blocks: Vec<u64> = (0..40).collect();
+    let ahead = tested.array().start_read(&blocks);
+    let mut bytes = vec![0; blocks.len() * BLOCK];
+    let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
+    tested.array().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+    assert!(bytes.chunks_exact(BLOCK).zip(1u64..).all(|(block, value)| block[..8] == value.to_le_bytes()));
+    assert_eq!(tested.array().counters().checksum_errors, 0);
+}
+
+#[test]
+fn writes_scrubs_and_rebuilds_wait_for_rows_under_way() {
+    let mut tested = under_way();
+    tested.write(&[(3, 77)].into()).unwrap();
+    tested.check();
+    let mut tested = under_way();
+    assert!(tested.array().scrub().unwrap().is_clean());
+    tested.check();
+    let mut tested = under_way();
+    tested.array().fail(0).unwrap();
+    let file = tested.new_file();
+    tested.array().replace(0, &file, false).unwrap();
+    tested.rebuild();
+    assert!(tested.array().scrub().unwrap().is_clean());
+    tested.check();
+}
+
+#[test]
+fn an_array_that_is_dropped_writes_nothing_afterwards() {
+    let mut tested = under_way();
+    tested.array = None;
+    let contents = |tested: &TestArray| -> Vec<_> {
+        tested.members.iter().map(|member| tested.disk.contents(member)).collect()
+    };
+    let before = contents(&tested);
+    thread::sleep(Duration::from_millis(60));
+    assert!(contents(&tested) == before);
+    // What was not flushed is lost.
+    tested.assemble(false).unwrap();
+    tested.settle();
+    assert!(tested.rows_cleared > 0 && tested.array().scrub().unwrap().is_clean());
+}
