@@ -243,6 +243,13 @@ fn no_history_within_the_bounds_of_the_level_reads_wrong_data_or_fails() {
     assert!(count < 1000 || new_rows > 20 * count && cleared > count, "{done:?}");
 }
 
+/// A cut left parity of two commits in place, while one member was lost and another one had lost its part of the journal: what the lost
+/// member had followed from the parity in the journal only.
+#[test]
+fn a_history_that_once_lost_a_block_reads_it() {
+    run(103_022);
+}
+
 #[test]
 fn beyond_the_bounds_of_the_level_reads_fail_or_are_right() {
     for seed in 0..environment("JETCELL_ARRAY_HISTORIES", 300) {

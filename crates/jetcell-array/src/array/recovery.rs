@@ -166,7 +166,13 @@ impl Array {
         let writer =
             |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
         let columns = self.code.data_columns(count);
-        let mut tags = state.tags;
+        // In place, parity of several commits may be mixed, so that none of it says what members that are missing have.
+        let tags_of = |parity: usize| {
+            let mut devices = self.targets(self.config.layout.slot(row, parity));
+            let (entry, _) = devices.find_map(|device| writer(parity)?.images.get(&(device, row)))?;
+            Some(entry.record.tags)
+        };
+        let mut tags = (columns..count).find_map(tags_of).unwrap_or(state.tags);
         if self.code.parities() > 0 {
             for (column, tag) in tags.iter_mut().enumerate().take(columns) {
                 *tag = writer(column).map_or(*tag, |commit| commit.rows[&row].1 as u8);

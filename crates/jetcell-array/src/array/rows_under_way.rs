@@ -1,4 +1,4 @@
-//! Rows whose writes take long: who needs the rows waits for them.
+//! Rows whose writes take long. Reads, other writes, scrubs and the end of the array wait for them.
 
 use std::path::Path;
 use std::time::Duration;
