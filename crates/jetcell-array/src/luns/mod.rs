@@ -36,6 +36,8 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod write_log;
+#[cfg(test)]
+mod writes_under_way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,0 +1,247 @@
+//! Consistency points under way, early writes, and zones that are filled: what callers read and write meanwhile, and what a crash leaves.
+
+use jetcell_vfs::{CrashOptions, SimVfs};
+
+use super::LunVolume;
+use super::tests::{disk, members, start, values, write};
+use crate::geometry::BLOCK;
+use crate::test_array::content;
+use crate::{BlockStore, Level};
+
+/// A volume whose consistency point is being written: it holds values 1 in blocks 0 to 255, and blocks 250 to 259 were written after it
+/// began.
+fn with_point_under_way(disk: &SimVfs) -> LunVolume {
+    let mut volume = start(disk, &members(6)).unwrap();
+    volume.create_lun("a", 1000).unwrap();
+    for first in (0..256).step_by(32) {
+        write(&mut volume, "a", first, &[1; 32]).unwrap();
+    }
+    assert!(volume.point.is_none());
+    write(&mut volume, "a", 250, &[2; 10]).unwrap();
+    assert!(volume.point.is_some(), "the write log has room for 256 blocks");
+    volume
+}
+
+fn with_ten_more() -> Vec<u64> {
+    [vec![1; 250], vec![2; 10], vec![0; 740]].concat()
+}
+
+#[test]
+fn callers_read_and_write_while_a_consistency_point_is_written() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = with_point_under_way(&disk);
+    let points = volume.counters().points;
+    assert_eq!(values(&mut volume, "a"), with_ten_more());
+    assert!(volume.point.is_some() && volume.counters().points == points);
+    // A map of what is written needs the end of the point.
+    let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
+    assert_eq!((runs, volume.counters().points), (vec![(260, true), (740, false)], points + 1));
+    assert_eq!(values(&mut volume, "a"), with_ten_more());
+    volume.close().unwrap();
+    let mut volume = start(&disk, &members(6)).unwrap();
+    assert_eq!(values(&mut volume, "a"), with_ten_more());
+    assert!(volume.array().scrub().unwrap().is_clean());
+}
+
+#[test]
+fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = with_point_under_way(&disk);
+    volume.flush().unwrap();
+    drop(volume);
+    let cut = disk.crash(7, CrashOptions::default());
+    assert_eq!(values(&mut start(&cut, &members(6)).unwrap(), "a"), with_ten_more());
+}
+
+/// Blocks that are replaced, moved or given up between the beginning of a read and its end are read as they are at its end.
+#[test]
+fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = start(&disk, &members(6)).unwrap();
+    volume.create_lun("a", 300).unwrap();
+    write(&mut volume, "a", 0, &(1..=200).collect::<Vec<_>>()).unwrap();
+    volume.consistency_point().unwrap();
+    let blocks: Vec<u64> = (0..250).collect();
+    let mut read = |change: &mut dyn FnMut(&mut LunVolume)| {
+        let ahead = volume.lun("a").unwrap().start_read(&blocks).unwrap();
+        change(&mut volume);
+        let before = volume.array().counters().members.total().reads;
+        let mut bytes = vec![9; blocks.len() * BLOCK];
+        let mut buffers: Vec<&mut [u8]> = bytes.chunks_exact_mut(BLOCK).collect();
+        volume.lun("a").unwrap().read_started(&blocks, &mut buffers, Some(ahead)).unwrap();
+        let found: Vec<u64> = bytes
+            .chunks_exact(BLOCK)
+            .map(|block| u64::from_le_bytes(block[..8].try_into().unwrap()))
+            .inspect(|value| assert!(*value <= 2000))
+            .collect();
+        assert!(bytes.chunks_exact(BLOCK).zip(&found).all(|(block, value)| block == content(*value)));
+        (found, volume.array().counters().members.total().reads - before)
+    };
+    let old: Vec<u64> = (1..=200).chain([0; 50]).collect();
+    let (found, reads) = read(&mut |_| {});
+    assert_eq!((found, reads), (old.clone(), 0), "nothing is read twice");
+    let (found, reads) = read(&mut |volume| {
+        write(volume, "a", 50, &[1001; 20]).unwrap();
+        volume.consistency_point().unwrap();
+        write(volume, "a", 60, &[1002; 20]).unwrap();
+        volume.lun("a").unwrap().zero_blocks(100..120).unwrap();
+    });
+    let mut new = old;
+    new[50..70].fill(1001);
+    new[60..80].fill(1002);
+    new[100..120].fill(0);
+    assert_eq!(found, new);
+    assert!(reads > 0, "blocks that moved are read again");
+}
+
+#[test]
+fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    drop(with_point_under_way(&disk));
+    assert_after_cuts(&disk, &[0; 1000]);
+}
+
+/// Whatever a power cut leaves of the writes that were not synced, LUN `a` starts with these values on a sound array.
+fn assert_after_cuts(disk: &SimVfs, expected: &[u64]) {
+    for seed in 0..20 {
+        let cut = disk.crash(seed, CrashOptions::default());
+        let mut volume = start(&cut, &members(6)).unwrap();
+        assert_eq!(values(&mut volume, "a"), expected);
+        assert!(volume.array().scrub().unwrap().is_clean());
+    }
+}
+
+/// The same, with the other blocks written early: blocks 260 to 999 have values 3. Most of them are on the array, and no map has them.
+fn with_early_writes(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
+    let mut volume = with_point_under_way(disk);
+    for first in (260..1000).step_by(2) {
+        write(&mut volume, "a", first, &[3; 2]).unwrap();
+    }
+    assert!(volume.early.of_lun(1, 0..1000).count() > 500, "two zones, one of them with a map");
+    (volume, [vec![1; 250], vec![2; 10], vec![3; 740]].concat())
+}
+
+#[test]
+fn early_writes_need_no_consistency_point_and_can_be_read_replaced_and_given_up() {
+    for failed in [vec![], vec![1, 4]] {
+        let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
+        let (mut volume, mut expected) = with_early_writes(&disk);
+        let points = volume.counters().points;
+        assert_eq!(values(&mut volume, "a"), expected);
+        for slot in &failed {
+            volume.array().fail(*slot).unwrap();
+        }
+        assert_eq!(values(&mut volume, "a"), expected);
+        for first in (300..320).step_by(2) {
+            write(&mut volume, "a", first, &[4; 2]).unwrap();
+        }
+        volume.lun("a").unwrap().zero_blocks(400..450).unwrap();
+        expected[300..320].fill(4);
+        expected[400..450].fill(0);
+        for _ in 0..2 {
+            for first in (500..800).step_by(2) {
+                write(&mut volume, "a", first, &[5; 2]).unwrap();
+            }
+        }
+        expected[500..800].fill(5);
+        assert_eq!(values(&mut volume, "a"), expected);
+        assert_eq!(volume.counters().points, points);
+        let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
+        assert_eq!(runs, [(400, true), (50, false), (550, true)]);
+        volume.consistency_point().unwrap();
+        assert_eq!(volume.counters().points, points + 1);
+        let free = volume.free_bytes();
+        volume.sweep().unwrap();
+        assert_eq!(volume.free_bytes(), free, "what was replaced is free");
+        volume.close().unwrap();
+        let mut volume = start(&disk, &members(6)).unwrap();
+        assert_eq!(values(&mut volume, "a"), expected);
+        assert!(volume.array().scrub().unwrap().disagreements.is_empty());
+    }
+}
+
+/// Blocks go to a zone that is filled until something else than a write comes.
+#[test]
+fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
+    for failed in [vec![], vec![1, 4]] {
+        let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
+        let (mut volume, mut expected) = with_early_writes(&disk);
+        let last = |volume: &LunVolume| volume.filled_content(1, 999).is_some();
+        assert!(last(&volume) && volume.pending.is_empty());
+        for slot in &failed {
+            volume.array().fail(*slot).unwrap();
+        }
+        let (counters, free) = (volume.counters(), volume.free_bytes());
+        write(&mut volume, "a", 990, &[4; 10]).unwrap();
+        expected[990..].fill(4);
+        assert_eq!(values(&mut volume, "a"), expected);
+        assert!(last(&volume) && volume.free_bytes() == free, "they have their places");
+        assert_eq!(volume.counters().blocks_absorbed, counters.blocks_absorbed + 10);
+        // Until the zone is full, and in the next one.
+        for first in (0..300).step_by(20) {
+            write(&mut volume, "a", first, &[5; 20]).unwrap();
+        }
+        expected[..300].fill(5);
+        assert!(!last(&volume) && volume.filled_content(1, 299).is_some());
+        assert_eq!(values(&mut volume, "a"), expected);
+        volume.lun("a").unwrap().zero_blocks(290..295).unwrap();
+        expected[290..295].fill(0);
+        assert!(volume.filling.is_none() && !volume.pending.is_empty());
+        assert_eq!(values(&mut volume, "a"), expected);
+        volume.flush().unwrap();
+        let free = volume.free_bytes();
+        volume.sweep().unwrap();
+        assert_eq!(volume.free_bytes(), free, "what was replaced is free");
+        drop(volume);
+        assert_after_cuts(&disk, &expected);
+    }
+}
+
+#[test]
+fn a_flush_makes_early_writes_durable_and_a_crash_before_leaves_the_state_before() {
+    for is_flushed in [true, false] {
+        let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+        let (mut volume, expected) = with_early_writes(&disk);
+        if is_flushed {
+            volume.flush().unwrap();
+        }
+        drop(volume);
+        let expected = if is_flushed { expected } else { [vec![1; 256], vec![0; 744]].concat() };
+        assert_after_cuts(&disk, &expected);
+    }
+}
+
+/// What was flushed needs the room that the next consistency point makes in the write log.
+#[test]
+fn nothing_is_written_early_beside_writes_that_were_flushed() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = with_point_under_way(&disk);
+    volume.flush().unwrap();
+    let points = volume.counters().points;
+    for first in (260..520).step_by(20) {
+        write(&mut volume, "a", first, &[3; 20]).unwrap();
+    }
+    volume.array();
+    assert!(volume.early.is_empty() && volume.counters().points == points + 1);
+}
+
+#[test]
+fn few_scattered_blocks_are_written_early_so_that_a_point_has_few_nodes_in_memory() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 60);
+    let mut volume = start(&disk, &members(6)).unwrap();
+    volume.create_lun("a", 1_000_000).unwrap();
+    let (mut most, mut early) = (0, 0);
+    for index in 0..3000 {
+        write(&mut volume, "a", index * 300, &[index + 1]).unwrap();
+        most = most.max(volume.pending_leaves.len());
+        early = early.max(volume.early.of_lun(1, 0..1_000_000).count());
+    }
+    assert!(
+        early > 0 && most <= 3 * 256,
+        "{early} early, {most} leaves: the write log has room for 256 blocks"
+    );
+    let mut block = [0; BLOCK];
+    volume.lun("a").unwrap().read_blocks(&[2000 * 300], &mut [&mut block]).unwrap();
+    assert!(block[..] == content(2001));
+    volume.close().unwrap();
+}
