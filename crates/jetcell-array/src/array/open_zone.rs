@@ -15,7 +15,7 @@ use crate::geometry::{Layout, ZONE_ROWS};
 use crate::integrity::BlockRecord;
 
 /// Records are read this many zones before they are needed: reads wait behind the writes that are under way.
-const ZONES_AHEAD: u64 = 16;
+const ZONES_AHEAD: u64 = 24;
 
 /// Zones whose records are read at once.
 const ZONES_AT_ONCE: u64 = 4;

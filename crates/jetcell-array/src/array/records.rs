@@ -89,6 +89,13 @@ impl RecordCache {
         }
     }
 
+    /// Makes the records of zones the last ones that are forgotten.
+    fn keep_longest(&mut self, zones: &Range<u64>) {
+        let (kept, others) = self.order.drain(..).partition(|(_, zone)| zones.contains(zone));
+        self.order = others;
+        self.order.extend::<VecDeque<_>>(kept);
+    }
+
     /// Keeps the records of zones until they are released.
     pub fn hold(&mut self, zones: &BTreeSet<u64>) {
         self.held.extend(zones);
@@ -142,12 +149,15 @@ impl Array {
         self.insert_records(missing);
     }
 
-    /// Starts to read the records of zones that will be needed next.
+    /// Starts to read the records of zones that will be needed next. Those that are in memory stay there until then: a writer who begins
+    /// again needs next what was read longest ago.
     pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
-        let ahead = &self.records.ahead;
+        self.records.keep_longest(&zones);
+        let devices = self.devices_with_records();
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
-        while let Some((ahead, _)) = ahead.iter().find(|(ahead, _)| ahead.contains(&missing.start)) {
-            missing.start = ahead.end;
+        // A writer that needs the first zone of a read waits for all of it, so zones that are known are no part of it.
+        while !missing.is_empty() && self.is_known(&devices, missing.start) {
+            missing.start += 1;
         }
         let reads = self.start_records(&missing.clone().collect());
         if reads.bytes > 0 {
@@ -157,9 +167,18 @@ impl Array {
         }
     }
 
+    fn devices_with_records(&self) -> BTreeSet<usize> {
+        (0..self.config.slots.len()).flat_map(|slot| self.targets(slot)).collect()
+    }
+
+    /// Whether the records of a zone are in memory, or are being read ahead.
+    fn is_known(&self, devices: &BTreeSet<usize>, zone: u64) -> bool {
+        self.records.ahead.iter().any(|(ahead, _)| ahead.contains(&zone))
+            || devices.iter().all(|device| self.records.has(*device, zone))
+    }
+
     fn start_records(&mut self, zones: &BTreeSet<u64>) -> UnderWay {
-        let devices: BTreeSet<usize> =
-            (0..self.config.slots.len()).flat_map(|slot| self.targets(slot)).collect();
+        let devices = self.devices_with_records();
         let mut pieces = vec![];
         for zone in zones.iter().copied() {
             for device in devices.iter().copied().filter(|device| !self.records.has(*device, zone)) {
@@ -244,6 +263,18 @@ impl Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_that_are_needed_next_are_not_forgotten_before() {
+        let mut cache = RecordCache::default();
+        (0..CAPACITY as u64).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
+        cache.keep_longest(&(2..4));
+        (0..CAPACITY as u64 - 2).for_each(|zone| cache.insert((1, zone), IoBuffer::zeroed(BLOCK)));
+        cache.trim();
+        let is_kept = |cache: &RecordCache| [1, 2, 3, 4].map(|zone| cache.has(0, zone));
+        assert_eq!((cache.blocks.len(), is_kept(&cache)), (CAPACITY, [false, true, true, false]));
+        assert_eq!(cache.order.len(), CAPACITY);
+    }
 
     #[test]
     fn held_records_stay_and_the_oldest_others_go() {
