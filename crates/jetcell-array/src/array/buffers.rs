@@ -11,7 +11,7 @@ const SHORTEST: usize = 32 << 10;
 const MOST_KEPT: usize = 64 << 20;
 
 /// Buffers of blocks that are kept.
-const MOST_BLOCKS: usize = 4096;
+const MOST_BLOCKS: usize = 16384;
 
 /// Buffers that no transfer uses.
 #[derive(Default)]

@@ -326,6 +326,16 @@ impl Array {
         Ok(())
     }
 
+    /// A buffer for a block, with any content. If many are needed, they come in huge pages.
+    pub(crate) fn take_block(&mut self, are_many: bool) -> IoBuffer {
+        self.buffers.take_block(are_many)
+    }
+
+    /// Takes the buffer of a block back, unless others use it.
+    pub(crate) fn keep_block(&mut self, block: Arc<IoBuffer>) {
+        self.buffers.keep_block(block);
+    }
+
     /// Most blocks that are staged: as whole rows, they fill the journal.
     fn most_staged(&self) -> usize {
         self.config.journal_images as usize * self.config.layout.data_columns()

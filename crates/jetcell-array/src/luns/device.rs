@@ -75,15 +75,6 @@ impl LunVolume {
         }
     }
 
-    /// A buffer for a block that becomes pending.
-    fn block_buffer(&mut self) -> IoBuffer {
-        // In huge pages, blocks are copied faster. With few pending blocks, most of a huge page would be wasted.
-        if self.spare.is_empty() && self.pending_data >= (IoBuffer::HUGE / BLOCK) as u64 {
-            self.spare = IoBuffer::huge_slab(BLOCK).unwrap_or_default();
-        }
-        self.spare.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK))
-    }
-
     /// Makes room for a write of these blocks, by a consistency point if need be.
     fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
         if self.is_filling(&range) {
@@ -213,7 +204,8 @@ impl BlockStore for Lun<'_> {
                 if self.volume.fill(self.id, index, block)? {
                     continue;
                 }
-                let mut buffer = self.volume.block_buffer();
+                let are_many = self.volume.pending_data >= (IoBuffer::HUGE / BLOCK) as u64;
+                let mut buffer = self.volume.array.take_block(are_many);
                 buffer.copy_from_slice(block);
                 self.put(index, Pending::Data(Arc::new(buffer)));
             }

@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use jetcell_sync::Arc;
-
 use super::catalogue::LunId;
 use super::{LunVolume, Pending};
 use crate::error::Result;
@@ -94,6 +92,12 @@ impl LunVolume {
         self.space.in_window().saturating_sub(self.most_nodes() + logged)
     }
 
+    /// Whether pending blocks are scattered over the LUNs: they need many nodes, which are all in memory when the point writes them.
+    pub(super) fn are_scattered(&self) -> bool {
+        let logged = self.log.bytes() / BLOCK as u64;
+        self.pending_leaves.len() as u64 > logged.min(EARLY_BATCH)
+    }
+
     /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false, and does nothing, if some were
     /// flushed, so that a consistency point must make room in the write log, if blocks are scattered over the LUNs, or if the window has
     /// too few whole rows.
@@ -101,10 +105,7 @@ impl LunVolume {
     /// # Errors
     /// The array failed. The volume must be started again then; nothing that was flushed is lost.
     pub(super) fn start_early_writes(&mut self) -> Result<bool> {
-        let logged = self.log.bytes() / BLOCK as u64;
-        // Scattered blocks need many nodes, which are all in memory when the point writes them.
-        let are_scattered = self.pending_leaves.len() as u64 > logged.min(EARLY_BATCH);
-        if are_scattered || self.unlogged.len() != self.pending.len() {
+        if self.are_scattered() || self.unlogged.len() != self.pending.len() {
             return Ok(false);
         }
         self.finish_point()?;
@@ -136,7 +137,7 @@ impl LunVolume {
         let started = self.start_content(&allocation, content);
         self.has_failed |= started.is_err();
         started?;
-        self.keep_spare(buffers.into_iter().filter_map(Arc::into_inner));
+        buffers.into_iter().for_each(|block| self.array.keep_block(block));
         self.start_filling()?;
         Ok(true)
     }

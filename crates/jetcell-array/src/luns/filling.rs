@@ -8,13 +8,11 @@ use std::ops::Range;
 use jetcell_sync::Arc;
 
 use super::catalogue::LunId;
-use super::early_writes::EARLY_BATCH;
 use super::point::RESERVE;
 use super::{LunVolume, Pending};
 use crate::array::OpenZone;
 use crate::bytes::copy_of;
 use crate::error::Result;
-use crate::geometry::BLOCK;
 
 /// A zone that is being filled, with the blocks of the array that its rows have.
 pub(super) struct Filling {
@@ -61,10 +59,7 @@ impl LunVolume {
         if self.filling.is_none() {
             return false;
         }
-        let logged = self.log.bytes() / BLOCK as u64;
-        // Scattered blocks need many nodes, which are all in memory when the point writes them.
-        let are_scattered = self.pending_leaves.len() as u64 > logged.min(EARLY_BATCH);
-        if are_scattered || !self.has_room(range.end - range.start, range, RESERVE) {
+        if self.are_scattered() || !self.has_room(range.end - range.start, range, RESERVE) {
             self.end_filling();
         }
         self.filling.is_some()

@@ -110,8 +110,6 @@ pub struct LunVolume {
     /// The consistency point that is being written. Only reads and writes of callers leave it so; what else uses the array or the catalogue
     /// ends it first.
     point: Option<PointUnderWay>,
-    /// Buffers of blocks that were pending, for the next ones.
-    spare: Vec<IoBuffer>,
     /// Pending blocks that are not given up.
     pending_data: u64,
     /// Pending blocks that are not in the log.
@@ -134,8 +132,6 @@ const AREA: u64 = 256;
 /// The first block that LUNs can have.
 const FIRST_BLOCK: u64 = 2 * AREA;
 
-/// Buffers of blocks that are kept.
-const MOST_SPARE: usize = 16384;
 /// Nodes that are kept.
 const MOST_NODES: usize = 16384;
 

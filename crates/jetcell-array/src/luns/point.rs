@@ -121,18 +121,12 @@ impl LunVolume {
             self.space.release(block);
         }
         self.counters.points += 1;
-        let buffer = |content| match content {
-            Pending::Data(block) => Arc::into_inner(block),
-            Pending::Hole => None,
-        };
-        self.keep_spare(pending.into_values().filter_map(buffer));
+        for content in pending.into_values() {
+            if let Pending::Data(block) = content {
+                self.array.keep_block(block);
+            }
+        }
         Ok(())
-    }
-
-    /// Keeps buffers of blocks for the next pending ones.
-    pub(super) fn keep_spare(&mut self, buffers: impl Iterator<Item = IoBuffer>) {
-        let room = super::MOST_SPARE.saturating_sub(self.spare.len());
-        self.spare.extend(buffers.take(room));
     }
 
     /// Gives pending blocks their places, and starts to write those of whole rows.

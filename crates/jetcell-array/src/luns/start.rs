@@ -168,7 +168,6 @@ impl LunVolume {
             pending: Default::default(),
             early: Default::default(),
             point: None,
-            spare: vec![],
             pending_data: 0,
             filling: None,
             unlogged: Default::default(),
