@@ -29,7 +29,8 @@ impl Buffers {
         if len < SHORTEST {
             return IoBuffer::zeroed(len);
         }
-        let capacity = len.next_multiple_of(len.next_power_of_two() / 8);
+        // Few sizes, so that buffers fit again. A huge page has room for seven transfers of a whole zone.
+        let capacity = len.next_multiple_of(len.next_power_of_two() / 16);
         let place = self.kept.partition_point(|buffer| buffer.capacity() < len);
         let found = self.kept.get(place).is_some_and(|buffer| buffer.capacity() <= 2 * capacity);
         let mut buffer = if found {
@@ -98,8 +99,8 @@ mod tests {
         let start = first.as_ptr();
         buffers.keep(first);
         assert!(buffers.take(600 << 10).as_ptr() != start, "it is too short");
-        let again = buffers.take(112 << 10);
-        assert_eq!((again.as_ptr(), again.len()), (start, 112 << 10));
+        let again = buffers.take(104 << 10);
+        assert_eq!((again.as_ptr(), again.len()), (start, 104 << 10));
         assert!(buffers.take(100 << 10).as_ptr() != start, "it is in use");
         buffers.keep(IoBuffer::zeroed(1 << 20));
         assert!(buffers.take(40 << 10).capacity() < 1 << 20, "it would be wasted");

@@ -19,7 +19,7 @@ pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
 /// What records and parity follow from, besides the rows.
 pub(super) struct Coding {
     array: u128,
-    layout: Layout,
+    pub(super) layout: Layout,
     code: Code,
     kernel: Kernel,
 }
@@ -28,8 +28,8 @@ pub(super) struct Coding {
 pub(super) enum Content<'rows> {
     /// In these rows, in the same order.
     Rows(&'rows [FreeRow]),
-    /// In the buffers. By row and column, the checksums of the blocks.
-    Buffers(Vec<u64>),
+    /// In the buffers, with the parity. By row, the checksums of its cells.
+    Buffers(Vec<Vec<u64>>),
 }
 
 /// A write of rows of a zone. The buffers of a slot have the blocks of its member.
@@ -115,64 +115,61 @@ impl ZoneWrite {
         let records: Vec<&[u8]> = self.buffers.iter().map(|of_slot| &of_slot[0][..BLOCK]).collect();
         let generation = |row: &u64| coding.row_state(*row, &records).next_generation();
         let generations: Vec<u64> = self.rows.iter().map(generation).collect();
-        let columns = coding.layout.data_columns();
         for (index, generation) in generations.into_iter().enumerate() {
             let row = self.rows[index];
             match content {
-                Content::Rows(rows) => self.fill_row(coding, row, generation, Some(&rows[index].1), &[]),
+                Content::Rows(rows) => {
+                    let mut checksums = self.copy_row(coding, row, &rows[index].1);
+                    checksums.extend(self.encode_row(coding, row));
+                    self.put_row_records(coding, row, generation, &checksums);
+                }
                 Content::Buffers(checksums) => {
-                    let checksums = &checksums[index * columns..(index + 1) * columns];
-                    self.fill_row(coding, row, generation, None, checksums);
+                    self.put_row_records(coding, row, generation, &checksums[index]);
                 }
             }
         }
     }
 
-    fn fill_row(
-        &mut self,
-        coding: &Coding,
-        row: u64,
-        generation: u64,
-        columns: Option<&[Arc<IoBuffer>]>,
-        checksums: &[u64],
-    ) {
-        let Coding { array, layout, code, kernel } = coding;
-        let (parities, count) = (code.parities(), layout.data_columns());
+    /// The blocks of a row, by cell.
+    fn cells(&mut self, layout: &Layout, row: u64) -> Vec<&mut [u8]> {
         let (run, bytes) = self.place(row);
-        let mut blocks: Vec<Option<&mut [u8]>> =
-            self.buffers.iter_mut().map(|of_slot| Some(&mut of_slot[run][bytes.clone()])).collect();
-        let mut block_of =
-            |cell| blocks[layout.slot(row, cell)].take().expect("each cell has a slot of its own");
-        let record = |cell, tags, checksum| {
-            BlockRecord::with_checksum(*array, row, layout.stored_cell(cell), generation, tags, checksum)
-        };
+        let of_slot = self.buffers.iter_mut().map(|of_slot| &mut of_slot[run][bytes.clone()]);
+        let mut by_slot: Vec<Option<&mut [u8]>> = of_slot.map(Some).collect();
+        let block = |cell| by_slot[layout.slot(row, cell)].take().expect("each cell has a slot of its own");
+        (0..layout.slots).map(block).collect()
+    }
+
+    /// Copies the data of a row. Returns the checksums.
+    fn copy_row(&mut self, coding: &Coding, row: u64, columns: &[Arc<IoBuffer>]) -> Vec<u64> {
         // Looked up at once: then the cache misses of their headers overlap.
-        let contents: Option<Vec<&[u8]>> =
-            columns.map(|columns| columns.iter().map(|content| &content[..]).collect());
-        let mut records = Vec::with_capacity(count + parities);
-        let mut data: Vec<&[u8]> = Vec::with_capacity(count);
-        for column in 0..count {
-            let block = block_of(column);
-            let checksum = match &contents {
-                Some(contents) => {
-                    block.copy_from_slice(contents[column]);
-                    // Of the copy, which the processor's cache has.
-                    BlockRecord::checksum_of(block)
-                }
-                None => checksums[column],
-            };
-            records.push(record(column, Default::default(), checksum));
-            data.push(block);
-        }
-        let mut parity: Vec<&mut [u8]> = (count..count + parities).map(block_of).collect();
-        code.encode(kernel, &data, &mut parity);
-        let mut tags = [0; MAX_DATA_COLUMNS];
-        tags[..count].fill(generation as u8);
-        let of_parity = |(index, block): (usize, &&mut [u8])| {
-            record(count + index, tags, BlockRecord::checksum_of(block))
+        let columns: Vec<&[u8]> = columns.iter().map(|content| &content[..]).collect();
+        let copy = |(block, content): (&mut [u8], &[u8])| {
+            block.copy_from_slice(content);
+            // Of the copy, which the processor's cache has.
+            BlockRecord::checksum_of(block)
         };
-        records.extend(parity.iter().enumerate().map(of_parity));
-        for (cell, record) in records.iter().enumerate() {
+        self.cells(&coding.layout, row).into_iter().zip(columns).map(copy).collect()
+    }
+
+    /// Computes the parity of a row from its data. Returns the checksums of the parity.
+    pub(super) fn encode_row(&mut self, coding: &Coding, row: u64) -> Vec<u64> {
+        let mut data = self.cells(&coding.layout, row);
+        let mut parity = data.split_off(coding.layout.data_columns());
+        let data: Vec<&[u8]> = data.into_iter().map(|block| &*block).collect();
+        coding.code.encode(&coding.kernel, &data, &mut parity);
+        parity.iter().map(|block| BlockRecord::checksum_of(block)).collect()
+    }
+
+    /// Puts the records of a row, whose blocks have these checksums, among those of the zone.
+    fn put_row_records(&mut self, coding: &Coding, row: u64, generation: u64, checksums: &[u64]) {
+        let Coding { array, layout, .. } = coding;
+        let columns = layout.data_columns();
+        let mut tags_of_parity = [0; MAX_DATA_COLUMNS];
+        tags_of_parity[..columns].fill(generation as u8);
+        for (cell, checksum) in checksums.iter().enumerate() {
+            let tags = if cell < columns { Default::default() } else { tags_of_parity };
+            let stored = layout.stored_cell(cell);
+            let record = BlockRecord::with_checksum(*array, row, stored, generation, tags, *checksum);
             let of_zone = &mut self.buffers[layout.slot(row, cell)][0];
             of_zone[Device::record_range(row)].copy_from_slice(record.as_bytes());
         }

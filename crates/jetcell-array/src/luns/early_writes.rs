@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::block_map::FAN_OUT;
 use super::catalogue::LunId;
 use super::{LunVolume, Pending};
 use crate::error::Result;
@@ -19,32 +20,51 @@ pub(super) const EARLY_BATCH: u64 = (16 << 20) / BLOCK as u64;
 /// may have to clear as much.
 pub(super) const EARLY_WINDOW: u64 = (2 << 30) / BLOCK as u64;
 
+/// Where the blocks below one node of a map are. Block 0 stands for none.
+type Leaf = Box<[u64; FAN_OUT]>;
+
 /// Blocks of LUNs that are on the array, and that the next consistency point has to put into the maps.
 #[derive(Default)]
 pub(super) struct EarlyWrites {
-    blocks: BTreeMap<(LunId, u64), u64>,
+    /// By LUN, and by first block divided by the span.
+    leaves: BTreeMap<(LunId, u64), Leaf>,
+    /// Blocks of LUNs in them.
+    count: u64,
     /// Blocks whose content was replaced before that.
     replaced: Vec<u64>,
 }
 
+fn leaf_and_slot(index: u64) -> (u64, usize) {
+    (index / FAN_OUT as u64, (index % FAN_OUT as u64) as usize)
+}
+
 impl EarlyWrites {
     pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty() && self.replaced.is_empty()
+        self.count == 0 && self.replaced.is_empty()
     }
 
     /// Where a block of a LUN is.
     pub fn block(&self, lun: LunId, index: u64) -> Option<u64> {
-        self.blocks.get(&(lun, index)).copied()
+        let (leaf, slot) = leaf_and_slot(index);
+        self.leaves.get(&(lun, leaf)).map(|leaf| leaf[slot]).filter(|block| *block != 0)
     }
 
     /// Blocks of a LUN and where they are, in ascending order.
     pub fn of_lun(&self, lun: LunId, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.blocks.range((lun, range.start)..(lun, range.end)).map(|((_, index), block)| (*index, *block))
+        let leaves =
+            self.leaves.range((lun, leaf_and_slot(range.start).0)..=(lun, leaf_and_slot(range.end).0));
+        let blocks =
+            leaves.flat_map(|((_, leaf), blocks)| (leaf * FAN_OUT as u64..).zip(blocks.iter().copied()));
+        blocks.filter(move |(index, block)| *block != 0 && range.contains(index))
     }
 
     /// A block of a LUN is there. Returns where it was.
     pub fn put(&mut self, lun: LunId, index: u64, block: u64) -> Option<u64> {
-        self.blocks.insert((lun, index), block)
+        let (leaf, slot) = leaf_and_slot(index);
+        let leaf = self.leaves.entry((lun, leaf)).or_insert_with(|| Box::new([0; FAN_OUT]));
+        let before = std::mem::replace(&mut leaf[slot], block);
+        self.count += u64::from(before == 0);
+        (before != 0).then_some(before)
     }
 
     /// Nothing needs this block once the next consistency point has ended.
@@ -52,14 +72,18 @@ impl EarlyWrites {
         self.replaced.push(block);
     }
 
-    /// A block of a LUN is not where it was said to be.
-    pub fn forget(&mut self, lun: LunId, index: u64) {
-        self.blocks.remove(&(lun, index));
+    /// A block of a LUN is not where it was said to be. Returns where that is.
+    pub fn forget(&mut self, lun: LunId, index: u64) -> Option<u64> {
+        let (leaf, slot) = leaf_and_slot(index);
+        let before = std::mem::take(self.leaves.get_mut(&(lun, leaf))?.get_mut(slot)?);
+        self.count -= u64::from(before != 0);
+        (before != 0).then_some(before)
     }
 
     /// A block of a LUN has newer content.
     pub fn replace(&mut self, lun: LunId, index: u64) {
-        self.replaced.extend(self.blocks.remove(&(lun, index)));
+        let before = self.forget(lun, index);
+        self.replaced.extend(before);
     }
 
     /// Blocks that nothing needs once the next consistency point has ended.
@@ -140,5 +164,36 @@ impl LunVolume {
         buffers.into_iter().for_each(|block| self.array.keep_block(block));
         self.start_filling()?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn behave_like_a_map(
+            changes in prop::collection::vec((1u32..3, 240u64..280, prop::option::of(1u64..40)), 0..80),
+        ) {
+            let (mut early, mut model) = (EarlyWrites::default(), BTreeMap::new());
+            for (lun, index, block) in changes {
+                let (found, expected) = match block {
+                    Some(block) => (early.put(lun, index, block), model.insert((lun, index), block)),
+                    None => (early.forget(lun, index), model.remove(&(lun, index))),
+                };
+                prop_assert_eq!((found, early.is_empty()), (expected, model.is_empty()));
+                for (lun, start) in (0..4).flat_map(|lun| (239..281).map(move |start| (lun, start))) {
+                    prop_assert_eq!(early.block(lun, start), model.get(&(lun, start)).copied());
+                    for end in [start, start + 3, 300, u64::MAX] {
+                        let of_model = model.range((lun, start)..(lun, end));
+                        let expected: Vec<_> = of_model.map(|((_, index), block)| (*index, *block)).collect();
+                        prop_assert_eq!(early.of_lun(lun, start..end).collect::<Vec<_>>(), expected);
+                    }
+                }
+            }
+        }
     }
 }

@@ -226,7 +226,8 @@ impl LunVolume {
             of_lun.extend(
                 early.of_lun(lun.id, 0..u64::MAX).map(|(index, block)| (index, Pointer { block, birth })),
             );
-            of_lun.sort_unstable_by_key(|(index, _)| *index);
+            // Two ascending sequences, which a stable sort merges.
+            of_lun.sort_by_key(|(index, _)| *index);
             changes.push(of_lun);
         }
         for (place, changes) in changes.iter().enumerate().filter(|(_, changes)| !changes.is_empty()) {
@@ -298,6 +299,7 @@ fn changed_blocks(lun: LunId, pending: &PendingBlocks, early: &EarlyWrites) -> V
     let indexes = pending.range((lun, 0)..=(lun, u64::MAX)).map(|((_, index), _)| *index);
     let mut indexes: Vec<u64> =
         indexes.chain(early.of_lun(lun, 0..u64::MAX).map(|(index, _)| index)).collect();
-    indexes.sort_unstable();
+    // Two ascending sequences, which a stable sort merges.
+    indexes.sort();
     indexes
 }
