@@ -1,6 +1,6 @@
 //! Writes of rows that nothing refers to: whole, in place and without the journal, while their caller goes on.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use jetcell_sync::Arc;
@@ -12,9 +12,6 @@ use super::zone_write::{Content, FreeRow, ZoneWrite, fill_all};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
-
-/// Bytes of writes that may be under way.
-const MOST_UNDER_WAY: usize = 48 << 20;
 
 /// Records are read for so many times the rows that are being written: reads wait behind the writes that are under way.
 const TIMES_AHEAD: u64 = 4;
@@ -30,20 +27,6 @@ const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
 
 /// Rows that are cleared at once.
 const ROWS_CLEARED: usize = 64 * ZONE_ROWS as usize;
-
-/// Writes of free rows that have not ended, with their zones. The first one was started first.
-#[derive(Default)]
-pub(super) struct RowWrites {
-    writes: VecDeque<(BTreeSet<u64>, UnderWay)>,
-    bytes: usize,
-}
-
-impl RowWrites {
-    /// Waits for all of them, whatever becomes of them.
-    pub(super) fn wait(&mut self) {
-        self.writes.drain(..).for_each(|(_, write)| drop(write.wait()));
-    }
-}
 
 /// Splits rows, in ascending order, between zones: the records of a zone are one block, which is written once. All batches but the
 /// last one have `least` rows or more.
@@ -132,44 +115,6 @@ impl Array {
         self.sync_members()
     }
 
-    /// Waits for the writes of free rows.
-    ///
-    /// # Errors
-    /// The array failed. No write is under way then.
-    pub(crate) fn finish_free_rows(&mut self) -> Result<()> {
-        let mut result = Ok(());
-        while !self.row_writes.writes.is_empty() {
-            result = result.and(self.finish_first_write());
-        }
-        result
-    }
-
-    /// Waits for the writes of free rows after which these blocks can be read.
-    ///
-    /// # Errors
-    /// The array failed. No write is under way then.
-    pub(crate) fn finish_free_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
-        if self.row_writes.writes.is_empty() {
-            return Ok(());
-        }
-        let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
-        let zones = blocks.iter().map(zone).collect();
-        self.finish_rows_in(&zones)
-    }
-
-    /// Waits for the writes of free rows in these zones.
-    fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
-        let is_under_way = |array: &Array| {
-            array.row_writes.writes.iter().any(|(under_way, _)| !under_way.is_disjoint(zones))
-        };
-        while is_under_way(self) {
-            if let Err(error) = self.finish_first_write() {
-                return self.finish_free_rows().and(Err(error));
-            }
-        }
-        Ok(())
-    }
-
     fn start_batch(&mut self, rows: &[FreeRow]) -> Result<()> {
         self.counters.blocks_written += rows.iter().map(|(_, columns)| columns.len() as u64).sum::<u64>();
         let write = match self.start_whole_zones(rows) {
@@ -179,25 +124,7 @@ impl Array {
         self.add_under_way(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
     }
 
-    /// Remembers a write of free rows of these zones until it ends.
-    pub(super) fn add_under_way(&mut self, zones: BTreeSet<u64>, write: UnderWay) -> Result<()> {
-        self.records.hold(&zones);
-        self.row_writes.bytes += write.bytes;
-        self.row_writes.writes.push_back((zones, write));
-        while self.row_writes.bytes > MOST_UNDER_WAY {
-            self.finish_first_write()?;
-        }
-        Ok(())
-    }
-
-    fn finish_first_write(&mut self) -> Result<()> {
-        let Some((zones, write)) = self.row_writes.writes.pop_front() else { return Ok(()) };
-        self.row_writes.bytes -= write.bytes;
-        self.records.release(&zones);
-        self.finish_in_place(write)
-    }
-
-    /// Starts writes of rows where each slot has exactly one member that works. `None` elsewhere.
+    /// Fills and starts writes of rows where each slot has exactly one member that works. `None` elsewhere.
     fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<UnderWay> {
         let devices = self.sole_devices()?;
         let mut writes = vec![];
@@ -206,20 +133,16 @@ impl Array {
             self.put_records(&devices, &mut write)?;
             writes.push((write, Content::Rows(rows)));
         }
-        Some(self.start_zone_writes(&devices, writes))
+        let threads = rows.len().div_ceil(ROWS_PER_THREAD).min(self.threads);
+        fill_all(&mut writes, &self.coding(), threads);
+        Some(self.start_filled(&devices, writes.into_iter().map(|(write, _)| write).collect()))
     }
 
-    /// Fills writes of zones, and starts them.
-    pub(super) fn start_zone_writes(
-        &mut self,
-        devices: &[usize],
-        mut writes: Vec<(ZoneWrite, Content<'_>)>,
-    ) -> UnderWay {
-        let rows = writes.iter().map(|(write, _)| write.rows().len()).sum::<usize>();
-        fill_all(&mut writes, &self.coding(), rows.div_ceil(ROWS_PER_THREAD).min(self.threads));
-        self.counters.full_row_writes += rows as u64;
-        self.note_recent(writes.iter().map(|(write, _)| write.zone()).collect());
-        let pieces = writes.into_iter().flat_map(|(write, _)| self.pieces_of_zone(devices, write)).collect();
+    /// Starts writes that are filled.
+    pub(super) fn start_filled(&mut self, devices: &[usize], writes: Vec<ZoneWrite>) -> UnderWay {
+        self.counters.full_row_writes += writes.iter().map(|write| write.rows().len() as u64).sum::<u64>();
+        self.note_recent(writes.iter().map(ZoneWrite::zone).collect());
+        let pieces = writes.into_iter().flat_map(|write| self.pieces_of_zone(devices, write)).collect();
         self.start_writes(pieces, IoReason::Other)
     }
 

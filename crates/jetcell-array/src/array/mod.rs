@@ -23,6 +23,7 @@ mod parity;
 mod reads;
 mod records;
 mod recovery;
+mod row_writes;
 mod rows;
 #[cfg(test)]
 mod rows_under_way;
@@ -30,6 +31,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transfers;
+mod zone_worker;
 mod zone_write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,9 +44,9 @@ use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
 pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
 use self::fetched::Fetched;
-use self::free_rows::RowWrites;
 use self::new_rows::NewRows;
 use self::records::RecordCache;
+use self::row_writes::RowWrites;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;

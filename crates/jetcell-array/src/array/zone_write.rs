@@ -8,6 +8,7 @@ use zerocopy::IntoBytes;
 
 use super::Array;
 use super::transfers::Piece;
+use crate::bytes::copy_of;
 use crate::geometry::{BLOCK, Code, Layout, MAX_DATA_COLUMNS, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::kernels::Kernel;
@@ -19,7 +20,7 @@ pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
 /// What records and parity follow from, besides the rows.
 pub(super) struct Coding {
     array: u128,
-    pub(super) layout: Layout,
+    layout: Layout,
     code: Code,
     kernel: Kernel,
 }
@@ -28,8 +29,8 @@ pub(super) struct Coding {
 pub(super) enum Content<'rows> {
     /// In these rows, in the same order.
     Rows(&'rows [FreeRow]),
-    /// In the buffers, with the parity. By row, the checksums of its cells.
-    Buffers(Vec<Vec<u64>>),
+    /// In the buffers. By row and column, the checksums of the blocks.
+    Buffers(Vec<u64>),
 }
 
 /// A write of rows of a zone. The buffers of a slot have the blocks of its member.
@@ -105,28 +106,32 @@ impl ZoneWrite {
         &mut self.buffers[slot][run][bytes]
     }
 
+    /// The rows with their content, in buffers of their own.
+    pub(super) fn copied_rows(&self, layout: &Layout) -> Vec<FreeRow> {
+        let block = |row, column| Arc::new(copy_of(self.block(layout.slot(row, column), row)));
+        let columns = |row| (0..layout.data_columns()).map(|column| block(row, column)).collect();
+        self.rows.iter().map(|row| (*row, columns(*row))).collect()
+    }
+
     /// The buffers, for other transfers.
     pub(super) fn into_buffers(self) -> impl Iterator<Item = IoBuffer> {
         self.buffers.into_iter().flatten()
     }
 
     /// Brings the data to the buffers, and computes parity and records.
-    fn fill(&mut self, coding: &Coding, content: &Content<'_>) {
+    pub(super) fn fill(&mut self, coding: &Coding, content: &Content<'_>) {
         let records: Vec<&[u8]> = self.buffers.iter().map(|of_slot| &of_slot[0][..BLOCK]).collect();
         let generation = |row: &u64| coding.row_state(*row, &records).next_generation();
         let generations: Vec<u64> = self.rows.iter().map(generation).collect();
+        let columns = coding.layout.data_columns();
         for (index, generation) in generations.into_iter().enumerate() {
             let row = self.rows[index];
-            match content {
-                Content::Rows(rows) => {
-                    let mut checksums = self.copy_row(coding, row, &rows[index].1);
-                    checksums.extend(self.encode_row(coding, row));
-                    self.put_row_records(coding, row, generation, &checksums);
-                }
-                Content::Buffers(checksums) => {
-                    self.put_row_records(coding, row, generation, &checksums[index]);
-                }
-            }
+            let mut checksums = match content {
+                Content::Rows(rows) => self.copy_row(coding, row, &rows[index].1),
+                Content::Buffers(checksums) => checksums[index * columns..(index + 1) * columns].to_vec(),
+            };
+            checksums.extend(self.encode_row(coding, row));
+            self.put_row_records(coding, row, generation, &checksums);
         }
     }
 
@@ -152,7 +157,7 @@ impl ZoneWrite {
     }
 
     /// Computes the parity of a row from its data. Returns the checksums of the parity.
-    pub(super) fn encode_row(&mut self, coding: &Coding, row: u64) -> Vec<u64> {
+    fn encode_row(&mut self, coding: &Coding, row: u64) -> Vec<u64> {
         let mut data = self.cells(&coding.layout, row);
         let mut parity = data.split_off(coding.layout.data_columns());
         let data: Vec<&[u8]> = data.into_iter().map(|block| &*block).collect();

@@ -1,0 +1,55 @@
+//! A thread that computes the parity and the records of zones while their writer fills the next one.
+
+use std::io;
+
+use jetcell_sync::mpsc::{Receiver, Sender, channel};
+use jetcell_sync::thread;
+
+use super::zone_write::{Coding, Content, ZoneWrite};
+
+struct Job {
+    write: ZoneWrite,
+    coding: Coding,
+    content: Content<'static>,
+}
+
+/// Ends when it is dropped.
+pub(super) struct ZoneWorker {
+    jobs: Sender<Job>,
+    filled: Receiver<ZoneWrite>,
+}
+
+impl ZoneWorker {
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start() -> io::Result<ZoneWorker> {
+        let (jobs, waiting) = channel::<Job>();
+        let (done, filled) = channel();
+        let work = move || {
+            for Job { mut write, coding, content } in waiting {
+                write.fill(&coding, &content);
+                if done.send(write).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("parity".into()).spawn(work)?;
+        Ok(ZoneWorker { jobs, filled })
+    }
+
+    /// Starts to fill a write, which [`ZoneWorker::next_filled`] returns after those that were given before.
+    ///
+    /// # Panics
+    /// Computing an earlier one panicked.
+    pub fn fill(&self, write: ZoneWrite, coding: Coding, content: Content<'static>) {
+        self.jobs.send(Job { write, coding, content }).expect("the thread lives as long as this");
+    }
+
+    /// Waits for the next write.
+    ///
+    /// # Panics
+    /// Computing it panicked.
+    pub fn next_filled(&self) -> ZoneWrite {
+        self.filled.recv().expect("the thread lives as long as this")
+    }
+}
