@@ -118,7 +118,6 @@ impl LunVolume {
         }
         for block in plan.freed {
             self.maps.nodes.remove(&block);
-            self.space.release(block);
         }
         self.counters.points += 1;
         for content in pending.into_values() {
@@ -194,6 +193,8 @@ impl LunVolume {
             self.catalogue.luns[*place].root = *root;
         }
         point.plan.unused.iter().for_each(|block| self.space.release(*block));
+        // Nothing takes them before the catalogue is durable. The next window may have them.
+        point.plan.freed.iter().for_each(|block| self.space.release(*block));
         self.catalogue.window = self.space.best_window(point.window);
         self.end_point()
     }

@@ -226,6 +226,22 @@ fn nothing_is_written_early_beside_writes_that_were_flushed() {
 }
 
 #[test]
+fn the_next_run_may_write_to_rows_that_a_point_freed() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
+    let mut volume = start(&disk, &members(6)).unwrap();
+    volume.create_lun("a", 1200).unwrap();
+    for value in 1..=5 {
+        (0..1200).step_by(20).for_each(|first| write(&mut volume, "a", first, &[value; 20]).unwrap());
+        volume.flush().unwrap();
+        let (window, free) = (volume.space.in_window(), volume.space.free());
+        // Without the rows of the state before, it has room for 200 blocks.
+        assert!(window > 1000 && window <= free, "{window} blocks in the window, {free} free");
+    }
+    volume.close().unwrap();
+    assert_eq!(values(&mut start(&disk, &members(6)).unwrap(), "a"), [5; 1200]);
+}
+
+#[test]
 fn few_scattered_blocks_are_written_early_so_that_a_point_has_few_nodes_in_memory() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 60);
     let mut volume = start(&disk, &members(6)).unwrap();
