@@ -148,3 +148,89 @@ impl Array {
         self.add_under_way([zone].into(), write)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jetcell_vfs::{Fault, FaultEffect, FaultTarget};
+
+    use super::*;
+    use crate::Level;
+    use crate::array::OpenZone;
+    use crate::geometry::BLOCK;
+    use crate::test_array::{TestArray, content};
+
+    const MEMBERS: usize = 5;
+
+    fn rows(zone: u64) -> std::ops::Range<u64> {
+        zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS
+    }
+
+    /// Blocks of a zone.
+    fn blocks(tested: &mut TestArray, zone: u64) -> Vec<u64> {
+        let layout = *tested.array().layout();
+        rows(zone)
+            .flat_map(|row| (0..layout.data_columns()).map(move |column| layout.block_at(row, column)))
+            .collect()
+    }
+
+    /// A zone whose blocks have their numbers as values.
+    fn full_zone(tested: &mut TestArray, zone: u64) -> OpenZone {
+        let blocks = blocks(tested, zone);
+        let mut open = tested.array().open_zone(rows(zone).collect()).unwrap();
+        blocks.into_iter().for_each(|block| open.put(block, &content(block)));
+        open
+    }
+
+    fn assert_written(tested: &mut TestArray, zone: u64) {
+        for block in blocks(tested, zone) {
+            tested.array().finish_free_rows_of(&[block]).unwrap();
+            assert_eq!(tested.value(block).unwrap(), block);
+        }
+    }
+
+    #[test]
+    fn a_zone_is_written_when_its_blocks_are_read() {
+        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        for zone in 1..4 {
+            let open = full_zone(&mut tested, zone);
+            tested.array().start_open_zone(open).unwrap();
+        }
+        assert_written(&mut tested, 3);
+        assert!(tested.array().row_writes.is_empty());
+        assert_written(&mut tested, 1);
+        assert!(tested.array().scrub().unwrap().is_clean());
+    }
+
+    #[test]
+    fn a_zone_is_not_written_to_a_member_that_failed_while_its_parity_was_computed() {
+        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let (first, second) = (full_zone(&mut tested, 1), full_zone(&mut tested, 2));
+        let failing = tested.members[2].clone();
+        let fault = Fault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
+        tested.array().start_open_zone(first).unwrap();
+        tested.faults.inject(fault);
+        tested.array().start_open_zone(second).unwrap();
+        tested.array().finish_free_rows().unwrap();
+        assert_eq!(tested.faults.fired(), 1);
+        let second_zone = TestArray::records_offset(2) as usize..TestArray::records_offset(3) as usize;
+        for member in &tested.members {
+            let is_written =
+                tested.disk.contents(member).unwrap()[second_zone.clone()].iter().any(|byte| *byte != 0);
+            assert_eq!(is_written, *member != failing, "{}", member.display());
+        }
+        (1..3).for_each(|zone| assert_written(&mut tested, zone));
+    }
+
+    #[test]
+    fn a_zone_that_was_not_started_is_lost_with_the_array() {
+        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let open = full_zone(&mut tested, 1);
+        tested.array().start_open_zone(open).unwrap();
+        tested.array = None;
+        let is_zero = |member: &std::path::PathBuf| {
+            tested.disk.contents(member).unwrap()[TestArray::offset(ZONE_ROWS) as usize..][..BLOCK]
+                == [0; BLOCK]
+        };
+        assert!(tested.members.iter().all(is_zero));
+    }
+}

@@ -439,7 +439,12 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
 }
 
 #[test]
-fn whole_rows_leave_the_same_bytes_on_the_members_by_either_way() {
+fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
+    enum Way {
+        AnyState,
+        Copied,
+        BlockByBlock,
+    }
     let levels = [
         (Level::Raid0, 3),
         (Level::Raid5, 4),
@@ -448,7 +453,7 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_either_way() {
         (Level::RaidDp { prime: 17 }, 6),
     ];
     for (level, members) in levels {
-        let written = |is_in_any_state: bool| {
+        let written = |way: Way| {
             let mut tested = TestArray::with_zones(level, members, 3, 4);
             let layout = *tested.array().layout();
             let old = [layout.block_at(3, 0), layout.block_at(130, 1)];
@@ -463,14 +468,27 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_either_way() {
                 })
                 .collect();
             let array = tested.array();
-            if is_in_any_state {
-                let write = array.start_in_any_state(&rows).unwrap();
-                array.finish_in_place(write).unwrap();
-            } else {
-                assert!(array.sole_devices().is_some(), "{level}");
-                array.start_free_rows(&rows).unwrap();
-                array.finish_free_rows().unwrap();
+            assert!(array.sole_devices().is_some(), "{level}");
+            match way {
+                Way::AnyState => {
+                    let write = array.start_in_any_state(&rows).unwrap();
+                    array.finish_in_place(write).unwrap();
+                }
+                Way::Copied => array.start_free_rows(&rows).unwrap(),
+                Way::BlockByBlock => {
+                    for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
+                        let mut open = array.open_zone(rows.iter().map(|(row, _)| *row).collect()).unwrap();
+                        for (row, columns) in rows {
+                            for (column, block) in columns.iter().enumerate() {
+                                open.put(layout.block_at(*row, column), &content(0));
+                                open.put(layout.block_at(*row, column), block);
+                            }
+                        }
+                        array.start_open_zone(open).unwrap();
+                    }
+                }
             }
+            array.finish_free_rows().unwrap();
             for (row, columns) in &rows {
                 for (column, block) in columns.iter().enumerate() {
                     let mut found = vec![0; BLOCK];
@@ -484,7 +502,9 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_either_way() {
             let content = |member: &PathBuf| tested.disk.contents(member).unwrap()[first..].to_vec();
             tested.members.iter().map(content).collect::<Vec<_>>()
         };
-        assert!(written(true) == written(false), "{level}");
+        let expected = written(Way::AnyState);
+        assert!(expected == written(Way::Copied), "{level}");
+        assert!(expected == written(Way::BlockByBlock), "{level}");
     }
 }
 
