@@ -64,6 +64,7 @@ impl Array {
             new_rows: Default::default(),
             threads: thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
             staged: Default::default(),
+            filling: None,
             mode,
             is_config_changed: false,
             counters: Counters::default(),

@@ -10,6 +10,7 @@ mod costs;
 mod create;
 mod examination;
 mod fetched;
+mod filling;
 #[cfg(test)]
 mod first_writes;
 mod free_rows;
@@ -44,6 +45,7 @@ use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
 pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
 use self::fetched::Fetched;
+use self::filling::Filling;
 use self::new_rows::NewRows;
 use self::records::RecordCache;
 use self::row_writes::RowWrites;
@@ -132,6 +134,8 @@ pub struct Array {
     threads: usize,
     /// Written and not committed, by block of the array.
     staged: BTreeMap<u64, Arc<IoBuffer>>,
+    /// New rows whose blocks are not staged.
+    filling: Option<Filling>,
     /// The number of the next commit.
     pub(crate) sequence: u64,
     mode: Mode,
@@ -291,6 +295,8 @@ impl Array {
             let (first, last, blocks) = (blocks.start, blocks.end - 1, self.config.layout.blocks());
             return Err(Refusal::OutOfRange { first, last, blocks }.into());
         }
+        self.end_filling();
+        self.start_computed()?;
         let layout = self.config.layout;
         let mut runs: Vec<(u64, bool)> = vec![];
         for batch in blocks.clone().step_by(WRITTEN_BATCH as usize) {
@@ -316,6 +322,9 @@ impl Array {
         self.check_writable()?;
         let count = self.check_range(first, data.len())?;
         for (block, data) in (first..first + count).zip(data.chunks_exact(BLOCK)) {
+            if self.fill(block, data)? {
+                continue;
+            }
             if self.staged.len() >= self.most_staged() && !self.staged.contains_key(&block) {
                 self.make_room()?;
             }
@@ -351,6 +360,7 @@ impl Array {
 
     /// Commits all staged writes; they survive a crash when this returns. On an error, writes that are not committed stay staged.
     pub fn flush(&mut self) -> Result<()> {
+        self.end_filling();
         if self.staged.is_empty() && !self.has_new_rows() {
             return self.check_running();
         }

@@ -20,7 +20,7 @@ const ROWS_AHEAD: Range<u64> = 32 * ZONE_ROWS..256 * ZONE_ROWS;
 /// How rows are written that were never written before.
 pub(super) struct NewRows {
     /// Rows that are started together until a flush: a zone, which a member writes in one transfer. 0: the journal has all writes.
-    unit: u64,
+    pub(super) unit: u64,
     /// The least and the most rows that are opened behind those of a writer.
     pub(super) ahead: Range<u64>,
     /// Rows that were started and are not acknowledged. All of them are open.
@@ -51,7 +51,8 @@ impl Array {
     }
 
     /// Rows that were never written and whose blocks are all staged.
-    fn staged_new_rows(&mut self) -> Extents {
+    fn staged_new_rows(&mut self) -> Result<Extents> {
+        self.start_computed()?;
         let layout = self.config.layout;
         let mut columns: BTreeMap<u64, usize> = BTreeMap::new();
         self.staged.keys().for_each(|block| *columns.entry(layout.locate(*block).0).or_default() += 1);
@@ -63,7 +64,7 @@ impl Array {
         for (row, _) in self.row_states(&whole).iter().filter(|(_, state)| state.is_new()) {
             new.insert(*row..row + 1);
         }
-        new
+        Ok(new)
     }
 
     /// Starts to write whole units of staged rows that were never written, and opens these rows and those beside them first.
@@ -73,7 +74,7 @@ impl Array {
             return Ok(());
         }
         let (mut runs, mut units) = (Extents::default(), Extents::default());
-        for run in self.staged_new_rows().ranges() {
+        for run in self.staged_new_rows()?.ranges() {
             let (first, behind) = (run.start.next_multiple_of(unit), run.end / unit * unit);
             if first < behind {
                 units.insert(first..behind);
@@ -114,15 +115,16 @@ impl Array {
         if !self.has_new_rows() {
             return Ok(());
         }
-        let rest = self.staged_new_rows();
+        let rest = self.staged_new_rows()?;
         self.start_open_rows(&rest)?;
         let layout = self.config.layout;
         let journalled = self.staged.keys().map(|block| layout.locate(*block).0).collect();
         self.close_rows(&journalled)
     }
 
-    /// Waits for new rows after which these blocks can be read.
+    /// Waits for new rows after which these blocks can be read, or finds them staged.
     pub(super) fn finish_new_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
+        self.end_filling_of(blocks);
         if self.has_new_rows() { self.finish_free_rows_of(blocks) } else { Ok(()) }
     }
 }

@@ -134,8 +134,8 @@ impl Array {
         Ok(())
     }
 
-    /// Starts to write the zone whose parity was computed.
-    fn start_computed(&mut self) -> Result<()> {
+    /// Starts to write the zone whose parity was computed. From then on, the records in memory tell what was written.
+    pub(super) fn start_computed(&mut self) -> Result<()> {
         let Some(Computed { zone, devices, write }) = self.row_writes.computed.take() else { return Ok(()) };
         let of_worker = || self.row_writes.worker.as_ref().expect("it has the zone").next_filled();
         let write = write.unwrap_or_else(of_worker);

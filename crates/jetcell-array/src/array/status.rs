@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Array, Mode};
+use super::{Array, Filling, Mode};
 use crate::geometry::Level;
 use crate::member::MemberId;
 
@@ -98,7 +98,7 @@ impl Array {
             slots: slots.collect(),
             spares: self.config.spares.iter().filter_map(|spare| path(*spare)).collect(),
             failed: self.failed.clone(),
-            staged_blocks: self.staged.len(),
+            staged_blocks: self.staged.len() + self.filling.as_ref().map_or(0, Filling::len),
         }
     }
 }
