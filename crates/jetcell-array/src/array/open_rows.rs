@@ -33,7 +33,9 @@ impl Array {
             let part = start..rows.end.min(start + ROWS_EXAMINED);
             self.records.trim();
             self.load_records_of_rows(part.clone());
-            let states = self.row_states(&part.collect());
+            let zones = part.start / ZONE_ROWS..part.end.div_ceil(ZONE_ROWS);
+            let written: BTreeSet<u64> = zones.filter(|zone| !self.is_zone_new(*zone)).collect();
+            let states = self.row_states(&part.filter(|row| written.contains(&(row / ZONE_ROWS))).collect());
             if let Some((row, _)) = states.into_iter().find(|(_, state)| !state.is_new()) {
                 return row;
             }

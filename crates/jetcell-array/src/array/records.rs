@@ -171,6 +171,12 @@ impl Array {
         (0..self.config.slots.len()).flat_map(|slot| self.targets(slot)).collect()
     }
 
+    /// Whether the records of a zone are in memory, and say that none of its rows was ever written.
+    pub(super) fn is_zone_new(&self, zone: u64) -> bool {
+        let is_new = |device| self.records.block(device, zone).is_some_and(|block| *block == [0; BLOCK]);
+        self.devices_with_records().into_iter().all(is_new)
+    }
+
     /// Whether the records of a zone are in memory, or are being read ahead.
     fn is_known(&self, devices: &BTreeSet<usize>, zone: u64) -> bool {
         self.records.ahead.iter().any(|(ahead, _)| ahead.contains(&zone))
