@@ -16,9 +16,11 @@ const MOST_BLOCKS: usize = 16384;
 /// Buffers that no transfer uses.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// In ascending order of their capacity.
-    kept: Vec<IoBuffer>,
+    /// In ascending order of their capacity, each with the number of its last return.
+    kept: Vec<(IoBuffer, u64)>,
     bytes: usize,
+    /// Buffers that were returned.
+    returns: u64,
     /// For single blocks.
     blocks: Vec<IoBuffer>,
 }
@@ -31,15 +33,9 @@ impl Buffers {
         }
         // Few sizes, so that buffers fit again. A huge page has room for seven transfers of a whole zone.
         let capacity = len.next_multiple_of(len.next_power_of_two() / 16);
-        let place = self.kept.partition_point(|buffer| buffer.capacity() < len);
-        let found = self.kept.get(place).is_some_and(|buffer| buffer.capacity() <= 2 * capacity);
-        let mut buffer = if found {
-            let buffer = self.kept.remove(place);
-            self.bytes -= buffer.capacity();
-            buffer
-        } else {
-            self.new_buffer(capacity)
-        };
+        let place = self.kept.partition_point(|(buffer, _)| buffer.capacity() < len);
+        let found = self.kept.get(place).is_some_and(|(buffer, _)| buffer.capacity() <= 2 * capacity);
+        let mut buffer = if found { self.remove(place) } else { self.new_buffer(capacity) };
         buffer.resize(len);
         buffer
     }
@@ -62,12 +58,6 @@ impl Buffers {
     /// A buffer of one of few sizes, so that it fits the next transfer, too. In a huge page, a transfer is one segment: a device takes
     /// a limited number of them at a time, which 4 KiB each would use up.
     fn new_buffer(&mut self, capacity: usize) -> IoBuffer {
-        // Those of other sizes make room for the rest of its huge page.
-        while self.bytes + IoBuffer::HUGE > MOST_KEPT
-            && let Some(at) = self.kept.iter().rposition(|buffer| buffer.capacity() != capacity)
-        {
-            self.bytes -= self.kept.remove(at).capacity();
-        }
         let mut new = if capacity <= IoBuffer::HUGE / 2 { IoBuffer::huge_slab(capacity) } else { None }
             .unwrap_or_default();
         let buffer = new.pop().unwrap_or_else(|| IoBuffer::zeroed(capacity));
@@ -75,15 +65,27 @@ impl Buffers {
         buffer
     }
 
-    /// Takes a buffer back.
+    fn remove(&mut self, place: usize) -> IoBuffer {
+        let (buffer, _) = self.kept.remove(place);
+        self.bytes -= buffer.capacity();
+        buffer
+    }
+
+    /// Takes a buffer back. Those that were not used for the longest time make room for it.
     pub fn keep(&mut self, buffer: IoBuffer) {
         let capacity = buffer.capacity();
-        if capacity < SHORTEST || self.bytes + capacity > MOST_KEPT {
+        if !(SHORTEST..=MOST_KEPT).contains(&capacity) {
             return;
         }
+        while self.bytes + capacity > MOST_KEPT
+            && let Some((oldest, _)) = self.kept.iter().enumerate().min_by_key(|(_, (_, number))| *number)
+        {
+            self.remove(oldest);
+        }
         self.bytes += capacity;
-        let place = self.kept.partition_point(|other| other.capacity() < capacity);
-        self.kept.insert(place, buffer);
+        self.returns += 1;
+        let place = self.kept.partition_point(|(other, _)| other.capacity() < capacity);
+        self.kept.insert(place, (buffer, self.returns));
     }
 }
 
@@ -115,5 +117,22 @@ mod tests {
         assert_eq!((buffers.bytes, buffers.kept.len()), (MOST_KEPT, MOST_KEPT >> 20));
         buffers.keep(IoBuffer::zeroed(4096));
         assert_eq!(buffers.kept.len(), MOST_KEPT >> 20);
+    }
+
+    #[test]
+    fn buffers_of_another_size_replace_those_that_are_used_no_more() {
+        let mut buffers = Buffers::default();
+        (0..300).for_each(|_| buffers.keep(IoBuffer::zeroed(256 << 10)));
+        for round in 0..3 {
+            let taken: Vec<IoBuffer> = (0..16).map(|_| buffers.take(600 << 10)).collect();
+            let mut starts: Vec<_> =
+                taken.iter().map(|buffer| (buffer.as_ptr(), buffer.capacity())).collect();
+            taken.into_iter().for_each(|buffer| buffers.keep(buffer));
+            let again: Vec<_> =
+                (0..16).map(|_| buffers.take(600 << 10)).map(|buffer| (buffer.as_ptr(), buffer)).collect();
+            starts.retain(|(start, _)| !again.iter().any(|(other, _)| other == start));
+            assert!(starts.is_empty(), "round {round}: {starts:?}");
+            again.into_iter().for_each(|(_, buffer)| buffers.keep(buffer));
+        }
     }
 }

@@ -51,7 +51,9 @@ impl Array {
             let images: Vec<Image<'_>> =
                 writes.iter().map(|write| Image { entry: image(write), block: &write.1.block }).collect();
             let (array, sequence) = (self.config.array, self.sequence);
-            let (offset, buffer) = self.devices[device].journal_of(array, sequence, &participants, &images);
+            let take = |len| self.buffers.take(len);
+            let (offset, buffer) =
+                self.devices[device].journal_of(array, sequence, &participants, &images, take);
             journal.push(Piece { device, offset, buffer });
         }
         self.write_pieces(journal, IoReason::LogWrite)?;

@@ -237,16 +237,18 @@ impl Device {
         Ok(())
     }
 
-    /// What a commit writes to its journal slot, and where.
+    /// What a commit writes to its journal slot, and where. `take` gives a buffer of this length, with any content.
     pub fn journal_of(
         &self,
         array: u128,
         sequence: u64,
         participants: &[MemberId],
         images: &[Image<'_>],
+        take: impl FnOnce(usize) -> IoBuffer,
     ) -> (u64, IoBuffer) {
         let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;
-        let mut buffer = IoBuffer::zeroed(header_bytes + images.len() * BLOCK);
+        let mut buffer = take(header_bytes + images.len() * BLOCK);
+        buffer[..header_bytes].fill(0);
         let entries = images.iter().map(|image| image.entry).collect();
         let participants = participants.to_vec();
         JournalHeader { array, member: self.member, sequence, participants, entries }.encode(&mut buffer);
@@ -264,7 +266,7 @@ impl Device {
         participants: &[MemberId],
         images: &[Image<'_>],
     ) -> Result<()> {
-        let (offset, buffer) = self.journal_of(array, sequence, participants, images);
+        let (offset, buffer) = self.journal_of(array, sequence, participants, images, IoBuffer::zeroed);
         self.write(offset, &buffer, IoReason::LogWrite)
     }
 
