@@ -146,13 +146,16 @@ impl Array {
         self.start_writes(pieces, IoReason::Other)
     }
 
-    /// The same for an array with lost members, with spares that are being rebuilt, or with copies.
+    /// The same for an array with lost members, with spares that are being rebuilt, or with copies. Blocks of the rows that are staged are
+    /// newer, and stay staged.
     pub(super) fn start_in_any_state(&mut self, rows: &[FreeRow]) -> Result<UnderWay> {
-        let mut staged = vec![];
+        let (mut staged, mut newer) = (vec![], vec![]);
         for (row, columns) in rows {
             let blocks: Vec<u64> =
                 (0..columns.len()).map(|column| self.config.layout.block_at(*row, column)).collect();
-            self.staged.extend(blocks.iter().copied().zip(columns.iter().cloned()));
+            for (block, content) in blocks.iter().zip(columns) {
+                newer.extend(self.staged.insert(*block, content.clone()).map(|newer| (*block, newer)));
+            }
             staged.push((*row, blocks.into_iter().enumerate().collect::<Vec<_>>()));
         }
         let started = self.planned(&staged).and_then(|planned| {
@@ -162,6 +165,7 @@ impl Array {
         for (_, block) in staged.iter().flat_map(|(_, columns)| columns) {
             self.staged.remove(block);
         }
+        self.staged.extend(newer);
         started
     }
 }

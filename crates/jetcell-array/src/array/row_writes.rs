@@ -222,6 +222,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_staged_after_a_zone_is_not_replaced_by_it() {
+        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        let open = full_zone(&mut tested, 1);
+        tested.array().start_open_zone(open).unwrap();
+        // With a member that is being rebuilt, the zone takes the way of other writes.
+        let file = tested.new_file();
+        tested.array().replace(1, &file, false).unwrap();
+        let block = blocks(&mut tested, 1)[5];
+        tested.write(&[(block, 77)].into()).unwrap();
+        assert_eq!(tested.value(block).unwrap(), 77);
+    }
+
+    #[test]
     fn a_zone_that_was_not_started_is_lost_with_the_array() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         let open = full_zone(&mut tested, 1);
