@@ -53,8 +53,7 @@ impl Array {
         }
         let layout = self.config.layout;
         let (row, _) = layout.locate(block);
-        let is_filled = |filling: &Option<Filling>| filling.as_ref().is_some_and(|of| of.has_row(row));
-        if !is_filled(&self.filling) {
+        if !self.filling.as_ref().is_some_and(|filling| filling.has_row(row)) {
             self.begin_filling(block);
         }
         let Some(filling) = self.filling.as_mut().filter(|filling| filling.has_row(row)) else {

@@ -142,7 +142,7 @@ impl Array {
         let write = if self.sole_devices().as_ref() == Some(&devices) {
             self.start_filled(&devices, vec![write])
         } else {
-            // A write before it has failed.
+            // A member failed or was replaced meanwhile.
             self.start_in_any_state(&write.copied_rows(&self.config.layout))?
         };
         self.add_under_way([zone].into(), write)
