@@ -14,6 +14,9 @@ use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, RecordSlot};
 use crate::member::{Image, JournalEntry, MemberId};
 
+/// New content of columns of a row.
+pub(super) type NewColumns = BTreeMap<usize, Arc<IoBuffer>>;
+
 /// New content of a cell.
 pub(super) struct CellWrite {
     pub cell: usize,
@@ -34,8 +37,8 @@ const ROWS_FETCHED: usize = 64;
 const RECENT_ZONES: usize = 16;
 
 impl Array {
-    /// Writes columns of rows from the staged blocks, all or none of them.
-    pub(super) fn commit(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) -> Result<()> {
+    /// Writes columns of rows, all or none of them.
+    pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
         debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
         self.finish_free_rows()?;
         let planned = self.planned(rows)?;
@@ -75,10 +78,7 @@ impl Array {
         Ok(())
     }
 
-    pub(super) fn planned(
-        &mut self,
-        rows: &[(u64, Vec<(usize, u64)>)],
-    ) -> Result<Vec<(u64, Vec<CellWrite>)>> {
+    pub(super) fn planned(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {
         self.records.trim();
         self.load_records_of_rows(rows.iter().map(|(row, _)| *row));
         let read = |array: &Array| array.counters.members.data_and_parity.blocks_read;

@@ -7,6 +7,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::Array;
+use super::commit::NewColumns;
 use super::transfers::UnderWay;
 use super::zone_write::{Content, FreeRow, ZoneWrite, fill_all};
 use crate::error::Result;
@@ -146,27 +147,13 @@ impl Array {
         self.start_writes(pieces, IoReason::Other)
     }
 
-    /// The same for an array with lost members, with spares that are being rebuilt, or with copies. Blocks of the rows that are staged are
-    /// newer, and stay staged.
+    /// The same for an array with lost members, with spares that are being rebuilt, or with copies.
     pub(super) fn start_in_any_state(&mut self, rows: &[FreeRow]) -> Result<UnderWay> {
-        let (mut staged, mut newer) = (vec![], vec![]);
-        for (row, columns) in rows {
-            let blocks: Vec<u64> =
-                (0..columns.len()).map(|column| self.config.layout.block_at(*row, column)).collect();
-            for (block, content) in blocks.iter().zip(columns) {
-                newer.extend(self.staged.insert(*block, content.clone()).map(|newer| (*block, newer)));
-            }
-            staged.push((*row, blocks.into_iter().enumerate().collect::<Vec<_>>()));
-        }
-        let started = self.planned(&staged).and_then(|planned| {
-            let by_device = self.by_device(&planned);
-            self.start_in_place(&by_device)
-        });
-        for (_, block) in staged.iter().flat_map(|(_, columns)| columns) {
-            self.staged.remove(block);
-        }
-        self.staged.extend(newer);
-        started
+        let rows: Vec<(u64, NewColumns)> =
+            rows.iter().map(|(row, columns)| (*row, columns.iter().cloned().enumerate().collect())).collect();
+        let planned = self.planned(&rows)?;
+        let by_device = self.by_device(&planned);
+        self.start_in_place(&by_device)
     }
 }
 

@@ -44,6 +44,7 @@ use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
 
 pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
+use self::commit::NewColumns;
 use self::fetched::Fetched;
 use self::filling::Filling;
 use self::new_rows::NewRows;
@@ -370,23 +371,30 @@ impl Array {
     }
 
     fn commit_staged(&mut self) -> Result<()> {
-        let mut rows: BTreeMap<u64, Vec<(usize, u64)>> = BTreeMap::new();
-        for block in self.staged.keys() {
-            let (row, column) = self.config.layout.locate(*block);
-            rows.entry(row).or_default().push((column, *block));
+        let layout = self.config.layout;
+        let mut rows: BTreeMap<u64, NewColumns> = BTreeMap::new();
+        for (block, content) in &self.staged {
+            let (row, column) = layout.locate(*block);
+            rows.entry(row).or_default().insert(column, content.clone());
         }
         if rows.keys().any(|row| self.config.open_rows.contains(*row)) {
             self.close_rows(&rows.keys().copied().collect())?;
         }
-        let rows: Vec<(u64, Vec<(usize, u64)>)> = rows.into_iter().collect();
-        for batch in rows.chunks(self.config.journal_images as usize) {
-            self.commit(batch)?;
-            for block in batch.iter().flat_map(|(_, columns)| columns.iter().map(|(_, block)| block)) {
-                self.staged.remove(block).into_iter().for_each(|block| self.buffers.keep_block(block));
-                self.counters.blocks_written += 1;
+        let mut rows = rows.into_iter();
+        loop {
+            let batch: Vec<_> = rows.by_ref().take(self.config.journal_images as usize).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.commit(&batch)?;
+            for (row, columns) in batch {
+                for (column, content) in columns {
+                    self.staged.remove(&layout.block_at(row, column));
+                    self.buffers.keep_block(content);
+                    self.counters.blocks_written += 1;
+                }
             }
         }
-        Ok(())
     }
 
     /// Flushes, makes everything durable in place, and notes on the members that the array was shut down.

@@ -1,18 +1,13 @@
 //! What a write of some columns changes in a row: their blocks, and its parity, by the cheapest way that its blocks permit.
 
-use std::collections::BTreeMap;
-
 use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use super::Array;
-use super::commit::CellWrite;
+use super::commit::{CellWrite, NewColumns};
 use crate::error::Result;
 use crate::geometry::{BLOCK, MAX_DATA_COLUMNS};
 use crate::integrity::{BlockRecord, CellState, RowState};
-
-/// New content of columns of a row.
-type NewColumns = BTreeMap<usize, Arc<IoBuffer>>;
 
 /// How the new parity of a row is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,21 +53,19 @@ impl Array {
     }
 
     /// Reads what the writes of these rows need, from all members at the same time.
-    pub(super) fn fetch_for_plans(&mut self, rows: &[(u64, Vec<(usize, u64)>)]) {
+    pub(super) fn fetch_for_plans(&mut self, rows: &[(u64, NewColumns)]) {
         let mut places = vec![];
         for (row, columns) in rows {
             let state = self.row_state(*row);
-            let (_, cells) = self.way(&state, |cell| columns.iter().any(|(column, _)| *column == cell));
+            let (_, cells) = self.way(&state, |cell| columns.contains_key(&cell));
             places.extend(self.places(*row, &state, &cells));
         }
         self.fetch(places);
     }
 
     /// The new content of all cells that a write of some columns changes.
-    pub(super) fn plan(&mut self, row: u64, columns: &[(usize, u64)]) -> Result<Vec<CellWrite>> {
+    pub(super) fn plan(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
-        let new: NewColumns =
-            columns.iter().map(|(column, block)| (*column, self.staged[block].clone())).collect();
         let cells = state.cells.len();
         let data = self.code.data_columns(cells);
         let copies = self.code.copies();
@@ -85,7 +78,7 @@ impl Array {
         };
         // The checksums first: they read one block after the other, as memory is read fastest, and parity finds all in the cache.
         let mut writes = vec![];
-        for (column, block) in &new {
+        for (column, block) in new {
             let lost: Vec<usize> = (column * copies..(column + 1) * copies)
                 .filter(|cell| self.targets(self.config.layout.slot(row, *cell)).next().is_none())
                 .collect();
@@ -101,7 +94,7 @@ impl Array {
             }
         }
         let parity =
-            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, &new, data)? };
+            if self.code.parities() == 0 { vec![] } else { self.new_parity(row, &state, new, data)? };
         for (index, block) in parity.into_iter().enumerate() {
             if let Some(block) = block {
                 writes.push(CellWrite {
