@@ -18,6 +18,11 @@ pub trait BlockStore {
     /// Writes blocks that follow each other. They are durable after [`BlockStore::flush`].
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()>;
 
+    /// Writes all of a buffer, which may be exchanged for another one of its length and capacity, with any content.
+    fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
+        self.write_blocks(first, buffer)
+    }
+
     /// Makes durable what was written.
     fn flush(&mut self) -> Result<()>;
 

@@ -36,6 +36,7 @@ mod lives;
 mod luns;
 mod maintenance;
 mod member;
+mod shared_block;
 #[cfg(test)]
 mod soak;
 #[cfg(test)]

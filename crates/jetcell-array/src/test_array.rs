@@ -8,8 +8,9 @@ use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, OpenM
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::bytes::copy_of;
 use crate::member::MemberLayout;
-use crate::{Array, ArrayError, AssembleOptions, BLOCK, CreateOptions, Level, Result, ZONE_ROWS};
+use crate::{Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateOptions, Level, Result, ZONE_ROWS};
 
 /// Images of a journal slot: a commit has at most this many rows.
 pub const JOURNAL: u32 = 8;
@@ -17,6 +18,8 @@ pub const ZONES: u64 = 2;
 pub const CHUNK: u32 = 4;
 /// New rows that are started together, and that are opened ahead of a writer.
 pub const UNIT: u64 = 4;
+/// Blocks of the transfers of a run.
+const TRANSFER: u64 = 24;
 const AHEAD: std::ops::Range<u64> = 8..32;
 
 /// The content of a block of the model: all words are the value; 0 is a block that was never written.
@@ -211,7 +214,12 @@ impl TestArray {
             let old = std::mem::replace(&mut self.model[*block as usize], *value);
             self.unflushed.entry(*block).or_default().push(old);
         }
-        let result = self.stage(run);
+        let run: Vec<(u64, u64)> = run.iter().map(|(block, value)| (*block, *value)).collect();
+        let mut transfers = run.chunk_by(|one, next| one.0 + 1 == next.0 && !next.0.is_multiple_of(TRANSFER));
+        let result = transfers.try_for_each(|transfer| {
+            let data: Vec<u8> = transfer.iter().flat_map(|(_, value)| content(*value)).collect();
+            write_transfer(self.array(), transfer[0].0, &data)
+        });
         self.new_rows += self.array().counters().new_rows - before;
         result
     }
@@ -332,6 +340,15 @@ impl TestArray {
     pub fn records_offset(zone: u64) -> u64 {
         MemberLayout::new(JOURNAL).records(zone)
     }
+}
+
+/// Writes blocks as a transfer that owns its buffer, and goes on with the one that it gets back.
+pub fn write_transfer(store: &mut dyn BlockStore, first: u64, data: &[u8]) -> Result<()> {
+    let mut buffer = copy_of(data);
+    let result = store.write_buffer(first, &mut buffer);
+    assert_eq!((buffer.len(), buffer.capacity()), (data.len(), data.len()));
+    buffer.fill(0xEE);
+    result
 }
 
 /// Whether an error comes from the disk, and not from wrong data.

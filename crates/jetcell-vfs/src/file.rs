@@ -85,7 +85,8 @@ pub enum TransferKind {
     Write,
 }
 
-/// One asynchronous transfer of a whole buffer. `done` is called exactly once and receives the buffer.
+/// One asynchronous transfer of a whole buffer. `done` is called exactly once. It receives the buffer, or, after a write, another one of the
+/// same length and capacity, with any content: who stores the data elsewhere may keep the buffer instead of a copy.
 pub struct Transfer {
     /// Direction.
     pub kind: TransferKind,

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use jetcell_vfs::IoBuffer;
+
 use super::Array;
 use crate::bytes::BlockStore;
 use crate::error::Result;
@@ -17,6 +19,10 @@ impl BlockStore for Array {
 
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {
         self.write(first, data)
+    }
+
+    fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
+        Array::write_buffer(self, first, buffer)
     }
 
     fn flush(&mut self) -> Result<()> {

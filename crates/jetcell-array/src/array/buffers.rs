@@ -1,12 +1,12 @@
 //! Buffers of transfers, kept for the next ones: new memory costs a fault for each page of it.
 
-use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use crate::geometry::BLOCK;
+use crate::shared_block::SharedBlock;
 
 /// Shorter ones come from the allocator, which has them at hand.
-const SHORTEST: usize = 32 << 10;
+pub(super) const SHORTEST: usize = 32 << 10;
 /// Bytes that are kept at most.
 const MOST_KEPT: usize = 64 << 20;
 
@@ -48,10 +48,22 @@ impl Buffers {
         self.blocks.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK))
     }
 
+    /// A buffer of this length and no longer, with any content.
+    pub fn take_exact(&mut self, len: usize) -> IoBuffer {
+        let place = self.kept.partition_point(|(buffer, _)| buffer.capacity() < len);
+        let found = self.kept.get(place).is_some_and(|(buffer, _)| buffer.capacity() == len);
+        let mut buffer = if found { self.remove(place) } else { self.new_buffer(len) };
+        buffer.resize(len);
+        buffer
+    }
+
     /// Takes the buffer of a block back, unless others use it.
-    pub fn keep_block(&mut self, block: Arc<IoBuffer>) {
-        if self.blocks.len() < MOST_BLOCKS {
-            self.blocks.extend(Arc::into_inner(block));
+    pub fn keep_block(&mut self, block: SharedBlock) {
+        let Some(buffer) = block.into_buffer() else { return };
+        if buffer.capacity() != BLOCK {
+            self.keep(buffer);
+        } else if self.blocks.len() < MOST_BLOCKS {
+            self.blocks.push(buffer);
         }
     }
 

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason};
+use jetcell_vfs::IoReason;
 use zerocopy::little_endian::U64;
 
 use super::Array;
@@ -13,15 +12,16 @@ use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, RecordSlot};
 use crate::member::{Image, JournalEntry, MemberId};
+use crate::shared_block::SharedBlock;
 
 /// New content of columns of a row.
-pub(super) type NewColumns = BTreeMap<usize, Arc<IoBuffer>>;
+pub(super) type NewColumns = BTreeMap<usize, SharedBlock>;
 
 /// New content of a cell.
 pub(super) struct CellWrite {
     pub cell: usize,
     pub record: BlockRecord,
-    pub block: Arc<IoBuffer>,
+    pub block: SharedBlock,
 }
 
 /// Row, content of a cell, and the cells that are written of its row.

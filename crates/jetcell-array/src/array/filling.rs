@@ -5,22 +5,20 @@
 
 use std::ops::Range;
 
-use jetcell_sync::Arc;
-
 use super::{Array, OpenZone};
-use crate::bytes::copy_of;
 use crate::error::Result;
-use crate::geometry::{Layout, ZONE_ROWS};
+use crate::geometry::ZONE_ROWS;
+use crate::shared_block::SharedBlock;
 
 /// Records of the next rows are read so many zones apart.
 const ZONES_PER_LOOK: u64 = 4;
 
 /// Rows of a zone that are open and not started. All writes to them go here; none of their blocks is staged.
 pub(super) struct Filling {
-    zone: OpenZone,
+    pub(super) zone: OpenZone,
     rows: Range<u64>,
-    /// By row and column, whether the block has content.
-    filled: Vec<bool>,
+    blocks: usize,
+    /// Blocks without content.
     missing: usize,
 }
 
@@ -31,39 +29,45 @@ impl Filling {
 
     /// Blocks that have content.
     pub fn len(&self) -> usize {
-        self.filled.len() - self.missing
+        self.blocks - self.missing
     }
 
-    fn put(&mut self, layout: &Layout, block: u64, data: &[u8]) {
-        let (row, column) = layout.locate(block);
-        self.zone.put(block, data);
-        let place = (row - self.rows.start) as usize * layout.data_columns() + column;
-        self.missing -= usize::from(!std::mem::replace(&mut self.filled[place], true));
+    /// Returns what the block had.
+    fn put(&mut self, block: u64, content: SharedBlock) -> Option<SharedBlock> {
+        let replaced = self.zone.put(block, content);
+        self.missing -= usize::from(replaced.is_none());
+        replaced
     }
 }
 
 impl Array {
-    /// Puts a block into the rows that are filled. Returns false if it is for others, and none begin with it.
+    /// Whether a block that is written now belongs to the rows that are filled, which may begin with it.
+    pub(super) fn is_filled_next(&mut self, block: u64) -> bool {
+        if !self.has_new_rows() && self.filling.is_none() {
+            return false;
+        }
+        let (row, _) = self.config.layout.locate(block);
+        let is_filled =
+            |filling: &Option<Filling>| filling.as_ref().is_some_and(|filling| filling.has_row(row));
+        if !is_filled(&self.filling) {
+            self.begin_filling(block);
+        }
+        is_filled(&self.filling)
+    }
+
+    /// Gives a block of the rows that are filled its content.
     ///
     /// # Errors
     /// The array failed.
-    pub(super) fn fill(&mut self, block: u64, data: &[u8]) -> Result<bool> {
-        if !self.has_new_rows() && self.filling.is_none() {
-            return Ok(false);
+    pub(super) fn fill(&mut self, block: u64, content: SharedBlock) -> Result<()> {
+        let Some(filling) = &mut self.filling else { return Ok(()) };
+        if let Some(replaced) = filling.put(block, content) {
+            self.buffers.keep_block(replaced);
         }
-        let layout = self.config.layout;
-        let (row, _) = layout.locate(block);
-        if !self.filling.as_ref().is_some_and(|filling| filling.has_row(row)) {
-            self.begin_filling(block);
-        }
-        let Some(filling) = self.filling.as_mut().filter(|filling| filling.has_row(row)) else {
-            return Ok(false);
-        };
-        filling.put(&layout, block, data);
         if filling.missing == 0 {
             self.start_filled_rows()?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Begins to fill the rows of a block if a writer has come to them.
@@ -81,12 +85,11 @@ impl Array {
         let Some(zone) = self.open_zone(rows.clone().collect()) else { return };
         self.end_filling();
         let blocks = unit as usize * layout.data_columns();
-        let mut filling = Filling { zone, rows: rows.clone(), filled: vec![false; blocks], missing: blocks };
+        let mut filling = Filling { zone, rows: rows.clone(), blocks, missing: blocks };
         for row in rows {
             for block in (0..layout.data_columns()).map(|column| layout.block_at(row, column)) {
                 if let Some(staged) = self.staged.remove(&block) {
-                    filling.put(&layout, block, &staged);
-                    self.buffers.keep_block(staged);
+                    filling.put(block, staged);
                 }
             }
         }
@@ -117,14 +120,13 @@ impl Array {
 
     /// Makes staged what is filled.
     pub(super) fn end_filling(&mut self) {
-        let Some(Filling { zone, rows, filled, .. }) = self.filling.take() else { return };
-        let layout = self.config.layout;
-        let cells =
-            rows.flat_map(|row| (0..layout.data_columns()).map(move |column| layout.block_at(row, column)));
-        for (block, _) in cells.zip(filled).filter(|(_, is_filled)| *is_filled) {
-            self.staged.insert(block, Arc::new(copy_of(zone.block(block))));
+        let Some(Filling { zone, .. }) = self.filling.take() else { return };
+        for (block, content) in zone.into_blocks() {
+            // What is shared keeps more in memory than the block.
+            let copy = self.copied(&content, true);
+            self.staged.insert(block, copy);
+            self.buffers.keep_block(content);
         }
-        self.discard_open_zone(zone);
     }
 
     /// Makes staged what is filled, if some of these blocks are there.

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use jetcell_sync::Arc;
 use jetcell_vfs::{IoBuffer, IoReason};
 
 use super::Array;
 use super::commit::NewColumns;
 use super::transfers::UnderWay;
-use super::zone_write::{Content, FreeRow, ZoneWrite, fill_all};
+use super::zone_write::{FreeRow, ZoneWrite, fill_all};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
+use crate::shared_block::SharedBlock;
 
 /// Records are read for so many times the rows that are being written: reads wait behind the writes that are under way.
 const TIMES_AHEAD: u64 = 4;
@@ -98,7 +98,7 @@ impl Array {
     /// Writes zeros to all blocks of rows that nothing refers to, in ascending order, whatever state the rows are in. Durable when this
     /// returns.
     pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
-        let zeros = Arc::new(IoBuffer::zeroed(BLOCK));
+        let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
         let columns = self.config.layout.data_columns();
         let zero_row = |row| (row, vec![zeros.clone(); columns]);
         let has_state = |cell: &CellState| !matches!(cell, CellState::Empty | CellState::Missing);
@@ -132,7 +132,7 @@ impl Array {
         for rows in rows.chunk_by(|one, next| one.0 / ZONE_ROWS == next.0 / ZONE_ROWS) {
             let mut write = self.zone_write(rows.iter().map(|(row, _)| *row).collect());
             self.put_records(&devices, &mut write)?;
-            writes.push((write, Content::Rows(rows)));
+            writes.push((write, rows));
         }
         let threads = rows.len().div_ceil(ROWS_PER_THREAD).min(self.threads);
         fill_all(&mut writes, &self.coding(), threads);

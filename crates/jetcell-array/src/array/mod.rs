@@ -55,6 +55,7 @@ use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;
 use crate::kernels::Kernel;
 use crate::member::{Config, Device, Extents, Lifetime, MemberTransfers};
+use crate::shared_block::{SharedBlock, Written};
 
 pub use self::assemble::{Access, AssembleOptions};
 pub use self::create::CreateOptions;
@@ -134,7 +135,7 @@ pub struct Array {
     /// Threads that compute at the same time.
     threads: usize,
     /// Written and not committed, by block of the array.
-    staged: BTreeMap<u64, Arc<IoBuffer>>,
+    staged: BTreeMap<u64, SharedBlock>,
     /// New rows whose blocks are not staged.
     filling: Option<Filling>,
     /// The number of the next commit.
@@ -320,32 +321,58 @@ impl Array {
 
     /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or written when much is staged.
     pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
+        self.write_content(first, &Written::Bytes(data))
+    }
+
+    /// The same with a buffer that the array may exchange for another one of its length and capacity, with any content.
+    pub(crate) fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
+        self.check_range(first, buffer.len())?;
+        let zone = self.filling.as_mut().map(|filling| &mut filling.zone);
+        let Some(blocks) = zone.and_then(|zone| zone.share(&mut self.buffers, buffer)) else {
+            return self.write(first, buffer);
+        };
+        let written = Written::Blocks(blocks);
+        let result = self.write_content(first, &written);
+        written.into_blocks().into_iter().for_each(|block| self.buffers.keep_block(block));
+        result
+    }
+
+    fn write_content(&mut self, first: u64, written: &Written<'_>) -> Result<()> {
         self.check_writable()?;
-        let count = self.check_range(first, data.len())?;
-        for (block, data) in (first..first + count).zip(data.chunks_exact(BLOCK)) {
-            if self.fill(block, data)? {
+        let count = self.check_range(first, written.len())?;
+        for (index, block) in (first..first + count).enumerate() {
+            if self.is_filled_next(block) {
+                let content =
+                    written.shared(index).unwrap_or_else(|| self.copied(written.block(index), true));
+                self.fill(block, content)?;
                 continue;
             }
             if self.staged.len() >= self.most_staged() && !self.staged.contains_key(&block) {
                 self.make_room()?;
             }
-            let mut buffer = self.buffers.take_block(self.staged.len() >= IoBuffer::HUGE / BLOCK);
-            buffer.copy_from_slice(data);
-            if let Some(replaced) = self.staged.insert(block, Arc::new(buffer)) {
+            let content = self.copied(written.block(index), self.staged.len() >= IoBuffer::HUGE / BLOCK);
+            if let Some(replaced) = self.staged.insert(block, content) {
                 self.buffers.keep_block(replaced);
             }
         }
         Ok(())
     }
 
-    /// A buffer for a block, with any content. If many are needed, they come in huge pages.
-    pub(crate) fn take_block(&mut self, are_many: bool) -> IoBuffer {
-        self.buffers.take_block(are_many)
+    /// A copy of the content of a block. If many are needed, they come in huge pages.
+    pub(crate) fn copied(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
+        let mut buffer = self.buffers.take_block(are_many);
+        buffer.copy_from_slice(content);
+        buffer.into()
     }
 
     /// Takes the buffer of a block back, unless others use it.
-    pub(crate) fn keep_block(&mut self, block: Arc<IoBuffer>) {
+    pub(crate) fn keep_block(&mut self, block: SharedBlock) {
         self.buffers.keep_block(block);
+    }
+
+    /// The same with all blocks of rows.
+    fn keep_blocks(&mut self, rows: Vec<FreeRow>) {
+        rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.keep_block(block));
     }
 
     /// Most blocks that are staged: as whole rows, they fill the journal.

@@ -106,7 +106,7 @@ impl Array {
             return Err(error);
         }
         self.counters.new_rows += rows.len() as u64;
-        rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.keep_block(block));
+        self.keep_blocks(rows);
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! What a write of some columns changes in a row: their blocks, and its parity, by the cheapest way that its blocks permit.
 
-use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use super::Array;
@@ -100,7 +99,7 @@ impl Array {
                 writes.push(CellWrite {
                     cell: data + index,
                     record: record(data + index, tags, &block),
-                    block: Arc::new(block),
+                    block: block.into(),
                 });
             }
         }

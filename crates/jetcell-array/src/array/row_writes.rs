@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use super::Array;
 use super::transfers::UnderWay;
 use super::zone_worker::ZoneWorker;
-use super::zone_write::{Content, ZoneWrite};
+use super::zone_write::{FreeRow, ZoneWrite};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
@@ -18,7 +18,7 @@ struct Computed {
     /// The device of each slot when this began.
     devices: Vec<usize>,
     /// `None`: the worker has it.
-    write: Option<ZoneWrite>,
+    filled: Option<(ZoneWrite, Vec<FreeRow>)>,
 }
 
 /// Writes of free rows that have not ended, in the order in which they were started.
@@ -103,7 +103,7 @@ impl Array {
         self.finish_in_place(write)
     }
 
-    /// Starts to compute the parity of a zone. It is written when the next one has come as far, or is waited for.
+    /// Starts to compute the parity of a zone from its rows. It is written when the next one has come as far, or is waited for.
     ///
     /// # Errors
     /// The array failed.
@@ -111,7 +111,7 @@ impl Array {
         &mut self,
         devices: Vec<usize>,
         mut write: ZoneWrite,
-        content: Content<'static>,
+        rows: Vec<FreeRow>,
     ) -> Result<()> {
         self.start_computed()?;
         let (zone, coding) = (write.zone(), self.coding());
@@ -120,31 +120,32 @@ impl Array {
             // Without the thread, it takes longer.
             self.row_writes.worker = ZoneWorker::start().ok();
         }
-        let write = match &self.row_writes.worker {
+        let filled = match &self.row_writes.worker {
             Some(worker) => {
-                worker.fill(write, coding, content);
+                worker.fill(write, coding, rows);
                 None
             }
             None => {
-                write.fill(&coding, &content);
-                Some(write)
+                write.fill(&coding, &rows);
+                Some((write, rows))
             }
         };
-        self.row_writes.computed = Some(Computed { zone, devices, write });
+        self.row_writes.computed = Some(Computed { zone, devices, filled });
         Ok(())
     }
 
     /// Starts to write the zone whose parity was computed. From then on, the records in memory tell what was written.
     pub(super) fn start_computed(&mut self) -> Result<()> {
-        let Some(Computed { zone, devices, write }) = self.row_writes.computed.take() else { return Ok(()) };
+        let Some(Computed { zone, devices, filled }) = self.row_writes.computed.take() else { return Ok(()) };
         let of_worker = || self.row_writes.worker.as_ref().expect("it has the zone").next_filled();
-        let write = write.unwrap_or_else(of_worker);
+        let (write, rows) = filled.unwrap_or_else(of_worker);
         let write = if self.sole_devices().as_ref() == Some(&devices) {
             self.start_filled(&devices, vec![write])
         } else {
             // A member failed or was replaced meanwhile.
-            self.start_in_any_state(&write.copied_rows(&self.config.layout))?
+            self.start_in_any_state(&rows)?
         };
+        self.keep_blocks(rows);
         self.add_under_way([zone].into(), write)
     }
 }
@@ -157,6 +158,7 @@ mod tests {
     use crate::Level;
     use crate::array::OpenZone;
     use crate::geometry::BLOCK;
+    use crate::shared_block::SharedBlock;
     use crate::test_array::{TestArray, content};
 
     const MEMBERS: usize = 5;
@@ -177,7 +179,9 @@ mod tests {
     fn full_zone(tested: &mut TestArray, zone: u64) -> OpenZone {
         let blocks = blocks(tested, zone);
         let mut open = tested.array().open_zone(rows(zone).collect()).unwrap();
-        blocks.into_iter().for_each(|block| open.put(block, &content(block)));
+        for block in blocks {
+            open.put(block, SharedBlock::copied(&content(block)));
+        }
         open
     }
 

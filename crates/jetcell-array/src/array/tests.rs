@@ -4,9 +4,9 @@ use jetcell_vfs::{SimVfs, Vfs};
 use rand::Rng;
 
 use super::*;
-use crate::bytes::copy_of;
 use crate::geometry::ZONE_ROWS;
 use crate::member::MemberLayout;
+use crate::shared_block::SharedBlock;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, ZONES, content};
 use crate::{ArrayError, Level};
 
@@ -427,8 +427,7 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
     let columns = tested.array().layout().data_columns();
     let blocks: Vec<u64> = (0..columns).map(|column| tested.array().layout().block_at(0, column)).collect();
     tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
-    let row =
-        |value: u64| (0, (0..columns).map(|_| jetcell_sync::Arc::new(copy_of(&content(value)))).collect());
+    let row = |value: u64| (0, (0..columns).map(|_| SharedBlock::copied(&content(value))).collect());
     tested.array().start_free_rows(&[row(2)]).unwrap();
     tested.array().finish_free_rows().unwrap();
     tested.array().sync_members().unwrap();
@@ -463,7 +462,7 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
                 .chain(128..192)
                 .chain([255])
                 .map(|row| {
-                    let block = |column| Arc::new(copy_of(&content(1000 * row + column as u64)));
+                    let block = |column| SharedBlock::copied(&content(1000 * row + column as u64));
                     (row, (0..layout.data_columns()).map(block).collect())
                 })
                 .collect();
@@ -480,8 +479,8 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
                         let mut open = array.open_zone(rows.iter().map(|(row, _)| *row).collect()).unwrap();
                         for (row, columns) in rows {
                             for (column, block) in columns.iter().enumerate() {
-                                open.put(layout.block_at(*row, column), &content(0));
-                                open.put(layout.block_at(*row, column), block);
+                                open.put(layout.block_at(*row, column), SharedBlock::copied(&content(0)));
+                                open.put(layout.block_at(*row, column), block.clone());
                             }
                         }
                         array.start_open_zone(open).unwrap();
@@ -512,7 +511,7 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
 fn what_changes_the_array_waits_for_rows_under_way() {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     let columns = tested.array().layout().data_columns();
-    let row = |row, value| (row, (0..columns).map(|_| Arc::new(copy_of(&content(value)))).collect());
+    let row = |row, value| (row, (0..columns).map(|_| SharedBlock::copied(&content(value))).collect());
     tested.array().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
     // The records of these rows are in the same block.
     let layout = *tested.array().layout();

@@ -1,22 +1,22 @@
-//! A thread that computes the parity and the records of zones while their writer fills the next one.
+//! A thread that brings data to the transfers of zones, and computes their parity and records, while their writer fills the next one.
 
 use std::io;
 
 use jetcell_sync::mpsc::{Receiver, Sender, channel};
 use jetcell_sync::thread;
 
-use super::zone_write::{Coding, Content, ZoneWrite};
+use super::zone_write::{Coding, FreeRow, ZoneWrite};
 
 struct Job {
     write: ZoneWrite,
     coding: Coding,
-    content: Content<'static>,
+    rows: Vec<FreeRow>,
 }
 
 /// Ends when it is dropped.
 pub(super) struct ZoneWorker {
     jobs: Sender<Job>,
-    filled: Receiver<ZoneWrite>,
+    filled: Receiver<(ZoneWrite, Vec<FreeRow>)>,
 }
 
 impl ZoneWorker {
@@ -26,9 +26,9 @@ impl ZoneWorker {
         let (jobs, waiting) = channel::<Job>();
         let (done, filled) = channel();
         let work = move || {
-            for Job { mut write, coding, content } in waiting {
-                write.fill(&coding, &content);
-                if done.send(write).is_err() {
+            for Job { mut write, coding, rows } in waiting {
+                write.fill(&coding, &rows);
+                if done.send((write, rows)).is_err() {
                     return;
                 }
             }
@@ -41,15 +41,15 @@ impl ZoneWorker {
     ///
     /// # Panics
     /// Computing an earlier one panicked.
-    pub fn fill(&self, write: ZoneWrite, coding: Coding, content: Content<'static>) {
-        self.jobs.send(Job { write, coding, content }).expect("the thread lives as long as this");
+    pub fn fill(&self, write: ZoneWrite, coding: Coding, rows: Vec<FreeRow>) {
+        self.jobs.send(Job { write, coding, rows }).expect("the thread lives as long as this");
     }
 
-    /// Waits for the next write.
+    /// Waits for the next write. Returns its rows, too.
     ///
     /// # Panics
     /// Computing it panicked.
-    pub fn next_filled(&self) -> ZoneWrite {
+    pub fn next_filled(&self) -> (ZoneWrite, Vec<FreeRow>) {
         self.filled.recv().expect("the thread lives as long as this")
     }
 }

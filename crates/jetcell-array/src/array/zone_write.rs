@@ -2,20 +2,20 @@
 
 use std::ops::Range;
 
-use jetcell_sync::{Arc, thread};
+use jetcell_sync::thread;
 use jetcell_vfs::IoBuffer;
 use zerocopy::IntoBytes;
 
 use super::Array;
 use super::transfers::Piece;
-use crate::bytes::copy_of;
 use crate::geometry::{BLOCK, Code, Layout, MAX_DATA_COLUMNS, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::kernels::Kernel;
 use crate::member::Device;
+use crate::shared_block::SharedBlock;
 
 /// A row that nothing refers to, and its new content by column.
-pub(crate) type FreeRow = (u64, Vec<Arc<IoBuffer>>);
+pub(crate) type FreeRow = (u64, Vec<SharedBlock>);
 
 /// What records and parity follow from, besides the rows.
 pub(super) struct Coding {
@@ -23,14 +23,6 @@ pub(super) struct Coding {
     layout: Layout,
     code: Code,
     kernel: Kernel,
-}
-
-/// Where the data of a write is.
-pub(super) enum Content<'rows> {
-    /// In these rows, in the same order.
-    Rows(&'rows [FreeRow]),
-    /// In the buffers. By row and column, the checksums of the blocks.
-    Buffers(Vec<u64>),
 }
 
 /// A write of rows of a zone. The buffers of a slot have the blocks of its member.
@@ -94,44 +86,15 @@ impl ZoneWrite {
         (run, at..at + BLOCK)
     }
 
-    /// A block of the write.
-    pub(super) fn block(&self, slot: usize, row: u64) -> &[u8] {
-        let (run, bytes) = self.place(row);
-        &self.buffers[slot][run][bytes]
-    }
-
-    /// The same, to put content there.
-    pub(super) fn block_mut(&mut self, slot: usize, row: u64) -> &mut [u8] {
-        let (run, bytes) = self.place(row);
-        &mut self.buffers[slot][run][bytes]
-    }
-
-    /// The rows with their content, in buffers of their own.
-    pub(super) fn copied_rows(&self, layout: &Layout) -> Vec<FreeRow> {
-        let block = |row, column| Arc::new(copy_of(self.block(layout.slot(row, column), row)));
-        let columns = |row| (0..layout.data_columns()).map(|column| block(row, column)).collect();
-        self.rows.iter().map(|row| (*row, columns(*row))).collect()
-    }
-
-    /// The buffers, for other transfers.
-    pub(super) fn into_buffers(self) -> impl Iterator<Item = IoBuffer> {
-        self.buffers.into_iter().flatten()
-    }
-
-    /// Brings the data to the buffers, and computes parity and records.
-    pub(super) fn fill(&mut self, coding: &Coding, content: &Content<'_>) {
+    /// Brings the data of the rows, which are those of the write, to the buffers, and computes parity and records.
+    pub(super) fn fill(&mut self, coding: &Coding, rows: &[FreeRow]) {
         let records: Vec<&[u8]> = self.buffers.iter().map(|of_slot| &of_slot[0][..BLOCK]).collect();
         let generation = |row: &u64| coding.row_state(*row, &records).next_generation();
         let generations: Vec<u64> = self.rows.iter().map(generation).collect();
-        let columns = coding.layout.data_columns();
-        for (index, generation) in generations.into_iter().enumerate() {
-            let row = self.rows[index];
-            let mut checksums = match content {
-                Content::Rows(rows) => self.copy_row(coding, row, &rows[index].1),
-                Content::Buffers(checksums) => checksums[index * columns..(index + 1) * columns].to_vec(),
-            };
-            checksums.extend(self.encode_row(coding, row));
-            self.put_row_records(coding, row, generation, &checksums);
+        for ((row, columns), generation) in rows.iter().zip(generations) {
+            let mut checksums = self.copy_row(coding, *row, columns);
+            checksums.extend(self.encode_row(coding, *row));
+            self.put_row_records(coding, *row, generation, &checksums);
         }
     }
 
@@ -145,7 +108,7 @@ impl ZoneWrite {
     }
 
     /// Copies the data of a row. Returns the checksums.
-    fn copy_row(&mut self, coding: &Coding, row: u64, columns: &[Arc<IoBuffer>]) -> Vec<u64> {
+    fn copy_row(&mut self, coding: &Coding, row: u64, columns: &[SharedBlock]) -> Vec<u64> {
         // Looked up at once: then the cache misses of their headers overlap.
         let columns: Vec<&[u8]> = columns.iter().map(|content| &content[..]).collect();
         let copy = |(block, content): (&mut [u8], &[u8])| {
@@ -181,10 +144,10 @@ impl ZoneWrite {
     }
 }
 
-/// Fills writes of zones, each with its content, with so many threads.
-pub(super) fn fill_all(writes: &mut [(ZoneWrite, Content<'_>)], coding: &Coding, threads: usize) {
-    let fill = &|writes: &mut [(ZoneWrite, Content<'_>)]| {
-        writes.iter_mut().for_each(|(write, content)| write.fill(coding, content));
+/// Fills writes of zones, each with its rows, with so many threads.
+pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRow])], coding: &Coding, threads: usize) {
+    let fill = &|writes: &mut [(ZoneWrite, &[FreeRow])]| {
+        writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));
     };
     let share = writes.len().div_ceil(threads.max(1)).max(1);
     let (own, others) = writes.split_at_mut(share.min(writes.len()));

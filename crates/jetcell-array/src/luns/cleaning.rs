@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use super::block_map::{Pointer, mapped};
@@ -61,7 +60,7 @@ impl LunVolume {
                 }
                 let mut data = IoBuffer::zeroed(BLOCK);
                 self.array.read(pointer.block, &mut data)?;
-                self.put_pending(id, index, Pending::Data(Arc::new(data)));
+                self.put_pending(id, index, Pending::Data(data.into()));
                 progress.moved += 1;
             }
         }

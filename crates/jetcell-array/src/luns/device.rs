@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use jetcell_sync::Arc;
 use jetcell_vfs::IoBuffer;
 
 use super::block_map::{Lookups, mapped};
@@ -14,6 +13,7 @@ use crate::array::ReadAhead;
 use crate::bytes::BlockStore;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
+use crate::shared_block::Written;
 
 /// Blocks that are taken at once from a write. With the nodes above them, they have room in what a full volume keeps free.
 const WRITE_BATCH: u64 = 32;
@@ -174,6 +174,31 @@ impl Lun<'_> {
         self.volume.array.read_started(&stored, &mut targets, ahead)
     }
 
+    fn write(&mut self, first: u64, written: &Written<'_>) -> Result<()> {
+        let end = first.saturating_add((written.len() / BLOCK) as u64);
+        self.check(&(first..end))?;
+        self.volume.counters.host_writes += 1;
+        for start in (first..end).step_by(WRITE_BATCH as usize) {
+            let range = start..end.min(start + WRITE_BATCH);
+            self.volume.admit(self.id, range.clone())?;
+            self.volume.counters.host_blocks += range.end - range.start;
+            for index in range {
+                let at = (index - first) as usize;
+                if self.volume.filling.is_some() {
+                    let content = written.shared(at);
+                    let content =
+                        content.unwrap_or_else(|| self.volume.array.copied(written.block(at), true));
+                    self.volume.fill(self.id, index, content)?;
+                    continue;
+                }
+                let are_many = self.volume.pending_data >= (IoBuffer::HUGE / BLOCK) as u64;
+                let content = self.volume.array.copied(written.block(at), are_many);
+                self.put(index, Pending::Data(content));
+            }
+        }
+        Ok(())
+    }
+
     fn put(&mut self, index: u64, content: Pending) {
         let is_absorbed = self.volume.put_pending(self.id, index, content);
         self.volume.counters.blocks_absorbed += u64::from(is_absorbed);
@@ -191,26 +216,15 @@ impl BlockStore for Lun<'_> {
     }
 
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()> {
-        let end = first.saturating_add((data.len() / BLOCK) as u64);
-        self.check(&(first..end))?;
-        self.volume.counters.host_writes += 1;
-        let batches =
-            (first..end).step_by(WRITE_BATCH as usize).zip(data.chunks(WRITE_BATCH as usize * BLOCK));
-        for (start, data) in batches {
-            let range = start..start + (data.len() / BLOCK) as u64;
-            self.volume.admit(self.id, range.clone())?;
-            self.volume.counters.host_blocks += range.end - range.start;
-            for (index, block) in range.zip(data.chunks_exact(BLOCK)) {
-                if self.volume.fill(self.id, index, block)? {
-                    continue;
-                }
-                let are_many = self.volume.pending_data >= (IoBuffer::HUGE / BLOCK) as u64;
-                let mut buffer = self.volume.array.take_block(are_many);
-                buffer.copy_from_slice(block);
-                self.put(index, Pending::Data(Arc::new(buffer)));
-            }
-        }
-        Ok(())
+        self.write(first, &Written::Bytes(data))
+    }
+
+    fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
+        let Some(blocks) = self.volume.share(buffer) else { return self.write_blocks(first, buffer) };
+        let written = Written::Blocks(blocks);
+        let result = self.write(first, &written);
+        written.into_blocks().into_iter().for_each(|block| self.volume.array.keep_block(block));
+        result
     }
 
     fn flush(&mut self) -> Result<()> {

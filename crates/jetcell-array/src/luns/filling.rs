@@ -3,16 +3,17 @@
 //! This follows on [early writes](super::early_writes), and spares the copy in memory that pending blocks are. While a zone is filled,
 //! nothing is pending. All but writes ends the filling; what is in the zone then becomes pending.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use jetcell_sync::Arc;
+use jetcell_vfs::IoBuffer;
 
 use super::catalogue::LunId;
 use super::point::RESERVE;
 use super::{LunVolume, Pending};
 use crate::array::OpenZone;
-use crate::bytes::copy_of;
 use crate::error::Result;
+use crate::shared_block::SharedBlock;
 
 /// A zone that is being filled, with the blocks of the array that its rows have.
 pub(super) struct Filling {
@@ -32,10 +33,12 @@ impl LunVolume {
         self.pending_data = 0;
         self.unlogged.clear();
         for ((lun, index), pending) in std::mem::take(&mut self.pending) {
-            let Pending::Data(data) = &pending else { continue };
-            if !self.fill(lun, index, data)? {
-                self.put_pending(lun, index, pending);
-                self.unlogged.insert((lun, index));
+            match pending {
+                Pending::Data(content) if self.filling.is_some() => self.fill(lun, index, content)?,
+                pending => {
+                    self.put_pending(lun, index, pending);
+                    self.unlogged.insert((lun, index));
+                }
             }
         }
         Ok(())
@@ -65,23 +68,29 @@ impl LunVolume {
         self.filling.is_some()
     }
 
-    /// Puts a block into the zone that is filled. Returns false if there is none.
+    /// Takes a buffer of a caller over for the zone that is filled. See [`Array::share`](crate::array::Array::share).
+    pub(super) fn share(&mut self, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
+        self.array.share(&mut self.filling.as_mut()?.zone, buffer)
+    }
+
+    /// Puts a block into the zone that is filled.
     ///
     /// # Errors
     /// The array failed. The volume must be started again then; nothing that was flushed is lost.
-    pub(super) fn fill(&mut self, lun: LunId, index: u64, data: &[u8]) -> Result<bool> {
-        let Some(filling) = &mut self.filling else { return Ok(false) };
+    pub(super) fn fill(&mut self, lun: LunId, index: u64, content: SharedBlock) -> Result<()> {
+        let Some(filling) = &mut self.filling else { return Ok(()) };
         let block = filling.blocks[filling.filled.len()];
         if let Some(before) = self.early.put(lun, index, block) {
             if filling.zone.has(before) {
                 self.early.put(lun, index, before);
-                filling.zone.put(before, data);
+                let replaced = filling.zone.put(before, content);
+                replaced.into_iter().for_each(|block| self.array.keep_block(block));
                 self.counters.blocks_absorbed += 1;
-                return Ok(true);
+                return Ok(());
             }
             self.early.release(before);
         }
-        filling.zone.put(block, data);
+        filling.zone.put(block, content);
         filling.filled.push((lun, index));
         self.pending_leaves.insert((lun, index / super::block_map::FAN_OUT as u64));
         let is_full = filling.filled.len() == filling.blocks.len();
@@ -93,25 +102,29 @@ impl LunVolume {
             started?;
             self.open_next_zone();
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The content of a block of a LUN that is in the zone.
     pub(super) fn filled_content(&self, lun: LunId, index: u64) -> Option<&[u8]> {
         let filling = self.filling.as_ref()?;
         let block = self.early.block(lun, index).filter(|block| filling.zone.has(*block))?;
-        Some(filling.zone.block(block))
+        filling.zone.block(block).map(|content| &**content)
     }
 
     /// Makes pending what is in the zone that is filled.
     pub(super) fn end_filling(&mut self) {
         let Some(Filling { zone, blocks, filled }) = self.filling.take() else { return };
-        for ((lun, index), block) in filled.into_iter().zip(&blocks) {
+        let places: BTreeMap<u64, (LunId, u64)> = blocks.iter().copied().zip(filled).collect();
+        for (block, content) in zone.into_blocks() {
+            let (lun, index) = places[&block];
             self.early.forget(lun, index);
-            self.put_pending(lun, index, Pending::Data(Arc::new(copy_of(zone.block(*block)))));
+            // What is shared keeps more in memory than the block.
+            let copy = self.array.copied(&content, true);
+            self.put_pending(lun, index, Pending::Data(copy));
             self.unlogged.insert((lun, index));
+            self.array.keep_block(content);
         }
         blocks.iter().for_each(|block| self.space.release(*block));
-        self.array.discard_open_zone(zone);
     }
 }

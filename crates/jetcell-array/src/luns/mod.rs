@@ -43,7 +43,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use jetcell_sync::Arc;
-use jetcell_vfs::IoBuffer;
 
 use self::block_map::{Node, Nodes};
 use self::catalogue::{Catalogue, LunId};
@@ -55,6 +54,7 @@ use self::write_log::WriteLog;
 use crate::array::{Array, NewMember};
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
+use crate::shared_block::SharedBlock;
 
 pub use self::catalogue::check_name as check_lun_name;
 pub use self::cleaning::CleaningProgress;
@@ -89,7 +89,7 @@ pub struct LunCounters {
 
 /// A block that the next consistency point writes.
 enum Pending {
-    Data(Arc<IoBuffer>),
+    Data(SharedBlock),
     /// It is given up, and reads as zeros.
     Hole,
 }

@@ -12,9 +12,9 @@ use super::space::Allocation;
 use super::write_log::Entry;
 use super::{AREA, LunVolume, Pending};
 use crate::array::FreeRow;
-use crate::bytes::copy_of;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
+use crate::shared_block::SharedBlock;
 
 /// Blocks that new data leaves free, so that old data can be replaced and given up in a full volume.
 pub(super) const RESERVE: u64 = 64;
@@ -22,7 +22,7 @@ pub(super) const RESERVE: u64 = 64;
 type PendingBlocks = BTreeMap<(LunId, u64), Pending>;
 
 /// Blocks of the array, and what is written to them.
-type Content = Vec<(u64, Arc<IoBuffer>)>;
+type Content = Vec<(u64, SharedBlock)>;
 
 /// What a consistency point has decided before it writes.
 struct Plan {
@@ -149,7 +149,7 @@ impl LunVolume {
         let mut content = Content::new();
         let mut plan = self.planned(&pending, &early, &mut addresses, &mut content)?;
         plan.freed.extend(early.take_replaced());
-        content.extend(plan.nodes.iter().map(|(block, node)| (*block, Arc::new(copy_of(&node.encode())))));
+        content.extend(plan.nodes.iter().map(|(block, node)| (*block, SharedBlock::copied(&node.encode()))));
         self.counters.data_blocks += data;
         self.counters.map_blocks += plan.nodes.len() as u64;
         let singly = self.start_content(&allocation, content)?;
@@ -161,7 +161,7 @@ impl LunVolume {
     /// Starts to write whole rows. Returns the other blocks.
     pub(super) fn start_content(&mut self, allocation: &Allocation, content: Content) -> Result<Content> {
         let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
-        let zeros = Arc::new(IoBuffer::zeroed(BLOCK));
+        let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
         let zero_row = |row: &u64| (*row, vec![zeros.clone(); columns]);
         let mut rows: Vec<FreeRow> = allocation.whole_rows.iter().map(zero_row).collect();
         let (blocks, mut singly) = (content.len(), vec![]);

@@ -8,7 +8,7 @@ use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 use super::{LogOptions, LunVolume};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::member::MemberLayout;
-use crate::test_array::content;
+use crate::test_array::{content, write_transfer};
 use crate::{Array, ArrayError, AssembleOptions, BlockStore, CreateOptions, Level};
 
 pub const JOURNAL: u32 = 64;
@@ -48,7 +48,13 @@ pub fn start(disk: &SimVfs, members: &[PathBuf]) -> crate::Result<LunVolume> {
 
 pub fn write(volume: &mut LunVolume, lun: &str, first: u64, values: &[u64]) -> crate::Result<()> {
     let data: Vec<u8> = values.iter().flat_map(|value| content(*value)).collect();
-    volume.lun(lun)?.write_blocks(first, &data)
+    let mut lun = volume.lun(lun)?;
+    // Callers of both kinds.
+    if first.is_multiple_of(2) {
+        lun.write_blocks(first, &data)
+    } else {
+        write_transfer(&mut lun, first, &data)
+    }
 }
 
 /// The values of all blocks of a LUN.

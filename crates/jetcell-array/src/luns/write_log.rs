@@ -14,9 +14,9 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 use twox_hash::XxHash3_64;
 
 use super::catalogue::LunId;
-use crate::bytes::copy_of;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
+use crate::shared_block::SharedBlock;
 
 const HEAD_MAGIC: [u8; 8] = *b"JETNVLOG";
 const RECORD_MAGIC: [u8; 8] = *b"JETWRITE";
@@ -38,7 +38,7 @@ pub(super) struct Entry {
     pub first: u64,
     pub count: u64,
     /// `None`: they were given up.
-    pub data: Option<Vec<Arc<IoBuffer>>>,
+    pub data: Option<Vec<SharedBlock>>,
 }
 
 #[cfg(test)]
@@ -326,7 +326,7 @@ impl WriteLog {
                     let length = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(BLOCK);
                     let Some((taken, rest)) = data.split_at_checked(length) else { return Ok(None) };
                     data = rest;
-                    Some(taken.chunks_exact(BLOCK).map(|block| Arc::new(copy_of(block))).collect())
+                    Some(taken.chunks_exact(BLOCK).map(SharedBlock::copied).collect())
                 }
             };
             entries.push(Entry { lun: (lun >> 32) as LunId, first, count, data: taken });
@@ -343,7 +343,7 @@ mod tests {
     const PATH: &str = "/log/write-log";
 
     fn entries(seed: u64, blocks: usize) -> Vec<Entry> {
-        let block = Arc::new(copy_of(&[seed as u8; BLOCK]));
+        let block = SharedBlock::copied(&[seed as u8; BLOCK]);
         let data = vec![block; blocks];
         vec![
             Entry { lun: 3, first: seed, count: blocks as u64, data: Some(data) },

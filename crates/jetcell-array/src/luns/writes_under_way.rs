@@ -4,6 +4,7 @@ use jetcell_vfs::{CrashOptions, SimVfs};
 
 use super::LunVolume;
 use super::tests::{disk, members, start, values, write};
+use crate::bytes::copy_of;
 use crate::geometry::BLOCK;
 use crate::test_array::content;
 use crate::{BlockStore, Level};
@@ -195,6 +196,33 @@ fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
         drop(volume);
         assert_after_cuts(&disk, &expected);
     }
+}
+
+/// Its buffer goes to the zone, with another one for the caller. Most of it may be replaced, and still be in memory.
+#[test]
+fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
+    let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
+    let (mut volume, mut expected) = with_early_writes(&disk);
+    let mut give = |volume: &mut LunVolume, first: usize, blocks: usize, value: u64| {
+        expected[first..first + blocks].fill(value);
+        let mut buffer = copy_of(&content(value).repeat(blocks));
+        let start = buffer.as_ptr();
+        volume.lun("a").unwrap().write_buffer(first as u64, &mut buffer).unwrap();
+        assert_eq!((buffer.len(), buffer.capacity()), (blocks * BLOCK, blocks * BLOCK));
+        let is_given = buffer.as_ptr() != start;
+        buffer.fill(0xEE);
+        assert_eq!(values(volume, "a"), expected);
+        is_given
+    };
+    assert!(give(&mut volume, 100, 300, 4), "it fills more than one zone");
+    assert!(!give(&mut volume, 100, 7, 5), "a copy costs less than the memory");
+    let given = (0..60).take_while(|round| give(&mut volume, 500, 200, 10 + round)).count();
+    assert!((30..50).contains(&given), "{given} buffers of 800 KiB for one zone");
+    volume.end_filling();
+    assert!(!give(&mut volume, 300, 32, 6), "nothing is filled");
+    volume.flush().unwrap();
+    drop(volume);
+    assert_after_cuts(&disk, &expected);
 }
 
 #[test]

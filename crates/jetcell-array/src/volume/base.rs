@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use jetcell_vfs::IoBuffer;
+
 use crate::array::{Array, ReadAhead};
 use crate::bytes::BlockStore;
 use crate::error::Result;
@@ -50,6 +52,14 @@ impl Base {
         match self {
             Base::Array(array) => array.read_started(blocks, buffers, ahead),
             Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.read_started(blocks, buffers, ahead)),
+        }
+    }
+
+    /// Writes all of a buffer. See [`BlockStore::write_buffer`].
+    pub fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
+        match self {
+            Base::Array(array) => array.write_buffer(first, buffer),
+            Base::Lun(luns, name) => luns.with(|luns| luns.lun(name)?.write_buffer(first, buffer)),
         }
     }
 

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::atomic::Ordering;
-use jetcell_vfs::{File, IoReason, OpenMode, Transfer, TransferKind};
+use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 
 use super::table::NodeId;
 use super::{State, Volume, io_error};
@@ -50,7 +51,7 @@ impl VolumeFile {
         let Transfer { kind, offset, mut buffer, reason, done } = transfer;
         let result = match kind {
             TransferKind::Read => self.read_at(offset, &mut buffer, reason),
-            TransferKind::Write => self.write_at(offset, &buffer, reason),
+            TransferKind::Write => self.write_buffer(offset, &mut buffer),
         };
         done(result, buffer);
     }
@@ -72,6 +73,12 @@ impl VolumeFile {
                 _ => (transfer.done)(std::mem::replace(&mut result, Ok(())), transfer.buffer),
             }
         }
+    }
+
+    /// Writes all of a buffer, which may be exchanged for another one of its length and capacity, with any content.
+    fn write_buffer(&self, offset: u64, buffer: &mut IoBuffer) -> io::Result<()> {
+        self.require_writable()?;
+        self.volume.load.waiting(|| self.volume.state().write_buffer(self.node, offset, buffer))
     }
 
     fn require_writable(&self) -> io::Result<()> {
@@ -126,16 +133,33 @@ impl State {
         self.base()?.read_blocks(&blocks, &mut buffers, ahead).map_err(io_error)
     }
 
-    fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
-        let (first, count) = blocks_of(offset, data.len())?;
-        let end = offset.checked_add(data.len() as u64).ok_or(io::ErrorKind::InvalidInput)?;
+    /// The blocks below a range of a file that is written, which has its room and length then.
+    fn blocks_to_write(&mut self, node: NodeId, offset: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
+        let (first, count) = blocks_of(offset, len)?;
+        let end = offset.checked_add(len as u64).ok_or(io::ErrorKind::InvalidInput)?;
         self.written.writes.fetch_add(1, Ordering::Relaxed);
         self.written.blocks.fetch_add(count, Ordering::Relaxed);
         if end > self.table.len(node) {
             self.set_len(node, end)?;
         }
+        Ok(self.table.map(node, first, count))
+    }
+
+    fn write_buffer(&mut self, node: NodeId, offset: u64, buffer: &mut IoBuffer) -> io::Result<()> {
+        match &self.blocks_to_write(node, offset, buffer.len())?[..] {
+            [extent] => self.base()?.write_buffer(extent.start, buffer).map_err(io_error),
+            extents => self.write_extents(extents, buffer),
+        }
+    }
+
+    fn write(&mut self, node: NodeId, offset: u64, data: &[u8]) -> io::Result<()> {
+        let extents = self.blocks_to_write(node, offset, data.len())?;
+        self.write_extents(&extents, data)
+    }
+
+    fn write_extents(&mut self, extents: &[Range<u64>], data: &[u8]) -> io::Result<()> {
         let mut rest = data;
-        for extent in self.table.map(node, first, count) {
+        for extent in extents {
             let (part, behind) = rest.split_at((extent.end - extent.start) as usize * BLOCK);
             self.base()?.write(extent.start, part).map_err(io_error)?;
             rest = behind;

@@ -170,6 +170,10 @@ impl Running {
             percent => state.rng.random_range(0..100) < percent,
         };
         if !reads {
+            // An array may keep the buffer of a write, and give back one of new memory.
+            if buffer.ends_with(&[0; 8]) {
+                state.rng.fill_bytes(&mut buffer);
+            }
             for block in buffer.chunks_mut(STAMPED) {
                 state.stamps += 1;
                 let stamp = state.stamps.to_le_bytes();
@@ -272,6 +276,19 @@ mod tests {
         let mut offsets = written.lock().unwrap().clone();
         offsets.sort_unstable();
         assert_eq!(offsets, (0..4096).map(|slot| slot * 4096).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn writes_are_random_whatever_buffers_come_back() {
+        let (file, clock) =
+            SimulatedDrive::new(16 * MIB, Duration::from_micros(1), 1).keeping_buffers().start();
+        let pass = Load { time: Duration::MAX, ..load(Access::OnePass, 3, 0) };
+        run(&file, &clock, &pass, &Cancel::default()).unwrap();
+        let mut content = vec![0; 16 << 20];
+        file.read_at(0, &mut content, IoReason::Other).unwrap();
+        let halves: std::collections::BTreeSet<&[u8]> = content.chunks(2048).skip(1).step_by(2).collect();
+        // Those of a buffer have the same random bytes behind their numbers.
+        assert!(halves.len() > 4000, "{} of 4096 are different", halves.len());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use jetcell_vfs::{Clock, File, IoReason, SimClock, Transfer, TransferKind};
+use jetcell_vfs::{Clock, File, IoBuffer, IoReason, SimClock, Transfer, TransferKind};
 
 pub(crate) struct SimulatedDrive {
     len: u64,
@@ -22,6 +22,7 @@ pub(crate) struct SimulatedDrive {
     /// Transfers after so many are never completed.
     stalls_after: u64,
     forgets: bool,
+    keeps_buffers: bool,
     written: Arc<Mutex<Vec<u64>>>,
 }
 
@@ -38,6 +39,7 @@ impl SimulatedDrive {
             fails_after: u64::MAX,
             stalls_after: u64::MAX,
             forgets: false,
+            keeps_buffers: false,
             written,
         }
     }
@@ -69,6 +71,11 @@ impl SimulatedDrive {
     /// Writes are acknowledged and not stored.
     pub(crate) fn forgetting(self) -> SimulatedDrive {
         SimulatedDrive { forgets: true, ..self }
+    }
+
+    /// After a write, new memory comes back instead of the buffer.
+    pub(crate) fn keeping_buffers(self) -> SimulatedDrive {
+        SimulatedDrive { keeps_buffers: true, ..self }
     }
 
     /// The offsets of all writes.
@@ -133,6 +140,9 @@ impl Drive {
                     TransferKind::Write => self.write(transfer.offset, &transfer.buffer),
                 }
             };
+            if self.settings.keeps_buffers && transfer.kind == TransferKind::Write {
+                transfer.buffer = IoBuffer::zeroed(transfer.buffer.len());
+            }
             (transfer.done)(result, transfer.buffer);
         }
     }
