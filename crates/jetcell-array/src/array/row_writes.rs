@@ -12,13 +12,22 @@ use crate::geometry::ZONE_ROWS;
 /// Bytes of writes that may be under way.
 const MOST_UNDER_WAY: usize = 48 << 20;
 
+/// Threads that compute parity, at most.
+const MOST_WORKERS: usize = 2;
+
 /// A zone whose parity is computed before it is written.
 struct Computed {
     zone: u64,
     /// The device of each slot when this began.
     devices: Vec<usize>,
-    /// `None`: the worker has it.
-    filled: Option<(ZoneWrite, Vec<FreeRow>)>,
+    by: ComputedBy,
+}
+
+enum ComputedBy {
+    /// The worker with this number.
+    Worker(usize),
+    /// The caller, which is done.
+    Caller(ZoneWrite, Vec<FreeRow>),
 }
 
 /// Writes of free rows that have not ended, in the order in which they were started.
@@ -27,19 +36,19 @@ pub(super) struct RowWrites {
     /// With their zones.
     writes: VecDeque<(BTreeSet<u64>, UnderWay)>,
     bytes: usize,
-    /// Behind the others.
-    computed: Option<Computed>,
-    worker: Option<ZoneWorker>,
+    /// Behind the others. Each worker has one zone at most.
+    computed: VecDeque<Computed>,
+    workers: Vec<ZoneWorker>,
 }
 
 impl RowWrites {
     fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.computed.is_none()
+        self.writes.is_empty() && self.computed.is_empty()
     }
 
     /// Whether one of these zones is being written.
     fn has_any(&self, zones: &BTreeSet<u64>) -> bool {
-        self.computed.as_ref().is_some_and(|computed| zones.contains(&computed.zone))
+        self.computed.iter().any(|computed| zones.contains(&computed.zone))
             || self.writes.iter().any(|(under_way, _)| !under_way.is_disjoint(zones))
     }
 
@@ -97,13 +106,15 @@ impl Array {
     }
 
     fn finish_first_write(&mut self) -> Result<()> {
-        let Some((zones, write)) = self.row_writes.writes.pop_front() else { return self.start_computed() };
+        let Some((zones, write)) = self.row_writes.writes.pop_front() else {
+            return self.start_first_computed();
+        };
         self.row_writes.bytes -= write.bytes;
         self.records.release(&zones);
         self.finish_in_place(write)
     }
 
-    /// Starts to compute the parity of a zone from its rows. It is written when the next one has come as far, or is waited for.
+    /// Starts to compute the parity of a zone from its rows. It is written when some more have come as far, or when it is waited for.
     ///
     /// # Errors
     /// The array failed.
@@ -113,32 +124,57 @@ impl Array {
         mut write: ZoneWrite,
         rows: Vec<FreeRow>,
     ) -> Result<()> {
-        self.start_computed()?;
-        let (zone, coding) = (write.zone(), self.coding());
+        let zone = write.zone();
         self.records.hold(&[zone].into());
-        if self.row_writes.worker.is_none() {
-            // Without the thread, it takes longer.
-            self.row_writes.worker = ZoneWorker::start().ok();
-        }
-        let filled = match &self.row_writes.worker {
+        let by = match self.free_worker()? {
             Some(worker) => {
-                worker.fill(write, coding, rows);
-                None
+                self.row_writes.workers[worker].fill(write, self.coding(), rows);
+                ComputedBy::Worker(worker)
             }
             None => {
-                write.fill(&coding, &rows);
-                Some((write, rows))
+                write.fill(&self.coding(), &rows);
+                ComputedBy::Caller(write, rows)
             }
         };
-        self.row_writes.computed = Some(Computed { zone, devices, filled });
+        self.row_writes.computed.push_back(Computed { zone, devices, by });
         Ok(())
     }
 
-    /// Starts to write the zone whose parity was computed. From then on, the records in memory tell what was written.
+    /// A worker that has no zone, after the first zone was started if all have one. `None`: the system starts no thread.
+    fn free_worker(&mut self) -> Result<Option<usize>> {
+        let RowWrites { computed, workers, .. } = &mut self.row_writes;
+        if workers.len() < self.threads.min(MOST_WORKERS) {
+            // Without the thread, it takes longer.
+            workers.extend(ZoneWorker::start());
+        }
+        if computed.len() >= workers.len() {
+            self.start_first_computed()?;
+        }
+        let RowWrites { computed, workers, .. } = &self.row_writes;
+        let is_free = |worker: &usize| {
+            !computed
+                .iter()
+                .any(|computed| matches!(computed.by, ComputedBy::Worker(with) if with == *worker))
+        };
+        Ok((0..workers.len()).find(is_free))
+    }
+
+    /// Starts to write all zones whose parity was computed. From then on, the records in memory tell what was written.
     pub(super) fn start_computed(&mut self) -> Result<()> {
-        let Some(Computed { zone, devices, filled }) = self.row_writes.computed.take() else { return Ok(()) };
-        let of_worker = || self.row_writes.worker.as_ref().expect("it has the zone").next_filled();
-        let (write, rows) = filled.unwrap_or_else(of_worker);
+        while !self.row_writes.computed.is_empty() {
+            self.start_first_computed()?;
+        }
+        Ok(())
+    }
+
+    fn start_first_computed(&mut self) -> Result<()> {
+        let Some(Computed { zone, devices, by }) = self.row_writes.computed.pop_front() else {
+            return Ok(());
+        };
+        let (write, rows) = match by {
+            ComputedBy::Worker(worker) => self.row_writes.workers[worker].next_filled(),
+            ComputedBy::Caller(write, rows) => (write, rows),
+        };
         let write = if self.sole_devices().as_ref() == Some(&devices) {
             self.start_filled(&devices, vec![write])
         } else {
