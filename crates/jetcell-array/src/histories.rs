@@ -43,6 +43,7 @@ impl History {
             }
         }
         self.tested.check();
+        self.tested.array().check_generations();
         if !self.tested.unflushed.is_empty() {
             self.tested.crash();
             self.tested.assemble(true).unwrap();

@@ -8,7 +8,7 @@ use jetcell_vfs::{IoBuffer, IoReason};
 use super::Array;
 use super::commit::NewColumns;
 use super::transfers::UnderWay;
-use super::zone_write::{FreeRow, ZoneWrite, fill_all};
+use super::zone_write::{FreeRow, ZoneWrite, fill_all, is_whole};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
@@ -91,7 +91,13 @@ impl Array {
         self.finish_rows_in(&rows.iter().map(|row| row / ZONE_ROWS).collect())?;
         self.end_replay_of(rows)?;
         self.records.trim();
-        self.load_records_of_rows(rows.iter().copied());
+        let of_zones = rows.chunk_by(|one, next| one / ZONE_ROWS == next / ZONE_ROWS);
+        let need_records = |rows: &&[u64]| {
+            let generation = self.records.next_generation(rows[0] / ZONE_ROWS);
+            generation.is_none() || !is_whole(rows)
+        };
+        let needed: Vec<u64> = of_zones.filter(need_records).flatten().copied().collect();
+        self.load_records_of_rows(needed.into_iter());
         Ok(())
     }
 

@@ -32,6 +32,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transfers;
+mod zone_generations;
 mod zone_worker;
 mod zone_write;
 

@@ -147,6 +147,7 @@ impl Array {
         device.member = self.config.next_member;
         self.config.next_member += 1;
         self.devices.push(device);
+        self.records.forget_generations();
         self.config.next_member - 1
     }
 

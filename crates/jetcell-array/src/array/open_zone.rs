@@ -112,7 +112,7 @@ impl Array {
         let zone = open.rows[0] / ZONE_ROWS;
         self.prepare_free_rows(&open.rows)?;
         if zone.is_multiple_of(ZONES_AT_ONCE) {
-            self.read_records_ahead(zone + 1..zone + 1 + ZONES_AHEAD);
+            self.read_generations_ahead(zone + 1..zone + 1 + ZONES_AHEAD);
         }
         let started = self.start_prepared(open);
         if started.is_err() {

@@ -7,6 +7,8 @@ use jetcell_vfs::{IoBuffer, IoReason, TransferKind};
 
 use super::Array;
 use super::transfers::{Piece, UnderWay};
+use super::zone_generations::ZoneGenerations;
+use crate::bytes::copy_of;
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RECORD, RecordSlot};
@@ -33,6 +35,8 @@ pub(crate) struct RecordCache {
     changes: u64,
     /// Rows that count as never written, whatever members say.
     hidden: Extents,
+    /// Also of zones whose records are not in memory.
+    generations: ZoneGenerations,
 }
 
 impl RecordCache {
@@ -79,14 +83,31 @@ impl RecordCache {
     /// A block that is in memory, to change it.
     pub fn block_mut(&mut self, key: (usize, u64)) -> Option<&mut [u8]> {
         self.changes += 1;
+        self.generations.remove(key.1);
         self.blocks.get_mut(&key).map(|block| &mut block[..])
     }
 
-    /// Changes a block that is in memory.
+    /// Records of a zone that are about to be written. They are in memory from now on.
     pub fn replace(&mut self, key: (usize, u64), records: &[u8]) {
-        if let Some(block) = self.block_mut(key) {
-            block.copy_from_slice(records);
+        match self.block_mut(key) {
+            Some(block) => block.copy_from_slice(records),
+            None => self.insert(key, copy_of(records)),
         }
+    }
+
+    /// The generation of the next write of a zone, all rows together. `None`: it follows from the records.
+    pub fn next_generation(&self, zone: u64) -> Option<u64> {
+        self.generations.next(zone)
+    }
+
+    /// Remembers that the records of a zone, which were replaced just now, have all the same generation.
+    pub fn set_generation(&mut self, zone: u64, generation: u64) {
+        self.generations.insert(zone, generation);
+    }
+
+    /// A device is added, so that records are in more places.
+    pub fn forget_generations(&mut self) {
+        self.generations.clear();
     }
 
     /// Makes the records of zones the last ones that are forgotten.
@@ -125,6 +146,7 @@ impl RecordCache {
     /// Forgets the records of a device.
     pub fn forget(&mut self, device: usize) {
         self.changes += 1;
+        self.generations.clear();
         self.ahead.clear();
         self.blocks.retain(|key, _| key.0 != device);
         self.order.retain(|key| key.0 != device);
@@ -133,6 +155,7 @@ impl RecordCache {
     /// Forgets the records of a zone, so that they are read again.
     pub fn forget_zone(&mut self, zone: u64) {
         self.changes += 1;
+        self.generations.remove(zone);
         self.drop_ahead_of(zone);
         self.blocks.retain(|key, _| key.1 != zone);
         self.order.retain(|key| key.1 != zone);
@@ -152,14 +175,29 @@ impl Array {
     /// Starts to read the records of zones that will be needed next. Those that are in memory stay there until then: a writer who begins
     /// again needs next what was read longest ago.
     pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
+        self.start_records_ahead(zones, |_, _| true);
+    }
+
+    /// The same for zones that will be written whole: their records are not needed if their generation is known.
+    pub(super) fn read_generations_ahead(&mut self, zones: Range<u64>) {
+        self.start_records_ahead(zones, |records, zone| records.next_generation(zone).is_none());
+    }
+
+    fn start_records_ahead(&mut self, zones: Range<u64>, is_needed: impl Fn(&RecordCache, u64) -> bool) {
+        if !zones.clone().any(|zone| is_needed(&self.records, zone)) {
+            return;
+        }
         self.records.keep_longest(&zones);
         let devices = self.devices_with_records();
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
         // A writer that needs the first zone of a read waits for all of it, so zones that are known are no part of it.
-        while !missing.is_empty() && self.is_known(&devices, missing.start) {
+        let is_missing =
+            |array: &Array, zone| is_needed(&array.records, zone) && !array.is_known(&devices, zone);
+        while !missing.is_empty() && !is_missing(self, missing.start) {
             missing.start += 1;
         }
-        let reads = self.start_records(&missing.clone().collect());
+        let reads = missing.clone().filter(|zone| is_needed(&self.records, *zone)).collect();
+        let reads = self.start_records(&reads);
         if reads.bytes > 0 {
             let surplus = (self.records.ahead.len() + 1).saturating_sub(MOST_AHEAD);
             self.records.ahead.drain(..surplus);
@@ -263,6 +301,32 @@ impl Array {
         self.count_transfer(TransferKind::Write, device, offset, BLOCK);
         let block = &self.records.blocks[&(device, zone)];
         self.devices[device].write(offset, block, IoReason::Other)
+    }
+}
+
+#[cfg(test)]
+impl Array {
+    /// Generations that are remembered fit the records that the members have.
+    pub(crate) fn check_generations(&mut self) {
+        self.finish_free_rows().unwrap();
+        let zones: Vec<u64> = self.records.generations.zones().collect();
+        for zone in zones {
+            let next = self.records.next_generation(zone).unwrap();
+            self.records.evict(zone);
+            self.load_records_of_rows([zone * ZONE_ROWS].into_iter());
+            for row in zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS {
+                assert!(self.row_state(row).allows(next), "zone {zone}, row {row}: {next}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl RecordCache {
+    /// Takes the records of a zone out of memory, because others need the room.
+    pub fn evict(&mut self, zone: u64) {
+        self.blocks.retain(|key, _| key.1 != zone);
+        self.order.retain(|key| key.1 != zone);
     }
 }
 

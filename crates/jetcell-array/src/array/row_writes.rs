@@ -188,7 +188,7 @@ impl Array {
 
 #[cfg(test)]
 mod tests {
-    use jetcell_vfs::{Fault, FaultEffect, FaultTarget};
+    use jetcell_vfs::{Fault, FaultEffect, FaultTarget, IoReason, OpenMode, Vfs};
 
     use super::*;
     use crate::Level;
@@ -272,6 +272,55 @@ mod tests {
         let block = blocks(&mut tested, 1)[5];
         tested.write(&[(block, 77)].into()).unwrap();
         assert_eq!(tested.value(block).unwrap(), 77);
+    }
+
+    /// Writes a zone, whose records others may have put out of memory. Returns the reads of members that it took.
+    fn reads_of_write(tested: &mut TestArray, zone: u64) -> u64 {
+        tested.array().records.evict(zone);
+        let reads = |tested: &mut TestArray| tested.array().counters().members.total().reads;
+        let before = reads(tested);
+        let open = full_zone(tested, zone);
+        tested.array().start_open_zone(open).unwrap();
+        tested.array().finish_free_rows().unwrap();
+        reads(tested) - before
+    }
+
+    #[test]
+    fn a_zone_is_written_again_without_its_old_records() {
+        let members = MEMBERS as u64;
+        // Records of later zones are read ahead.
+        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 2);
+        let block = blocks(&mut tested, 1)[5];
+        assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
+        tested.array().check_generations();
+        // Another row of the zone has a later generation then.
+        tested.write(&[(block, 77)].into()).unwrap();
+        assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
+        tested.array().check_generations();
+        tested.array().scrub().unwrap();
+        assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
+        assert_written(&mut tested, 1);
+        tested.assemble(false).unwrap();
+        assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
+        tested.array().fail(2).unwrap();
+        assert_eq!(tested.array().records.next_generation(1), None);
+        assert_written(&mut tested, 1);
+    }
+
+    #[test]
+    fn a_lost_write_of_a_zone_whose_records_were_not_read_is_found() {
+        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 2);
+        reads_of_write(&mut tested, 1);
+        let before = tested.disk.contents(&tested.members[3]).unwrap();
+        assert_eq!(reads_of_write(&mut tested, 1), 0);
+        tested.array.take().unwrap().close().unwrap();
+        let zone = TestArray::records_offset(1) as usize..TestArray::records_offset(2) as usize;
+        let file = tested.disk.open(&tested.members[3], OpenMode::Write).unwrap();
+        file.write_at(zone.start as u64, &before[zone], IoReason::Other).unwrap();
+        tested.assemble(false).unwrap();
+        assert_written(&mut tested, 1);
+        let counters = tested.array().counters();
+        assert!(counters.stale_blocks > 0 && counters.checksum_errors == 0, "{counters:?}");
     }
 
     #[test]

@@ -455,8 +455,9 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
         let written = |way: Way| {
             let mut tested = TestArray::with_zones(level, members, 3, 4);
             let layout = *tested.array().layout();
-            let old = [layout.block_at(3, 0), layout.block_at(130, 1)];
-            tested.write(&old.iter().map(|block| (*block, 9)).collect()).unwrap();
+            // All rows of the zone that is written whole have the same generation before, or one way would give all of them the highest.
+            let old = (128..192).map(|row| layout.block_at(row, 1)).chain([layout.block_at(3, 0)]);
+            tested.write(&old.map(|block| (block, 9)).collect()).unwrap();
             let rows: Vec<FreeRow> = (2..5)
                 .chain([60, 63, 64, 65])
                 .chain(128..192)

@@ -33,6 +33,8 @@ pub(super) struct ZoneWrite {
     runs: Vec<Range<usize>>,
     /// By slot, a buffer for each run. The first buffer begins with the records.
     buffers: Vec<Vec<IoBuffer>>,
+    /// The generation of all rows, of a zone that is written whole. `None`: it follows from the old records, or each row has its own.
+    generation: Option<u64>,
 }
 
 /// The block of a row in its zone.
@@ -51,6 +53,11 @@ fn runs(rows: &[u64]) -> Vec<Range<usize>> {
         }
     }
     runs
+}
+
+/// Whether these rows of a zone are all of them.
+pub(super) fn is_whole(rows: &[u64]) -> bool {
+    rows.len() as u64 == ZONE_ROWS
 }
 
 impl Coding {
@@ -88,14 +95,26 @@ impl ZoneWrite {
 
     /// Brings the data of the rows, which are those of the write, to the buffers, and computes parity and records.
     pub(super) fn fill(&mut self, coding: &Coding, rows: &[FreeRow]) {
-        let records: Vec<&[u8]> = self.buffers.iter().map(|of_slot| &of_slot[0][..BLOCK]).collect();
-        let generation = |row: &u64| coding.row_state(*row, &records).next_generation();
-        let generations: Vec<u64> = self.rows.iter().map(generation).collect();
+        let generations = self.generations(coding);
         for ((row, columns), generation) in rows.iter().zip(generations) {
             let mut checksums = self.copy_row(coding, *row, columns);
             checksums.extend(self.encode_row(coding, *row));
             self.put_row_records(coding, *row, generation, &checksums);
         }
+    }
+
+    /// The generation of each row.
+    fn generations(&mut self, coding: &Coding) -> Vec<u64> {
+        if let Some(generation) = self.generation {
+            return vec![generation; self.rows.len()];
+        }
+        let records: Vec<&[u8]> = self.buffers.iter().map(|of_slot| &of_slot[0][..BLOCK]).collect();
+        let states: Vec<RowState> = self.rows.iter().map(|row| coding.row_state(*row, &records)).collect();
+        if is_whole(&self.rows) {
+            self.generation = RowState::common_generation(&states);
+        }
+        let of_row = |state: &RowState| self.generation.unwrap_or_else(|| state.next_generation());
+        states.iter().map(of_row).collect()
     }
 
     /// The blocks of a row, by cell.
@@ -178,11 +197,17 @@ impl Array {
         let runs = runs(&rows);
         let mut of_slot = |_| runs.iter().map(|run| self.buffers.take(run.len() * BLOCK)).collect();
         let buffers = (0..self.config.layout.slots).map(&mut of_slot).collect();
-        ZoneWrite { rows, runs, buffers }
+        let known = rows.first().and_then(|row| self.records.next_generation(row / ZONE_ROWS));
+        let generation = known.filter(|_| is_whole(&rows));
+        ZoneWrite { rows, runs, buffers, generation }
     }
 
-    /// Puts the records of the zone, as they are, into a write by these devices. `None`: they cannot be read.
+    /// Puts the records of the zone, as they are, into a write by these devices, unless it replaces all of them. `None`: they cannot be
+    /// read.
     pub(super) fn put_records(&mut self, devices: &[usize], write: &mut ZoneWrite) -> Option<()> {
+        if write.generation.is_some() {
+            return Some(());
+        }
         let zone = write.zone();
         for (device, of_slot) in devices.iter().zip(&mut write.buffers) {
             of_slot[0][..BLOCK].copy_from_slice(self.record_block(*device, zone).ok()?);
@@ -193,13 +218,16 @@ impl Array {
     /// The transfers of a write that was filled. Its records are those of the array from now on.
     pub(super) fn pieces_of_zone(&mut self, devices: &[usize], write: ZoneWrite) -> Vec<Piece> {
         let zone = write.zone();
-        let mut pieces = vec![];
+        let (mut pieces, generation) = (vec![], write.generation);
         for (&device, of_slot) in devices.iter().zip(write.buffers) {
             self.records.replace((device, zone), &of_slot[0][..BLOCK]);
             let start = self.devices[device].layout.records(zone);
             for (run, buffer) in write.runs.iter().zip(of_slot) {
                 pieces.push(Piece { device, offset: start + (run.start * BLOCK) as u64, buffer });
             }
+        }
+        if let Some(generation) = generation {
+            self.records.set_generation(zone, generation);
         }
         pieces
     }

@@ -4,4 +4,4 @@ mod record;
 mod row_state;
 
 pub(crate) use record::{BlockRecord, RECORD, RecordSlot};
-pub(crate) use row_state::{CellState, RowState};
+pub(crate) use row_state::{CellState, RowState, generation_after};

@@ -78,11 +78,21 @@ impl RowState {
 
     /// The generation of the next write of the row. Its low byte is not 0, and not that of a cell before the write.
     pub fn next_generation(&self) -> u64 {
-        let is_used = |generation: u64| {
-            let byte = generation as u8;
-            byte == 0 || self.tags.contains(&byte) || byte == self.generation as u8
-        };
-        (self.generation + 1..).find(|generation| !is_used(*generation)).expect("fewer columns than bytes")
+        let has_bytes = "fewer columns than bytes";
+        (self.generation + 1..).find(|generation| self.allows(*generation)).expect(has_bytes)
+    }
+
+    /// The same for a write of several rows. `None`: the cells of the rows have all bytes.
+    pub fn common_generation(rows: &[RowState]) -> Option<u64> {
+        let highest = rows.iter().map(|row| row.generation).max()?;
+        (highest + 1..=highest + 256).find(|generation| rows.iter().all(|row| row.allows(*generation)))
+    }
+
+    /// Whether the next write of the row may have this generation.
+    pub fn allows(&self, generation: u64) -> bool {
+        let byte = generation as u8;
+        let is_new = byte != 0 && !self.tags.contains(&byte) && byte != self.generation as u8;
+        generation > self.generation && is_new
     }
 
     /// The generation that a data column was written in, by its low byte.
@@ -91,6 +101,11 @@ impl RowState {
         let back = (self.generation as u8).wrapping_sub(tag);
         self.generation.saturating_sub(u64::from(back))
     }
+}
+
+/// The generation of the next write of a row all of whose cells have the same one. See [`RowState::next_generation`].
+pub(crate) fn generation_after(generation: u64) -> u64 {
+    if (generation + 1) as u8 == 0 { generation + 2 } else { generation + 1 }
 }
 
 fn cell_state(record: &Option<RecordSlot>, is_current: impl Fn(u64) -> bool) -> CellState {
@@ -164,5 +179,28 @@ mod tests {
         state.tags[..3].copy_from_slice(&[255, 1, 254]);
         assert_eq!(state.next_generation(), 258);
         assert_eq!((state.generation_of(2), state.generation_of(1)), (254, 1));
+    }
+
+    #[test]
+    fn rows_that_are_written_together_have_a_generation_that_is_new_in_each_of_them() {
+        let row = |generation: u64, tags: &[u8]| {
+            let mut state = RowState { generation, cells: vec![], tags: [0; MAX_DATA_COLUMNS] };
+            state.tags[..tags.len()].copy_from_slice(tags);
+            state
+        };
+        assert_eq!(RowState::common_generation(&[row(0, &[]), row(0, &[])]), Some(1));
+        assert_eq!(
+            RowState::common_generation(&[row(3, &[3, 1]), row(300, &[46, 45]), row(5, &[47, 48])]),
+            Some(305)
+        );
+        let all: Vec<RowState> = (0..=255).map(|byte| row(byte, &[byte as u8])).collect();
+        assert_eq!(RowState::common_generation(&all), None);
+        for generation in [1, 2, 254, 255, 256, 257, 511] {
+            let next = generation_after(generation);
+            let tags = [generation as u8; 3];
+            let state = row(generation, &tags);
+            assert_eq!(state.next_generation(), next);
+            assert_eq!(RowState::common_generation(&[state.clone(), state]), Some(next));
+        }
     }
 }

@@ -498,6 +498,7 @@ impl History {
 
     /// LUNs and snapshots have the content of the model.
     fn check(&mut self) {
+        self.volume().array.check_generations();
         for (name, model) in self.luns.clone() {
             assert!(values(self.volume(), &name) == model.now, "{name}");
         }
