@@ -85,8 +85,8 @@ pub enum TransferKind {
     Write,
 }
 
-/// One asynchronous transfer of a whole buffer. `done` is called exactly once. It receives the buffer, or, after a write, another one of the
-/// same length and capacity, with any content: who stores the data elsewhere may keep the buffer instead of a copy.
+/// One asynchronous transfer of a whole buffer. `done` is called exactly once and receives the buffer. A file may keep the buffer of a
+/// write instead of copying it. `done` then receives another one of the same length and capacity, with any content.
 pub struct Transfer {
     /// Direction.
     pub kind: TransferKind,

@@ -170,7 +170,7 @@ impl Running {
             percent => state.rng.random_range(0..100) < percent,
         };
         if !reads {
-            // An array may keep the buffer of a write, and give back one of new memory.
+            // An array may keep the buffer of a write and return another one, of new memory.
             if buffer.ends_with(&[0; 8]) {
                 state.rng.fill_bytes(&mut buffer);
             }

@@ -73,7 +73,7 @@ impl SimulatedDrive {
         SimulatedDrive { forgets: true, ..self }
     }
 
-    /// After a write, new memory comes back instead of the buffer.
+    /// Keeps the buffers of writes, and returns new memory instead.
     pub(crate) fn keeping_buffers(self) -> SimulatedDrive {
         SimulatedDrive { keeps_buffers: true, ..self }
     }
