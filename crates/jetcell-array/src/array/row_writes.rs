@@ -242,6 +242,20 @@ mod tests {
     }
 
     #[test]
+    fn zones_count_as_written_while_their_parity_is_computed() {
+        let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
+        for zone in 1..3 {
+            let open = full_zone(&mut tested, zone);
+            tested.array().start_open_zone(open).unwrap();
+        }
+        let all = tested.array().layout().blocks();
+        let runs = tested.array().written(0..all).unwrap();
+        let of_zone = all / 4;
+        assert_eq!(runs, [(of_zone, false), (2 * of_zone, true), (of_zone, false)]);
+        tested.array().finish_free_rows().unwrap();
+    }
+
+    #[test]
     fn a_zone_is_not_written_to_a_member_that_failed_while_its_parity_was_computed() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         let (first, second) = (full_zone(&mut tested, 1), full_zone(&mut tested, 2));
@@ -281,6 +295,10 @@ mod tests {
         let before = reads(tested);
         let open = full_zone(tested, zone);
         tested.array().start_open_zone(open).unwrap();
+        tested.array().start_computed().unwrap();
+        // Until the members have the new records, nothing may read the old ones.
+        let has_records = |device| tested.array.as_ref().unwrap().records.has(device, zone);
+        assert!((0..MEMBERS).all(has_records));
         tested.array().finish_free_rows().unwrap();
         reads(tested) - before
     }
