@@ -1,16 +1,16 @@
 //! Rows whose writes take long. Reads, other writes, scrubs and the end of the array wait for them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jetcell_sync::{Arc, thread};
-use jetcell_vfs::{File, FileLayer, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
+use jetcell_vfs::{CrashOptions, File, FileLayer, OpenMode, SimVfs, Transfer, TransferKind, Vfs, VfsLayer};
 
 use super::*;
 use crate::Level;
 use crate::test_array::{TestArray, UNIT};
 
-/// A file system whose submitted writes begin late.
+/// A file system whose submitted writes of rows begin late. Those of superblocks and the journal do not.
 struct Late(Arc<dyn Vfs>);
 
 struct LateFile(Arc<dyn File>);
@@ -29,8 +29,11 @@ impl FileLayer for LateFile {
         &*self.0
     }
     fn submit(&self, batch: Vec<Transfer>) {
-        let (writes, reads) = batch.into_iter().partition(|transfer| transfer.kind == TransferKind::Write);
-        self.0.submit(reads);
+        let is_late = |transfer: &Transfer| {
+            transfer.kind == TransferKind::Write && transfer.offset >= TestArray::records_offset(0)
+        };
+        let (writes, others) = batch.into_iter().partition(is_late);
+        self.0.submit(others);
         let file = self.0.clone();
         thread::spawn(move || {
             thread::sleep(Duration::from_millis(30));
@@ -39,18 +42,48 @@ impl FileLayer for LateFile {
     }
 }
 
-/// An array of new rows that are under way.
-fn under_way() -> TestArray {
+fn late() -> TestArray {
     let mut tested = TestArray::new(Level::Raid6, 5, 1);
     tested.array.take().unwrap().close().unwrap();
     let late = Arc::new(Late(tested.faults.clone()));
     let mut array = Array::assemble(late, &tested.members, AssembleOptions::default()).unwrap();
     array.set_new_rows(UNIT, 8..32);
     tested.array = Some(array);
+    tested
+}
+
+/// An array of new rows that are under way.
+fn under_way() -> TestArray {
+    let mut tested = late();
     let run: BTreeMap<u64, u64> = (0..60).map(|block| (block, block + 1)).collect();
     tested.write_run(&run).unwrap();
     assert!(tested.new_rows > 0 && tested.array().has_new_rows());
     tested
+}
+
+/// The members' bytes from the first record on.
+fn rows_of(disk: &SimVfs, members: &[PathBuf]) -> Vec<Vec<u8>> {
+    let first = TestArray::records_offset(0) as usize;
+    members.iter().map(|member| disk.contents(member).unwrap()[first..].to_vec()).collect()
+}
+
+const LOSE_ALL: CrashOptions = CrashOptions {
+    lose_write: 1.0,
+    tear_write: 0.0,
+    all_or_nothing: 0.0,
+    lose_length: 0.0,
+    lose_name: 0.0,
+    tear_rename: 0.0,
+};
+
+#[test]
+fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
+    let mut tested = under_way();
+    tested.array().save_config().unwrap();
+    tested.array().sync_members().unwrap();
+    let rows = rows_of(&tested.disk, &tested.members);
+    assert!(rows.iter().flatten().any(|byte| *byte != 0));
+    assert!(rows_of(&tested.disk.crash(1, LOSE_ALL), &tested.members) == rows);
 }
 
 #[test]

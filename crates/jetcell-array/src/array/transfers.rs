@@ -126,6 +126,7 @@ impl Array {
     pub(crate) fn finish_writes(&mut self, writes: UnderWay) -> Result<()> {
         for (piece, result) in writes.wait() {
             self.buffers.keep(piece.buffer);
+            self.devices[piece.device].ended_write();
             let result = result.map_err(|error| self.devices[piece.device].write_error(piece.offset, error));
             self.note_write(piece.device, result)?;
         }

@@ -108,7 +108,7 @@ pub(crate) struct Device {
     pub layout: MemberLayout,
     file: Arc<dyn File>,
     _lock: Option<Box<dyn DirectoryLock>>,
-    /// Written since the last sync.
+    /// Writes have ended since the last sync.
     unsynced: bool,
     /// A write or sync failed: nothing is written to it any more.
     pub failed: bool,
@@ -157,10 +157,14 @@ impl Device {
         self.file.write_at(offset, from, reason).map_err(|error| self.error("writing", offset, error))
     }
 
-    /// Starts transfers; see [`File::submit`].
-    pub fn submit(&mut self, batch: Vec<Transfer>) {
-        self.unsynced |= batch.iter().any(|transfer| transfer.kind == TransferKind::Write);
+    /// Starts transfers; see [`File::submit`]. [`Device::ended_write`] must follow each write.
+    pub fn submit(&self, batch: Vec<Transfer>) {
         self.file.submit(batch);
+    }
+
+    /// A write that was submitted has ended. Only now: a sync before, for other writes, does not make it durable.
+    pub fn ended_write(&mut self) {
+        self.unsynced = true;
     }
 
     /// The error of a write that was submitted.
