@@ -37,10 +37,12 @@ const ROWS_FETCHED: usize = 64;
 const RECENT_ZONES: usize = 16;
 
 impl Array {
-    /// Writes columns of rows, all or none of them.
+    /// Writes columns of rows, all or none of them. They survive a crash when this returns, and are being written in place: the next commit
+    /// waits for that.
     pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
         debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
-        self.finish_free_rows()?;
+        let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
+        self.finish_rows_in(&zones)?;
         let planned = self.planned(rows)?;
         let by_device = self.by_device(&planned);
         let participants: Vec<MemberId> =
@@ -60,7 +62,7 @@ impl Array {
             journal.push(Piece { device, offset, buffer });
         }
         self.write_pieces(journal, IoReason::LogWrite)?;
-        // With this commit's journal, the blocks of the commit before become durable in place.
+        // With this commit's journal, the blocks of the commit before become durable in place, after their writes have ended.
         self.sync_members()?;
         if self.is_config_changed {
             // Members without their part of the journal must count as failed before anything is in place: otherwise a start after a
@@ -68,14 +70,13 @@ impl Array {
             self.save_config()?;
         }
         let writes = self.start_in_place(&by_device)?;
-        self.finish_in_place(writes)?;
         self.sequence += 1;
         self.counters.commits += 1;
         self.replayable_rows.push_back(rows.iter().map(|(row, _)| *row).collect());
         if self.replayable_rows.len() > REPLAYED_COMMITS {
             self.replayable_rows.pop_front();
         }
-        Ok(())
+        self.add_commit_under_way(zones, writes)
     }
 
     pub(super) fn planned(&mut self, rows: &[(u64, NewColumns)]) -> Result<Vec<(u64, Vec<CellWrite>)>> {

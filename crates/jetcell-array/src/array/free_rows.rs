@@ -65,7 +65,7 @@ impl Array {
     }
 
     /// Starts to write whole rows, in ascending order, in place, without the journal, and without a sync. Until
-    /// [`Array::finish_free_rows`] or [`Array::finish_free_rows_of`], they must not be read, and other rows only be read: what else changes the array waits for these
+    /// [`Array::finish_rows`] or [`Array::finish_rows_of`], they must not be read, and other rows only be read: what else changes the array waits for these
     /// writes. After a crash each row may hold anything and may be inconsistent: nothing may refer to their blocks before a sync, and
     /// [`Array::clear_rows`] must follow a crash.
     ///
@@ -79,7 +79,7 @@ impl Array {
         }
         for batch in batches(rows, self.threads * ROWS_PER_THREAD) {
             if let Err(error) = self.start_batch(batch) {
-                return self.finish_free_rows().and(Err(error));
+                return self.finish_rows().and(Err(error));
             }
         }
         Ok(())

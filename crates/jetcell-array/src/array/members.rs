@@ -107,7 +107,7 @@ impl Array {
 
     /// Makes everything that was written to the members durable. Members that cannot are taken out.
     pub(crate) fn sync_members(&mut self) -> Result<()> {
-        self.finish_free_rows()?;
+        self.finish_rows()?;
         self.sync_devices()
     }
 

@@ -200,7 +200,7 @@ impl Array {
 
     /// Runs a part of a rebuild, copy or scrub, whose transfers count as such.
     pub(crate) fn maintain<T>(&mut self, step: impl FnOnce(&mut Array) -> Result<T>) -> Result<T> {
-        self.finish_free_rows()?;
+        self.finish_rows()?;
         self.is_maintenance = true;
         let result = step(self);
         self.is_maintenance = false;

@@ -122,9 +122,9 @@ impl Array {
         self.close_rows(&journalled)
     }
 
-    /// Waits for new rows after which these blocks can be read, or finds them staged.
-    pub(super) fn finish_new_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
+    /// Waits for new rows and commits after which these blocks can be read, or finds them staged.
+    pub(super) fn finish_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
         self.end_filling_of(blocks);
-        if self.has_new_rows() { self.finish_free_rows_of(blocks) } else { Ok(()) }
+        if self.has_new_rows() { self.finish_rows_of(blocks) } else { self.finish_commits_of(blocks) }
     }
 }

@@ -116,7 +116,7 @@ impl Array {
         }
         let started = self.start_prepared(open);
         if started.is_err() {
-            return self.finish_free_rows().and(started);
+            return self.finish_rows().and(started);
         }
         Ok(())
     }

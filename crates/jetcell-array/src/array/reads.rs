@@ -50,7 +50,7 @@ impl Array {
     /// Starts to read blocks of the array. It may be used before they are asked for: what has changed then is read again.
     pub(crate) fn start_read(&mut self, blocks: &[u64]) -> ReadAhead {
         // The reads that follow say what is wrong with an array.
-        let can_read = self.finish_new_rows_of(blocks).is_ok() && self.check_running().is_ok();
+        let can_read = self.finish_writes_of(blocks).is_ok() && self.check_running().is_ok();
         let blocks = if can_read { blocks } else { &[] };
         self.records.trim();
         let states = self.states_of_rows(blocks);
@@ -75,7 +75,7 @@ impl Array {
         buffers: &mut [&mut [u8]],
         mut ahead: Option<ReadAhead>,
     ) -> Result<()> {
-        self.finish_new_rows_of(blocks)?;
+        self.finish_writes_of(blocks)?;
         let batch = if self.lost_slots().is_empty() { BATCH } else { DEGRADED_BATCH };
         for (blocks, buffers) in blocks.chunks(batch).zip(buffers.chunks_mut(batch)) {
             let result = self.read_batch(blocks, buffers, ahead.take());

@@ -308,7 +308,7 @@ impl Array {
 impl Array {
     /// Generations that are remembered fit the records that the members have.
     pub(crate) fn check_generations(&mut self) {
-        self.finish_free_rows().unwrap();
+        self.finish_rows().unwrap();
         let zones: Vec<u64> = self.records.generations.zones().collect();
         for zone in zones {
             let next = self.records.next_generation(zone).unwrap();

@@ -1,4 +1,4 @@
-//! Writes of free rows that have not ended.
+//! Writes of free rows, and of commits in place, that have not ended.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -30,11 +30,18 @@ enum ComputedBy {
     Caller(ZoneWrite, Vec<FreeRow>),
 }
 
-/// Writes of free rows that have not ended, in the order in which they were started.
+/// A write of rows of some zones.
+struct RowWrite {
+    zones: BTreeSet<u64>,
+    /// Of a commit, so that all may read these rows. Nothing but their writer refers to free rows.
+    is_commit: bool,
+    transfers: UnderWay,
+}
+
+/// Writes that have not ended, in the order in which they were started.
 #[derive(Default)]
 pub(super) struct RowWrites {
-    /// With their zones.
-    writes: VecDeque<(BTreeSet<u64>, UnderWay)>,
+    writes: VecDeque<RowWrite>,
     bytes: usize,
     /// Behind the others. Each worker has one zone at most.
     computed: VecDeque<Computed>,
@@ -49,21 +56,21 @@ impl RowWrites {
     /// Whether one of these zones is being written.
     fn has_any(&self, zones: &BTreeSet<u64>) -> bool {
         self.computed.iter().any(|computed| zones.contains(&computed.zone))
-            || self.writes.iter().any(|(under_way, _)| !under_way.is_disjoint(zones))
+            || self.writes.iter().any(|write| !write.zones.is_disjoint(zones))
     }
 
     /// Waits for all transfers, whatever becomes of them. What was not started is lost.
     pub fn wait(&mut self) {
-        self.writes.drain(..).for_each(|(_, write)| drop(write.wait()));
+        self.writes.drain(..).for_each(|write| drop(write.transfers.wait()));
     }
 }
 
 impl Array {
-    /// Waits for the writes of free rows.
+    /// Waits for all writes of rows.
     ///
     /// # Errors
     /// The array failed. No write is under way then.
-    pub(crate) fn finish_free_rows(&mut self) -> Result<()> {
+    pub(crate) fn finish_rows(&mut self) -> Result<()> {
         let mut result = Ok(());
         while !self.row_writes.is_empty() {
             result = result.and(self.finish_first_write());
@@ -71,11 +78,11 @@ impl Array {
         result
     }
 
-    /// Waits for the writes of free rows after which these blocks can be read.
+    /// Waits for the writes of rows after which these blocks can be read.
     ///
     /// # Errors
     /// The array failed. No write is under way then.
-    pub(crate) fn finish_free_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
+    pub(crate) fn finish_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
         if self.row_writes.is_empty() {
             return Ok(());
         }
@@ -84,21 +91,41 @@ impl Array {
         self.finish_rows_in(&zones)
     }
 
-    /// Waits for the writes of free rows in these zones.
+    /// Waits for commits after which these blocks can be read.
+    pub(super) fn finish_commits_of(&mut self, blocks: &[u64]) -> Result<()> {
+        let commits = self.row_writes.writes.iter().filter(|write| write.is_commit);
+        let zones: BTreeSet<u64> = commits.flat_map(|write| write.zones.iter().copied()).collect();
+        let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
+        if zones.is_empty() || !blocks.iter().any(|block| zones.contains(&zone(block))) {
+            return Ok(());
+        }
+        self.finish_rows_of(blocks)
+    }
+
+    /// Waits for the writes of rows in these zones.
     pub(super) fn finish_rows_in(&mut self, zones: &BTreeSet<u64>) -> Result<()> {
         while self.row_writes.has_any(zones) {
             if let Err(error) = self.finish_first_write() {
-                return self.finish_free_rows().and(Err(error));
+                return self.finish_rows().and(Err(error));
             }
         }
         Ok(())
     }
 
     /// Remembers a write of free rows of these zones until it ends.
-    pub(super) fn add_under_way(&mut self, zones: BTreeSet<u64>, write: UnderWay) -> Result<()> {
-        self.records.hold(&zones);
-        self.row_writes.bytes += write.bytes;
-        self.row_writes.writes.push_back((zones, write));
+    pub(super) fn add_under_way(&mut self, zones: BTreeSet<u64>, transfers: UnderWay) -> Result<()> {
+        self.add(RowWrite { zones, is_commit: false, transfers })
+    }
+
+    /// Remembers the write of a commit in place until it ends.
+    pub(super) fn add_commit_under_way(&mut self, zones: BTreeSet<u64>, transfers: UnderWay) -> Result<()> {
+        self.add(RowWrite { zones, is_commit: true, transfers })
+    }
+
+    fn add(&mut self, write: RowWrite) -> Result<()> {
+        self.records.hold(&write.zones);
+        self.row_writes.bytes += write.transfers.bytes;
+        self.row_writes.writes.push_back(write);
         while self.row_writes.bytes > MOST_UNDER_WAY {
             self.finish_first_write()?;
         }
@@ -106,12 +133,12 @@ impl Array {
     }
 
     fn finish_first_write(&mut self) -> Result<()> {
-        let Some((zones, write)) = self.row_writes.writes.pop_front() else {
+        let Some(RowWrite { zones, transfers, .. }) = self.row_writes.writes.pop_front() else {
             return self.start_first_computed();
         };
-        self.row_writes.bytes -= write.bytes;
+        self.row_writes.bytes -= transfers.bytes;
         self.records.release(&zones);
-        self.finish_in_place(write)
+        self.finish_in_place(transfers)
     }
 
     /// Starts to compute the parity of a zone from its rows. It is written when some more have come as far, or when it is waited for.
@@ -223,7 +250,7 @@ mod tests {
 
     fn assert_written(tested: &mut TestArray, zone: u64) {
         for block in blocks(tested, zone) {
-            tested.array().finish_free_rows_of(&[block]).unwrap();
+            tested.array().finish_rows_of(&[block]).unwrap();
             assert_eq!(tested.value(block).unwrap(), block);
         }
     }
@@ -252,7 +279,7 @@ mod tests {
         let runs = tested.array().written(0..all).unwrap();
         let of_zone = all / 4;
         assert_eq!(runs, [(of_zone, false), (2 * of_zone, true), (of_zone, false)]);
-        tested.array().finish_free_rows().unwrap();
+        tested.array().finish_rows().unwrap();
     }
 
     #[test]
@@ -264,7 +291,7 @@ mod tests {
         tested.array().start_open_zone(first).unwrap();
         tested.faults.inject(fault);
         tested.array().start_open_zone(second).unwrap();
-        tested.array().finish_free_rows().unwrap();
+        tested.array().finish_rows().unwrap();
         assert_eq!(tested.faults.fired(), 1);
         let second_zone = TestArray::records_offset(2) as usize..TestArray::records_offset(3) as usize;
         for member in &tested.members {
@@ -299,7 +326,7 @@ mod tests {
         // Until the members have the new records, nothing may read the old ones.
         let has_records = |device| tested.array.as_ref().unwrap().records.has(device, zone);
         assert!((0..MEMBERS).all(has_records));
-        tested.array().finish_free_rows().unwrap();
+        tested.array().finish_rows().unwrap();
         reads(tested) - before
     }
 

@@ -204,7 +204,7 @@ impl Array {
             return Ok(());
         }
         // They may write the records of the same zone.
-        self.finish_free_rows()?;
+        self.finish_rows()?;
         for &cell in &whole.recovered {
             let record = self.right_record(row, cell, state, &whole.cells[cell]);
             let slot = self.config.layout.slot(row, cell);

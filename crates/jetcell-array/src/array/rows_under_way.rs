@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jetcell_sync::{Arc, thread};
-use jetcell_vfs::{CrashOptions, File, FileLayer, OpenMode, SimVfs, Transfer, TransferKind, Vfs, VfsLayer};
+use jetcell_vfs::{
+    CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, File, FileLayer, OpenMode, SimVfs, Transfer,
+    TransferKind, Vfs, VfsLayer,
+};
 
 use super::*;
 use crate::Level;
@@ -67,6 +70,15 @@ fn rows_of(disk: &SimVfs, members: &[PathBuf]) -> Vec<Vec<u8>> {
     members.iter().map(|member| disk.contents(member).unwrap()[first..].to_vec()).collect()
 }
 
+/// An array with a commit that was acknowledged and is being written in place.
+fn commit_under_way() -> TestArray {
+    let mut tested = late();
+    let before = rows_of(&tested.disk, &tested.members);
+    tested.write(&(0..20).map(|block| (block, block + 1)).collect()).unwrap();
+    assert!(rows_of(&tested.disk, &tested.members) == before);
+    tested
+}
+
 const LOSE_ALL: CrashOptions = CrashOptions {
     lose_write: 1.0,
     tear_write: 0.0,
@@ -78,12 +90,67 @@ const LOSE_ALL: CrashOptions = CrashOptions {
 
 #[test]
 fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
-    let mut tested = under_way();
-    tested.array().save_config().unwrap();
-    tested.array().sync_members().unwrap();
-    let rows = rows_of(&tested.disk, &tested.members);
-    assert!(rows.iter().flatten().any(|byte| *byte != 0));
-    assert!(rows_of(&tested.disk.crash(1, LOSE_ALL), &tested.members) == rows);
+    for begin in [under_way, commit_under_way] {
+        let mut tested = begin();
+        tested.array().save_config().unwrap();
+        tested.array().sync_members().unwrap();
+        let rows = rows_of(&tested.disk, &tested.members);
+        assert!(rows.iter().flatten().any(|byte| *byte != 0));
+        assert!(rows_of(&tested.disk.crash(1, LOSE_ALL), &tested.members) == rows);
+    }
+}
+
+#[test]
+fn a_commit_is_acknowledged_before_it_is_in_place() {
+    let mut tested = commit_under_way();
+    tested.disk = tested.disk.crash(1, LOSE_ALL);
+    tested.faults = Arc::new(FaultVfs::new(Arc::new(tested.disk.clone())));
+    tested.array = None;
+    tested.assemble(false).unwrap();
+    tested.check();
+    // All that changes rows, or reads them, waits for it.
+    let mut tested = commit_under_way();
+    tested.check();
+    let counters = tested.array().counters();
+    assert_eq!((counters.checksum_errors, counters.rows_recovered), (0, 0));
+    let mut tested = commit_under_way();
+    tested.write(&(10..30).map(|block| (block, block + 7)).collect()).unwrap();
+    tested.check();
+    let mut tested = commit_under_way();
+    assert!(tested.array().scrub().unwrap().is_clean());
+    let mut tested = commit_under_way();
+    tested.array().fail(0).unwrap();
+    let file = tested.new_file();
+    tested.array().replace(0, &file, false).unwrap();
+    tested.rebuild();
+    assert!(tested.array().scrub().unwrap().is_clean());
+    tested.check();
+    // Two commits later, nothing needs the journal of the first one.
+    let mut tested = commit_under_way();
+    tested.write(&[(100, 5)].into()).unwrap();
+    tested.write(&[(101, 6)].into()).unwrap();
+    tested.disk = tested.disk.crash(1, LOSE_ALL);
+    tested.faults = Arc::new(FaultVfs::new(Arc::new(tested.disk.clone())));
+    tested.array = None;
+    tested.assemble(false).unwrap();
+    tested.check();
+}
+
+#[test]
+fn a_member_that_fails_in_place_is_taken_out_later() {
+    let mut tested = late();
+    let failing = tested.members[2].clone();
+    let fault = Fault::new(FaultTarget::Write, FaultEffect::IoError).on_path(failing.to_str().unwrap());
+    tested.write(&(0..20).map(|block| (block, block + 1)).collect()).unwrap();
+    tested.faults.inject(fault);
+    assert!(tested.array().lost_slots().is_empty());
+    tested.check();
+    assert_eq!(tested.array().lost_slots(), [2]);
+    tested.crash();
+    tested.forget(&failing);
+    tested.assemble(true).unwrap();
+    assert_eq!(tested.array().lost_slots(), [2]);
+    tested.check();
 }
 
 #[test]

@@ -429,7 +429,7 @@ fn rows_that_were_written_past_the_journal_are_not_replaced_by_its_replay() {
     tested.write(&blocks.iter().map(|block| (*block, 1)).collect()).unwrap();
     let row = |value: u64| (0, (0..columns).map(|_| SharedBlock::copied(&content(value))).collect());
     tested.array().start_free_rows(&[row(2)]).unwrap();
-    tested.array().finish_free_rows().unwrap();
+    tested.array().finish_rows().unwrap();
     tested.array().sync_members().unwrap();
     tested.crash();
     tested.assemble(false).unwrap();
@@ -488,7 +488,7 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
                     }
                 }
             }
-            array.finish_free_rows().unwrap();
+            array.finish_rows().unwrap();
             for (row, columns) in &rows {
                 for (column, block) in columns.iter().enumerate() {
                     let mut found = vec![0; BLOCK];

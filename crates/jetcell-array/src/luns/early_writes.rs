@@ -104,7 +104,7 @@ impl LunVolume {
     /// # Errors
     /// The array failed. The volume must be started again then; nothing that was flushed is lost.
     pub(super) fn finish_early_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
-        let finished = self.array.finish_free_rows_of(blocks);
+        let finished = self.array.finish_rows_of(blocks);
         self.has_failed |= finished.is_err();
         finished
     }

@@ -178,7 +178,7 @@ impl LunVolume {
     pub fn array(&mut self) -> &mut Array {
         // An error is kept: all later writes of the volume fail.
         let _ = self.finish_point();
-        self.has_failed |= self.array.finish_free_rows().is_err();
+        self.has_failed |= self.array.finish_rows().is_err();
         &mut self.array
     }
 

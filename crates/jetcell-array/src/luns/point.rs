@@ -180,7 +180,7 @@ impl LunVolume {
 
     /// Makes the blocks of a point durable, and then the catalogue that refers to them.
     fn finish_writes(&mut self, point: &PointUnderWay) -> Result<()> {
-        self.array.finish_free_rows()?;
+        self.array.finish_rows()?;
         for (block, bytes) in &point.singly {
             self.array.write(*block, bytes)?;
         }
