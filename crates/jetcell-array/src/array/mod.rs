@@ -28,6 +28,7 @@ mod row_writes;
 mod rows;
 #[cfg(test)]
 mod rows_under_way;
+mod staging;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -41,11 +42,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason, TransferKind, Vfs};
+use jetcell_vfs::{IoReason, TransferKind, Vfs};
 
 pub(crate) use self::begun_zone::{BegunZone, Target};
 use self::buffers::Buffers;
-use self::commit::NewColumns;
 use self::fetched::Fetched;
 use self::filling::Filling;
 use self::new_rows::NewRows;
@@ -56,7 +56,7 @@ use crate::geometry::{BLOCK, Code, Layout};
 use crate::integrity::CellState;
 use crate::kernels::Kernel;
 use crate::member::{Config, Device, Extents, Lifetime, MemberTransfers};
-use crate::shared_block::{SharedBlock, Written};
+use crate::shared_block::SharedBlock;
 
 pub use self::assemble::{Access, AssembleOptions};
 pub use self::create::CreateOptions;
@@ -320,45 +320,6 @@ impl Array {
         Ok(runs)
     }
 
-    /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or written when much is staged.
-    pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
-        self.write_content(first, &Written::Bytes(data))
-    }
-
-    /// The same with a buffer that the array may exchange for another one of its length and capacity, with any content.
-    pub(crate) fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
-        self.check_range(first, buffer.len())?;
-        let zone = self.filling.as_mut().map(|filling| &mut filling.zone);
-        let Some(blocks) = zone.and_then(|zone| zone.share(&mut self.buffers, buffer)) else {
-            return self.write(first, buffer);
-        };
-        let written = Written::Blocks(blocks);
-        let result = self.write_content(first, &written);
-        written.into_blocks().into_iter().for_each(|block| self.buffers.keep_block(block));
-        result
-    }
-
-    fn write_content(&mut self, first: u64, written: &Written<'_>) -> Result<()> {
-        self.check_writable()?;
-        let count = self.check_range(first, written.len())?;
-        for (index, block) in (first..first + count).enumerate() {
-            if self.is_filled_next(block) {
-                let content =
-                    written.shared(index).unwrap_or_else(|| self.copied(written.block(index), true));
-                self.fill(block, content)?;
-                continue;
-            }
-            if self.staged.len() >= self.most_staged() && !self.staged.contains_key(&block) {
-                self.make_room()?;
-            }
-            let content = self.copied(written.block(index), self.staged.len() >= IoBuffer::HUGE / BLOCK);
-            if let Some(replaced) = self.staged.insert(block, content) {
-                self.buffers.keep_block(replaced);
-            }
-        }
-        Ok(())
-    }
-
     /// A copy of the content of a block. If many are needed, they come in huge pages.
     pub(crate) fn copied(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
         let mut buffer = self.buffers.take_block(are_many);
@@ -374,55 +335,6 @@ impl Array {
     /// The same with all blocks of rows.
     fn keep_blocks(&mut self, rows: Vec<FreeRow>) {
         rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.keep_block(block));
-    }
-
-    /// Most blocks that are staged: as whole rows, they fill the journal.
-    fn most_staged(&self) -> usize {
-        self.config.journal_images as usize * self.config.layout.data_columns()
-    }
-
-    /// Writes what is staged, at least half of it.
-    fn make_room(&mut self) -> Result<()> {
-        self.start_new_rows()?;
-        if self.staged.len() > self.most_staged() / 2 { self.commit_staged() } else { Ok(()) }
-    }
-
-    /// Commits all staged writes; they survive a crash when this returns. On an error, writes that are not committed stay staged.
-    pub fn flush(&mut self) -> Result<()> {
-        self.end_filling();
-        if self.staged.is_empty() && !self.has_new_rows() {
-            return self.check_running();
-        }
-        self.check_writable()?;
-        self.acknowledge_new_rows()?;
-        self.commit_staged()
-    }
-
-    fn commit_staged(&mut self) -> Result<()> {
-        let layout = self.config.layout;
-        let mut rows: BTreeMap<u64, NewColumns> = BTreeMap::new();
-        for (block, content) in &self.staged {
-            let (row, column) = layout.locate(*block);
-            rows.entry(row).or_default().insert(column, content.clone());
-        }
-        if rows.keys().any(|row| self.config.open_rows.contains(*row)) {
-            self.close_rows(&rows.keys().copied().collect())?;
-        }
-        let mut rows = rows.into_iter();
-        loop {
-            let batch: Vec<_> = rows.by_ref().take(self.config.journal_images as usize).collect();
-            if batch.is_empty() {
-                return Ok(());
-            }
-            self.commit(&batch)?;
-            for (row, columns) in batch {
-                for (column, content) in columns {
-                    self.staged.remove(&layout.block_at(row, column));
-                    self.buffers.keep_block(content);
-                    self.counters.blocks_written += 1;
-                }
-            }
-        }
     }
 
     /// Flushes, makes everything durable in place, and notes on the members that the array was shut down.
