@@ -124,7 +124,11 @@ impl Array {
             let is_concerned =
                 self.device_of(config.member).is_none() || found.participants.contains(&config.member);
             let has_header = |member| self.device_of(member).is_some() && found.headers.contains(&member);
-            is_concerned && !has_header(config.member) && !has_header(config.replacement)
+            // A commit leaves parity of rows out that are not rebuilt: other members alone have entries of them.
+            let lacks_rows = self.code.parities() > 0
+                && self.device_of(config.member).is_none()
+                && config.rebuilt.len() < self.config.layout.zones();
+            is_concerned && !has_header(config.member) && (lacks_rows || !has_header(config.replacement))
         };
         let silent: Vec<usize> = (0..self.config.slots.len()).filter(silent).collect();
         if !self.bears(&silent) {
@@ -228,5 +232,41 @@ impl Array {
             self.note_write(device, result)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::test_array::TestArray;
+    use crate::{Level, Result};
+
+    /// Of a row whose parity is on a member that is being rebuilt, the journal of one other member is the only one that has anything.
+    #[test]
+    fn a_commit_that_was_cut_is_all_or_nothing_while_a_member_is_rebuilt() {
+        for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 5), (Level::RaidDp { prime: 17 }, 6)] {
+            for seed in 0..60 {
+                let mut tested = TestArray::new(level, members, seed);
+                let lost = level.tolerance(members);
+                for slot in 0..lost {
+                    tested.array().fail(slot).unwrap();
+                    let file = tested.new_file();
+                    tested.array().replace(slot, &file, false).unwrap();
+                    tested.members.push(file);
+                }
+                tested.members.drain(..lost);
+                for round in 0..4 {
+                    // One block of each of some rows.
+                    let layout = *tested.array().layout();
+                    let block =
+                        |row: u64| layout.block_at(row, (row + seed) as usize % layout.data_columns());
+                    let batch: BTreeMap<u64, u64> =
+                        (0..8).map(|row| (block(row * 5 + seed % 5), 1000 * (round + 1) + row)).collect();
+                    tested.write_with_cut(&batch, (seed + 7 * round) % 24);
+                }
+                tested.check();
+            }
+        }
     }
 }
