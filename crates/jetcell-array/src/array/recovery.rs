@@ -239,8 +239,8 @@ impl Array {
 mod tests {
     use std::collections::BTreeMap;
 
+    use crate::Level;
     use crate::test_array::TestArray;
-    use crate::{Level, Result};
 
     /// Of a row whose parity is on a member that is being rebuilt, the journal of one other member is the only one that has anything.
     #[test]
