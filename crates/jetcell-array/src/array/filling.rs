@@ -59,8 +59,11 @@ impl Array {
     ///
     /// # Errors
     /// The array failed.
+    ///
+    /// # Panics
+    /// The block is for others: see [`Array::is_filled_next`].
     pub(super) fn fill(&mut self, block: u64, content: SharedBlock) -> Result<()> {
-        let Some(filling) = &mut self.filling else { return Ok(()) };
+        let filling = self.filling.as_mut().expect("rows are filled");
         if let Some(replaced) = filling.put(block, content) {
             self.buffers.keep_block(replaced);
         }

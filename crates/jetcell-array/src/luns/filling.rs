@@ -77,8 +77,11 @@ impl LunVolume {
     ///
     /// # Errors
     /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    ///
+    /// # Panics
+    /// No zone is filled.
     pub(super) fn fill(&mut self, lun: LunId, index: u64, content: SharedBlock) -> Result<()> {
-        let Some(filling) = &mut self.filling else { return Ok(()) };
+        let filling = self.filling.as_mut().expect("a zone is filled");
         let block = filling.blocks[filling.filled.len()];
         if let Some(before) = self.early.put(lun, index, block) {
             if filling.zone.has(before) {
