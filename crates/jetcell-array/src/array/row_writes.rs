@@ -248,6 +248,11 @@ mod tests {
         open
     }
 
+    fn start_zone(tested: &mut TestArray, zone: u64) {
+        let open = full_zone(tested, zone);
+        tested.array().start_open_zone(open).unwrap();
+    }
+
     fn assert_written(tested: &mut TestArray, zone: u64) {
         for block in blocks(tested, zone) {
             tested.array().finish_rows_of(&[block]).unwrap();
@@ -258,10 +263,7 @@ mod tests {
     #[test]
     fn a_zone_is_written_when_its_blocks_are_read() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
-        for zone in 1..4 {
-            let open = full_zone(&mut tested, zone);
-            tested.array().start_open_zone(open).unwrap();
-        }
+        (1..4).for_each(|zone| start_zone(&mut tested, zone));
         assert_written(&mut tested, 3);
         assert!(tested.array().row_writes.is_empty());
         assert_written(&mut tested, 1);
@@ -271,10 +273,7 @@ mod tests {
     #[test]
     fn zones_count_as_written_while_their_parity_is_computed() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
-        for zone in 1..3 {
-            let open = full_zone(&mut tested, zone);
-            tested.array().start_open_zone(open).unwrap();
-        }
+        (1..3).for_each(|zone| start_zone(&mut tested, zone));
         let all = tested.array().layout().blocks();
         let runs = tested.array().written(0..all).unwrap();
         let of_zone = all / 4;
@@ -305,8 +304,7 @@ mod tests {
     #[test]
     fn what_is_staged_after_a_zone_is_not_replaced_by_it() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
-        let open = full_zone(&mut tested, 1);
-        tested.array().start_open_zone(open).unwrap();
+        start_zone(&mut tested, 1);
         // With a member that is being rebuilt, the zone takes the way of other writes.
         let file = tested.new_file();
         tested.array().replace(1, &file, false).unwrap();
@@ -320,8 +318,7 @@ mod tests {
         tested.array().records.evict(zone);
         let reads = |tested: &mut TestArray| tested.array().counters().members.total().reads;
         let before = reads(tested);
-        let open = full_zone(tested, zone);
-        tested.array().start_open_zone(open).unwrap();
+        start_zone(tested, zone);
         tested.array().start_computed().unwrap();
         // Until the members have the new records, nothing may read the old ones.
         let has_records = |device| tested.array.as_ref().unwrap().records.has(device, zone);
@@ -371,8 +368,7 @@ mod tests {
     #[test]
     fn a_zone_that_was_not_started_is_lost_with_the_array() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
-        let open = full_zone(&mut tested, 1);
-        tested.array().start_open_zone(open).unwrap();
+        start_zone(&mut tested, 1);
         tested.array = None;
         let is_zero = |member: &std::path::PathBuf| {
             tested.disk.contents(member).unwrap()[TestArray::offset(ZONE_ROWS) as usize..][..BLOCK]

@@ -88,6 +88,24 @@ const LOSE_ALL: CrashOptions = CrashOptions {
     tear_rename: 0.0,
 };
 
+/// The power fails while writes may be under way.
+fn assert_survives_cut(tested: &mut TestArray) {
+    tested.disk = tested.disk.crash(1, LOSE_ALL);
+    tested.faults = Arc::new(FaultVfs::new(Arc::new(tested.disk.clone())));
+    tested.array = None;
+    tested.assemble(false).unwrap();
+    tested.check();
+}
+
+fn assert_rebuilds(tested: &mut TestArray) {
+    tested.array().fail(0).unwrap();
+    let file = tested.new_file();
+    tested.array().replace(0, &file, false).unwrap();
+    tested.rebuild();
+    assert!(tested.array().scrub().unwrap().is_clean());
+    tested.check();
+}
+
 #[test]
 fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
     for begin in [under_way, commit_under_way] {
@@ -103,11 +121,7 @@ fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
 #[test]
 fn a_commit_is_acknowledged_before_it_is_in_place() {
     let mut tested = commit_under_way();
-    tested.disk = tested.disk.crash(1, LOSE_ALL);
-    tested.faults = Arc::new(FaultVfs::new(Arc::new(tested.disk.clone())));
-    tested.array = None;
-    tested.assemble(false).unwrap();
-    tested.check();
+    assert_survives_cut(&mut tested);
     // All that changes rows, or reads them, waits for it.
     let mut tested = commit_under_way();
     tested.check();
@@ -119,21 +133,12 @@ fn a_commit_is_acknowledged_before_it_is_in_place() {
     let mut tested = commit_under_way();
     assert!(tested.array().scrub().unwrap().is_clean());
     let mut tested = commit_under_way();
-    tested.array().fail(0).unwrap();
-    let file = tested.new_file();
-    tested.array().replace(0, &file, false).unwrap();
-    tested.rebuild();
-    assert!(tested.array().scrub().unwrap().is_clean());
-    tested.check();
+    assert_rebuilds(&mut tested);
     // Two commits later, nothing needs the journal of the first one.
     let mut tested = commit_under_way();
     tested.write(&[(100, 5)].into()).unwrap();
     tested.write(&[(101, 6)].into()).unwrap();
-    tested.disk = tested.disk.crash(1, LOSE_ALL);
-    tested.faults = Arc::new(FaultVfs::new(Arc::new(tested.disk.clone())));
-    tested.array = None;
-    tested.assemble(false).unwrap();
-    tested.check();
+    assert_survives_cut(&mut tested);
 }
 
 #[test]
@@ -178,12 +183,7 @@ fn writes_scrubs_and_rebuilds_wait_for_rows_under_way() {
     assert!(tested.array().scrub().unwrap().is_clean());
     tested.check();
     let mut tested = under_way();
-    tested.array().fail(0).unwrap();
-    let file = tested.new_file();
-    tested.array().replace(0, &file, false).unwrap();
-    tested.rebuild();
-    assert!(tested.array().scrub().unwrap().is_clean());
-    tested.check();
+    assert_rebuilds(&mut tested);
 }
 
 #[test]
