@@ -93,13 +93,11 @@ impl Array {
 
     /// Waits for commits after which these blocks can be read.
     pub(super) fn finish_commits_of(&mut self, blocks: &[u64]) -> Result<()> {
-        let commits = self.row_writes.writes.iter().filter(|write| write.is_commit);
-        let zones: BTreeSet<u64> = commits.flat_map(|write| write.zones.iter().copied()).collect();
         let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
-        if zones.is_empty() || !blocks.iter().any(|block| zones.contains(&zone(block))) {
-            return Ok(());
-        }
-        self.finish_rows_of(blocks)
+        let has_any = |write: &RowWrite| {
+            write.is_commit && blocks.iter().any(|block| write.zones.contains(&zone(block)))
+        };
+        if self.row_writes.writes.iter().any(has_any) { self.finish_rows_of(blocks) } else { Ok(()) }
     }
 
     /// Waits for the writes of rows in these zones.
