@@ -13,6 +13,9 @@ use super::*;
 use crate::Level;
 use crate::test_array::{TestArray, UNIT};
 
+/// How late writes begin: after what the tests do meanwhile, also on a busy machine.
+const LATE: Duration = Duration::from_millis(300);
+
 /// A file system whose submitted writes of rows begin late. Those of superblocks and the journal do not.
 struct Late(Arc<dyn Vfs>);
 
@@ -39,7 +42,7 @@ impl FileLayer for LateFile {
         self.0.submit(others);
         let file = self.0.clone();
         thread::spawn(move || {
-            thread::sleep(Duration::from_millis(30));
+            thread::sleep(LATE);
             file.submit(writes);
         });
     }
@@ -194,7 +197,7 @@ fn an_array_that_is_dropped_writes_nothing_afterwards() {
         tested.members.iter().map(|member| tested.disk.contents(member)).collect()
     };
     let before = contents(&tested);
-    thread::sleep(Duration::from_millis(60));
+    thread::sleep(2 * LATE);
     assert!(contents(&tested) == before);
     // What was not flushed is lost.
     tested.assemble(false).unwrap();
