@@ -33,9 +33,19 @@ impl Buffers {
         }
         // Few sizes, so that buffers fit again. A huge page has room for seven transfers of a whole zone.
         let capacity = len.next_multiple_of(len.next_power_of_two() / 16);
+        self.take_up_to(len, capacity, 2 * capacity)
+    }
+
+    /// A buffer of this length and no longer, with any content.
+    pub fn take_exact(&mut self, len: usize) -> IoBuffer {
+        self.take_up_to(len, len, len)
+    }
+
+    /// A buffer of this length that is kept and has at most a capacity of `most`, or a new one.
+    fn take_up_to(&mut self, len: usize, new: usize, most: usize) -> IoBuffer {
         let place = self.kept.partition_point(|(buffer, _)| buffer.capacity() < len);
-        let found = self.kept.get(place).is_some_and(|(buffer, _)| buffer.capacity() <= 2 * capacity);
-        let mut buffer = if found { self.remove(place) } else { self.new_buffer(capacity) };
+        let found = self.kept.get(place).is_some_and(|(buffer, _)| buffer.capacity() <= most);
+        let mut buffer = if found { self.remove(place) } else { self.new_buffer(new) };
         buffer.resize(len);
         buffer
     }
@@ -46,15 +56,6 @@ impl Buffers {
             self.blocks = IoBuffer::huge_slab(BLOCK).unwrap_or_default();
         }
         self.blocks.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK))
-    }
-
-    /// A buffer of this length and no longer, with any content.
-    pub fn take_exact(&mut self, len: usize) -> IoBuffer {
-        let place = self.kept.partition_point(|(buffer, _)| buffer.capacity() < len);
-        let found = self.kept.get(place).is_some_and(|(buffer, _)| buffer.capacity() == len);
-        let mut buffer = if found { self.remove(place) } else { self.new_buffer(len) };
-        buffer.resize(len);
-        buffer
     }
 
     /// Takes the buffer of a block back, unless others use it.
