@@ -12,6 +12,7 @@ use jetcell_sync::OnceLock;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::confinement::ResolvedPath;
 use crate::retry::retry;
 use crate::{IoBuffer, OpenMode};
 
@@ -32,7 +33,18 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
+    #[cfg(test)]
     pub fn open(path: &Path, mode: OpenMode, direct: bool) -> io::Result<Descriptor> {
+        Descriptor::open_at(&ResolvedPath::unconfined(path), path, mode, direct)
+    }
+
+    /// Opens a file at a path that was resolved. In a confined directory, it must be a regular file.
+    pub fn open_at(
+        at: &ResolvedPath<'_>,
+        path: &Path,
+        mode: OpenMode,
+        direct: bool,
+    ) -> io::Result<Descriptor> {
         let (access, create) = match mode {
             OpenMode::Read => (OFlags::RDONLY, OFlags::empty()),
             OpenMode::Write => (OFlags::RDWR, OFlags::empty()),
@@ -40,12 +52,12 @@ impl Descriptor {
         };
         let rights = Mode::from_raw_mode(0o666);
         // Without NONBLOCK, the open of a pipe would wait for its other end.
-        let flags = access | create | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = match rustix::fs::openat(CWD, path, flags, rights) {
+        let file = match at.open(access | create | OFlags::NONBLOCK, rights) {
             Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
-            other => other?,
+            other => other.map_err(|error| at.explained(error))?,
         };
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+            FileType::BlockDevice if at.is_confined() => return Err(no_file("a block device")),
             FileType::Directory => return Err(Errno::ISDIR.into()),
             FileType::Fifo => return Err(no_file("a pipe")),
             FileType::CharacterDevice => return Err(no_file("a character device")),

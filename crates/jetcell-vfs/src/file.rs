@@ -172,6 +172,12 @@ pub trait Vfs: Send + Sync {
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         self.exists(path)
     }
+    /// Whether paths in a directory lead only to regular files and directories in it, and links in them are refused. A file system
+    /// that does not confine paths says `false`.
+    fn confines(&self, directory: &Path) -> bool {
+        let _ = directory;
+        false
+    }
     /// Length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         self.open(path, OpenMode::Read)?.len()

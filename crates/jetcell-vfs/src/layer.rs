@@ -20,6 +20,9 @@ pub trait VfsLayer: Send + Sync {
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         self.inner().is_own_file(path)
     }
+    fn confines(&self, directory: &Path) -> bool {
+        self.inner().confines(directory)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.inner().remove(path)
     }
@@ -68,6 +71,9 @@ impl<L: VfsLayer> Vfs for L {
     }
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         VfsLayer::is_own_file(self, path)
+    }
+    fn confines(&self, directory: &Path) -> bool {
+        VfsLayer::confines(self, directory)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         VfsLayer::remove(self, path)

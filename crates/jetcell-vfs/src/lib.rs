@@ -6,6 +6,7 @@
 
 mod buffer;
 mod clock;
+mod confinement;
 mod counted;
 mod descriptor;
 mod engine;

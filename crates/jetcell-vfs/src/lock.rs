@@ -14,6 +14,8 @@ use jetcell_sync::Mutex;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::confinement::ResolvedPath;
+use crate::descriptor::no_file;
 use crate::{Clock, DirectoryLock};
 
 /// Device and inode of every file locked by this process.
@@ -30,10 +32,10 @@ pub(crate) struct FileLock {
 
 impl FileLock {
     /// Waits [`DEVICE_WAIT`] at most for a block device; a file is locked at once or not at all.
-    pub fn acquire(path: &Path, clock: &dyn Clock) -> io::Result<FileLock> {
-        let until = clock.monotonic() + if is_block_device(path) { DEVICE_WAIT } else { Duration::ZERO };
+    pub fn acquire(at: &ResolvedPath<'_>, clock: &dyn Clock) -> io::Result<FileLock> {
+        let until = clock.monotonic() + if is_block_device(at) { DEVICE_WAIT } else { Duration::ZERO };
         loop {
-            match FileLock::acquire_now(path) {
+            match FileLock::acquire_now(at) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && clock.monotonic() < until => {
                     clock.sleep(Duration::from_millis(10));
                 }
@@ -42,9 +44,12 @@ impl FileLock {
         }
     }
 
-    fn acquire_now(path: &Path) -> io::Result<FileLock> {
-        let file = open(path)?;
+    fn acquire_now(at: &ResolvedPath<'_>) -> io::Result<FileLock> {
+        let file = open(at)?;
         let stat = rustix::fs::fstat(&file)?;
+        if at.is_confined() && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(no_file("a directory or a special file"));
+        }
         let identity = (stat.st_dev, stat.st_ino);
         let mut held = HELD.lock();
         if held.contains(&identity) {
@@ -58,15 +63,17 @@ impl FileLock {
 
 impl DirectoryLock for FileLock {}
 
-fn is_block_device(path: &Path) -> bool {
-    rustix::fs::stat(path).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice)
+fn is_block_device(at: &ResolvedPath<'_>) -> bool {
+    at.file_type().is_ok_and(|found| found == FileType::BlockDevice)
 }
 
 /// Creates a file that is missing. A block device is claimed: while it is open, the kernel refuses to mount it, to make it part of a
 /// device of its own, and to let others claim it. Where one of these is so already, this fails with [`io::ErrorKind::WouldBlock`].
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    let open = |flags| rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
-    let is_device = is_block_device(path);
+fn open(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
+    // In a confined directory, an entry may be a pipe, whose open must not wait for its other end.
+    let wait = if at.is_confined() { OFlags::NONBLOCK } else { OFlags::empty() };
+    let open = |flags| at.open(flags | wait, Mode::from_raw_mode(0o666));
+    let is_device = is_block_device(at);
     // O_EXCL claims a device; together with O_CREAT, it would refuse whatever exists.
     let (claim, create) =
         if is_device { (OFlags::EXCL, OFlags::empty()) } else { (OFlags::empty(), OFlags::CREATE) };
@@ -77,7 +84,7 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     };
     opened.map_err(|error| match error {
         Errno::BUSY if is_device => io::ErrorKind::WouldBlock.into(),
-        other => other.into(),
+        other => at.explained(other),
     })
 }
 

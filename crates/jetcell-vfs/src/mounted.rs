@@ -48,6 +48,9 @@ impl Vfs for MountedVfs {
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         self.at(path).is_own_file(path)
     }
+    fn confines(&self, directory: &Path) -> bool {
+        self.at(directory).confines(directory)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.at(path).remove(path)
     }

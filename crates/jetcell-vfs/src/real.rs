@@ -3,15 +3,18 @@
 //! Invariants: a name operation is durable only after `sync_directory`, except that new directories are durable
 //! at once; a failed `grow` leaves the length as it was. Left out: file contents are never cached here.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
-use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::confinement::{Confinement, ResolvedPath};
 use crate::descriptor::{Descriptor, set_direct};
 use crate::engine::Engine;
 use crate::lock::FileLock;
@@ -57,6 +60,7 @@ pub struct RealVfs {
     engine: Arc<dyn Engine>,
     direct: bool,
     smallest_transfer: usize,
+    confinement: Confinement,
     clock: Arc<RealClock>,
 }
 
@@ -73,7 +77,62 @@ impl RealVfs {
             },
         };
         let smallest_transfer = IoBuffer::ALIGNMENT;
-        Ok(RealVfs { engine, direct: options.direct, smallest_transfer, clock: Arc::new(RealClock::new()) })
+        let (direct, confinement) = (options.direct, Confinement::default());
+        Ok(RealVfs { engine, direct, smallest_transfer, confinement, clock: Arc::new(RealClock::new()) })
+    }
+
+    /// Confines paths in a directory, which need not exist yet: symbolic links in it are not followed but refused, and what is not a
+    /// regular file is not opened. Paths elsewhere are not affected.
+    ///
+    /// # Errors
+    /// The path of the directory cannot be resolved.
+    pub fn confined_to(mut self, directory: &Path) -> io::Result<RealVfs> {
+        self.confinement.add(directory)?;
+        Ok(self)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn confinement_mut(&mut self) -> &mut Confinement {
+        &mut self.confinement
+    }
+
+    fn descriptor(&self, path: &Path, mode: OpenMode, direct: bool) -> io::Result<Descriptor> {
+        Descriptor::open_at(&self.confinement.resolve(path)?, path, mode, direct)
+    }
+
+    /// Type of the entry at a path; `None`: there is none. Without `follows`, that of a link itself.
+    fn file_type(&self, path: &Path, follows: bool) -> io::Result<Option<FileType>> {
+        let at = match self.confinement.resolve(path) {
+            Err(error) if is_missing(&error) => return Ok(None),
+            resolved => resolved?,
+        };
+        let found = match follows {
+            true => at.file_type(),
+            false => rustix::fs::statat(at.directory(), at.name(), AtFlags::SYMLINK_NOFOLLOW)
+                .map(|found| FileType::from_raw_mode(found.st_mode)),
+        };
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates the directories of a path in a confined directory, and that directory.
+    fn create_confined(&self, root: &Path, created: &[&Path], directory: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(root)?;
+        for path in created.iter().rev() {
+            if self.confinement.root_of(path).is_none() {
+                continue;
+            }
+            let at = self.confinement.resolve(path)?;
+            match rustix::fs::mkdirat(at.directory(), at.name(), Mode::from_raw_mode(0o777)) {
+                // Another process was faster.
+                Err(Errno::EXIST) => {}
+                made => made.map_err(|error| at.explained(error))?,
+            }
+        }
+        open_directory(&self.confinement.resolve(directory)?).map(|_| ())
     }
 
     /// Also transfers of `bytes` (512 or more) bypass the kernel's cache, where the device can do that; elsewhere they fail.
@@ -115,46 +174,72 @@ fn unlinked_file(directory: &Path) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty())?;
-    Ok(retry(|| rustix::fs::fsync(&opened))?)
+fn open_directory(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
+    let opened = at.open(OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+    opened.map_err(|error| match at.file_type() {
+        // For a directory that is a link, the kernel reports that it is not a directory.
+        Ok(FileType::Symlink) => at.explained(Errno::LOOP),
+        _ => error.into(),
+    })
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The regular files in an open directory, without links.
+fn files_in(opened: &OwnedFd, directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in rustix::fs::Dir::read_from(opened)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        let kind = match entry.file_type() {
+            FileType::Unknown => match rustix::fs::statat(opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => continue,
+                found => FileType::from_raw_mode(found?.st_mode),
+            },
+            known => known,
+        };
+        if kind == FileType::RegularFile {
+            paths.push(directory.join(name));
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 impl Vfs for RealVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let descriptor =
-            Arc::new(Descriptor::open(path, mode, self.direct)?.with_alignment(self.smallest_transfer));
-        Ok(Arc::new(RealFile { descriptor, engine: self.engine.clone() }))
+        let descriptor = self.descriptor(path, mode, self.direct)?.with_alignment(self.smallest_transfer);
+        Ok(Arc::new(RealFile { descriptor: Arc::new(descriptor), engine: self.engine.clone() }))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        match rustix::fs::stat(path) {
-            Ok(_) => Ok(true),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.file_type(path, true)?.is_some())
     }
 
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
-        match rustix::fs::lstat(path) {
-            Ok(found) => Ok(FileType::from_raw_mode(found.st_mode) == FileType::RegularFile),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.file_type(path, false)? == Some(FileType::RegularFile))
+    }
+
+    fn confines(&self, directory: &Path) -> bool {
+        self.confinement.root_of(directory).is_some()
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        Ok(rustix::fs::unlink(path)?)
+        let at = self.confinement.resolve(path)?;
+        Ok(rustix::fs::unlinkat(at.directory(), at.name(), AtFlags::empty())?)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(rustix::fs::rename(from, to)?)
+        let (from, to) = (self.confinement.resolve(from)?, self.confinement.resolve(to)?);
+        Ok(rustix::fs::renameat(from.directory(), from.name(), to.directory(), to.name())?)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        sync_directory(directory)
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let opened = open_directory(&self.confinement.resolve(directory)?)?;
+        Ok(retry(|| rustix::fs::fsync(&opened))?)
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
@@ -165,11 +250,22 @@ impl Vfs for RealVfs {
             }
             created.push(path);
         }
-        std::fs::create_dir_all(directory)?;
-        created.iter().rev().filter_map(|path| path.parent()).try_for_each(sync_directory)
+        match self.confinement.root_of(directory) {
+            Some(root) => self.create_confined(root, &created, directory)?,
+            None => std::fs::create_dir_all(directory)?,
+        }
+        created
+            .iter()
+            .rev()
+            .filter_map(|path| path.parent())
+            .try_for_each(|parent| self.sync_directory(parent))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        if self.confines(directory) {
+            let opened = open_directory(&self.confinement.resolve(directory)?)?;
+            return files_in(&opened, directory);
+        }
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
@@ -197,19 +293,21 @@ impl Vfs for RealVfs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        Ok(Box::new(FileLock::acquire(path, &*self.clock)?))
+        Ok(Box::new(FileLock::acquire(&self.confinement.resolve(path)?, &*self.clock)?))
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match rustix::fs::link(from, to) {
+        let (from, to) = (self.confinement.resolve(from)?, self.confinement.resolve(to)?);
+        let flags = AtFlags::empty();
+        match rustix::fs::linkat(from.directory(), from.name(), to.directory(), to.name(), flags) {
             Err(Errno::OPNOTSUPP | Errno::PERM) => Err(io::ErrorKind::Unsupported.into()),
             other => Ok(other?),
         }
     }
 
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let source = Descriptor::open(from, OpenMode::Read, false)?;
-        let target = Descriptor::open(to, OpenMode::CreateNew, false)?;
+        let source = self.descriptor(from, OpenMode::Read, false)?;
+        let target = self.descriptor(to, OpenMode::CreateNew, false)?;
         let cloned = rustix::fs::ioctl_ficlone(target.control(), source.control());
         cloned.map_err(|error| {
             let _ = self.remove(to);

@@ -80,6 +80,10 @@ impl Vfs for Hosts {
         self.of(path).exists(path)
     }
 
+    fn confines(&self, directory: &Path) -> bool {
+        self.of(directory).confines(directory)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.of(path).remove(path)
     }

@@ -177,6 +177,11 @@ impl Vfs for SimVfs {
         Ok(state.names.contains_key(path) || state.is_directory(path))
     }
 
+    fn confines(&self, _directory: &Path) -> bool {
+        // There are no symbolic links.
+        true
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call(|state| state.remove(path))
     }

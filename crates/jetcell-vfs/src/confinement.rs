@@ -1,0 +1,205 @@
+//! Directories in which paths are resolved without links.
+//!
+//! Invariant: an operation on a path in a confined directory affects only entries of that directory and of the directories in it. A
+//! symbolic link in such a path is refused, regardless of when it was put there. The directory of the entry is opened first, and the
+//! operation names the entry in it, so there is no time between a check and its use.
+//!
+//! The kernel resolves a path in one call (`openat2`). Where it lacks this call, each component is opened by itself.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::retry::retry;
+
+/// Opens a directory to resolve names in it.
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The confined directories of a file system. Paths elsewhere are resolved as usual.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Confinement {
+    roots: Vec<Root>,
+    /// Tests the way for kernels without `openat2`.
+    only_components: bool,
+}
+
+/// A confined directory.
+#[derive(Clone, Debug)]
+struct Root {
+    /// What the paths of callers begin with.
+    path: PathBuf,
+    /// The same directory without links in its path, as of the start. A link that replaces a part of it later is refused.
+    canonical: PathBuf,
+}
+
+/// A path that was resolved up to its last component.
+pub(crate) struct ResolvedPath<'p> {
+    /// The directory of the entry; `None`: the path is not confined, and relative to the current directory.
+    directory: Option<OwnedFd>,
+    /// The entry in the directory, or the whole path.
+    name: &'p Path,
+}
+
+impl<'p> ResolvedPath<'p> {
+    /// A path that is resolved as usual.
+    pub fn unconfined(path: &'p Path) -> ResolvedPath<'p> {
+        ResolvedPath { directory: None, name: path }
+    }
+
+    /// The directory for system calls that end in `at`.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_ref().map_or(CWD, AsFd::as_fd)
+    }
+
+    /// The name for these calls.
+    pub fn name(&self) -> &Path {
+        self.name
+    }
+
+    /// Whether links are refused.
+    pub fn is_confined(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// Opens the entry.
+    pub fn open(&self, flags: OFlags, rights: Mode) -> rustix::io::Result<OwnedFd> {
+        let flags = if self.is_confined() { flags | OFlags::NOFOLLOW } else { flags };
+        rustix::fs::openat(self.directory(), self.name, flags | OFlags::CLOEXEC, rights)
+    }
+
+    /// Type of the entry.
+    pub fn file_type(&self) -> rustix::io::Result<FileType> {
+        let flags = if self.is_confined() { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        rustix::fs::statat(self.directory(), self.name, flags)
+            .map(|found| FileType::from_raw_mode(found.st_mode))
+    }
+
+    /// The error of an operation on the entry.
+    pub fn explained(&self, error: Errno) -> io::Error {
+        match error {
+            Errno::LOOP if self.is_confined() => is_link(),
+            other => other.into(),
+        }
+    }
+}
+
+/// The error for a link in a confined directory.
+fn is_link() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "a symbolic link is in the path, and links are not followed here; put the file or directory itself there",
+    )
+}
+
+fn escapes() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "the path leads out of its directory; name an entry of it",
+    )
+}
+
+impl Confinement {
+    /// Adds a directory, which need not exist yet.
+    pub fn add(&mut self, directory: &Path) -> io::Result<()> {
+        let path = std::path::absolute(directory)?;
+        let canonical = canonical(&path)?;
+        self.roots.push(Root { path, canonical });
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub fn resolve_components_only(&mut self) {
+        self.only_components = true;
+    }
+
+    /// The confined directory in which a path is, without links in its own path.
+    pub fn root_of(&self, path: &Path) -> Option<&Path> {
+        self.find(path).map(|root| root.canonical.as_path())
+    }
+
+    fn find(&self, path: &Path) -> Option<&Root> {
+        self.roots.iter().find(|root| path.starts_with(&root.path))
+    }
+
+    /// Resolves a path up to its last component.
+    ///
+    /// # Errors
+    /// Besides those of the system: a component is a link, or leads out of the confined directory (`PermissionDenied`).
+    pub fn resolve<'p>(&self, path: &'p Path) -> io::Result<ResolvedPath<'p>> {
+        let Some(root) = self.find(path) else { return Ok(ResolvedPath::unconfined(path)) };
+        let below = path.strip_prefix(&root.path).unwrap_or(path);
+        if below.components().any(|component| !matches!(component, Component::Normal(_))) {
+            return Err(escapes());
+        }
+        let directory = self.open_directory(CWD, &root.canonical, ResolveFlags::empty())?;
+        let Some(name) = below.file_name() else {
+            return Ok(ResolvedPath { directory: Some(directory), name: Path::new(".") });
+        };
+        let directory = match below.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => self.open_directory(directory.as_fd(), parent, ResolveFlags::BENEATH)?,
+            None => directory,
+        };
+        Ok(ResolvedPath { directory: Some(directory), name: Path::new(name) })
+    }
+
+    fn open_directory(&self, base: BorrowedFd<'_>, path: &Path, how: ResolveFlags) -> io::Result<OwnedFd> {
+        let how = how | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let opened = match self.only_components {
+            true => Err(Errno::NOSYS),
+            false => retry(|| rustix::fs::openat2(base, path, DIRECTORY, Mode::empty(), how)),
+        };
+        let opened = match opened {
+            // Filters of system calls report `EPERM` for a call that they do not know.
+            Err(Errno::NOSYS | Errno::PERM) => open_components(base, path),
+            opened => opened,
+        };
+        opened.map_err(|error| match error {
+            Errno::LOOP => is_link(),
+            Errno::XDEV => escapes(),
+            other => other.into(),
+        })
+    }
+}
+
+/// Opens a directory component by component. `path` has no `..`.
+fn open_components(base: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let mut at: Option<OwnedFd> = None;
+    for component in path.components() {
+        let from = at.as_ref().map_or(base, AsFd::as_fd);
+        let next = match component {
+            Component::RootDir => rustix::fs::openat(CWD, "/", DIRECTORY, Mode::empty())?,
+            Component::CurDir => continue,
+            Component::Normal(name) => {
+                let opened = rustix::fs::openat(from, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty());
+                opened.map_err(|error| match rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Symlink => Errno::LOOP,
+                    _ => error,
+                })?
+            }
+            Component::ParentDir | Component::Prefix(_) => return Err(Errno::XDEV),
+        };
+        at = Some(next);
+    }
+    at.ok_or(Errno::NOENT)
+}
+
+/// The path of a directory without links. The part that does not exist yet stays as it is.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    for existing in path.ancestors() {
+        match std::fs::canonicalize(existing) {
+            Ok(found) => {
+                let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
+                return Ok(if rest.as_os_str().is_empty() { found } else { found.join(rest) });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests;
