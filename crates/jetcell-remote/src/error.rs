@@ -20,6 +20,9 @@ pub enum ServeError {
         /// The other one.
         other: PathBuf,
     },
+    /// Links could lead clients out of a directory.
+    #[error("{}: links in it would be followed, so clients could leave it; serve a directory of a local file system", .0.display())]
+    Unconfined(PathBuf),
     /// Other machines could read the databases on their way.
     #[error(
         "{0} can be reached from other machines; give --tls-cert FILE and --tls-key FILE with it, or listen on 127.0.0.1"

@@ -1,19 +1,24 @@
 //! What a server offers: directories by name, what clients may do in them, and the secret that clients must know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use jetcell_sync::Arc;
+use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::Vfs;
 use subtle::ConstantTimeEq;
 
+use crate::content;
 use crate::error::ServeError;
+use crate::open_writes::OpenWrites;
 use crate::rights::is_name;
 
-/// Shortest token: a shorter one could be guessed.
-const SHORTEST_TOKEN: usize = 16;
-/// Longest token, so that it has room in a greeting.
-const LONGEST_TOKEN: usize = 1024;
+/// Minimum length of a token: a shorter one could be guessed.
+const MIN_TOKEN: usize = 16;
+/// Maximum length of a token: it must have room in a greeting.
+const MAX_TOKEN: usize = 1024;
+
+/// Maximum number of databases whose recognition is remembered.
+const MAX_KNOWN: usize = 1024;
 
 /// A secret that both sides know. It is not shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,9 +32,9 @@ impl Token {
     pub fn from_text(text: &str) -> Result<Token, String> {
         let bytes = text.trim().as_bytes();
         match bytes.len() {
-            SHORTEST_TOKEN..=LONGEST_TOKEN => Ok(Token(bytes.to_vec())),
+            MIN_TOKEN..=MAX_TOKEN => Ok(Token(bytes.to_vec())),
             len => Err(format!(
-                "the token has {len} characters; it needs {SHORTEST_TOKEN} to {LONGEST_TOKEN}, for example those of `openssl rand -hex 32`"
+                "the token has {len} characters; it needs {MIN_TOKEN} to {MAX_TOKEN}, for example those of `openssl rand -hex 32`"
             )),
         }
     }
@@ -62,13 +67,18 @@ pub struct Exports {
     /// The host, for people.
     pub host: String,
     directories: BTreeMap<String, PathBuf>,
+    /// Files that clients write now.
+    pub(crate) writes: OpenWrites,
+    /// Databases that were recognised by their content: a list of a directory must not read each of them again.
+    databases: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Exports {
-    /// Nothing but reading and messages of copies is allowed in these directories.
+    /// Nothing but reading and messages of copies is allowed in these directories. The file system must confine paths in them
+    /// ([`Vfs::confines`]).
     ///
     /// # Errors
-    /// A name is none, or stands for two directories.
+    /// A name is none, or stands for two directories; the file system would follow links out of a directory.
     pub fn new(
         vfs: Arc<dyn Vfs>,
         token: Token,
@@ -80,13 +90,34 @@ impl Exports {
             if !is_name(&name) {
                 return Err(ServeError::Name(name));
             }
+            if !vfs.confines(&directory) {
+                return Err(ServeError::Unconfined(directory));
+            }
             if let Some(other) = directories.insert(name.clone(), directory.clone())
                 && other != directory
             {
                 return Err(ServeError::TwoDirectories { name, one: other, other: directory });
             }
         }
-        Ok(Exports { vfs, token, allow_handover: false, host, directories })
+        let (writes, databases) = (OpenWrites::default(), Mutex::default());
+        Ok(Exports { vfs, token, allow_handover: false, host, directories, writes, databases })
+    }
+
+    /// Whether a file is a database, by what was found when it was opened last, or by its content now.
+    pub(crate) fn is_known_database(&self, path: &Path) -> bool {
+        self.databases.lock().contains(path) || self.is_database(path)
+    }
+
+    /// Whether a file is a database now, by its content. One that cannot be read is none.
+    pub(crate) fn is_database(&self, path: &Path) -> bool {
+        let is = content::is_database(&*self.vfs, path).unwrap_or(false);
+        let mut known = self.databases.lock();
+        match is {
+            true if known.len() < MAX_KNOWN => _ = known.insert(path.to_path_buf()),
+            true => {}
+            false => _ = known.remove(path),
+        }
+        is
     }
 
     /// The names and their directories.

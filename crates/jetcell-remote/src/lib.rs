@@ -10,19 +10,21 @@
 //! is never flooded, and what was interrupted goes on with the next question. See `docs/copies.md` for what clients may do.
 //!
 //! Invariants: bytes from the network never make either side panic or take memory that did not arrive; a client touches only
-//! regular files that are named in `rights`; locks end with their connection.
+//! regular files of the kinds in `rights`, and never through a link; locks end with their connection.
 #![forbid(unsafe_code)]
 
 mod address;
 mod channel;
 mod connection;
 mod connector;
+mod content;
 mod error;
 mod exports;
 mod fields;
 mod frame;
 mod host;
 mod in_process;
+mod open_writes;
 mod remote_vfs;
 mod reply;
 mod request;

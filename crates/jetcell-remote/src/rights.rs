@@ -2,19 +2,27 @@
 //!
 //! | file | always | with handover, while the client holds the lock of the logs |
 //! | --- | --- | --- |
-//! | any regular file of the directory, or of `incoming` in it | read, made durable, locked | |
-//! | `E00-ID.copy`, `.wants`, `.patch` | put, removed | |
+//! | logs (`E00.log`, `E0000000012.log`, `.jtx`, `.lost`), `E00.chk`, `*.jfm`, `copy.json`, `scan.json`, `checks.json`, messages | read, made durable | |
+//! | a file whose content is a database | read, made durable, locked | |
+//! | `E00.lock` | locked | created by its lock; for that no other lock is needed |
+//! | `streamed.log`, `part.log` in `incoming` | read, made durable | |
+//! | `E00-ID.copy`, `.wants`, `.patch` | put, removed; a `.copy` only with a registration as content | |
 //! | `E00.log`, `E00tmp.log` | | written within its length, renamed to a closed log, removed |
 //! | `copy.json` | | put |
-//! | `E00.lock` | | created by its lock; for that no other lock is needed |
 //!
-//! A file is put by another one that gets its name, so a reader sees a whole one. A closed log is never changed, replaced or removed.
+//! All other files do not exist for a client. A file is put by another one that gets its name, so a reader sees a whole one. A closed
+//! log is never changed, replaced or removed.
+
+use jetcell_vfs::FileName;
 
 /// The only directory below an export: what a copy has received.
 pub const INCOMING: &str = "incoming";
 
 /// Letters of the names of logs in front of the number.
 const BASE: usize = 3;
+
+/// Ending of a log that recovery gave up.
+const SET_ASIDE: &str = ".lost";
 
 /// What a file is, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,27 +31,53 @@ pub enum Kind {
     Message,
     /// One that has not got its name yet.
     MessageAside,
+    /// The page of the active side for which a copy has asked.
+    PageImage,
     /// The log that is being written, or the one that is prepared.
     OpenLog,
     /// A closed log.
     ClosedLog,
+    /// A log that recovery gave up.
+    LostLog,
+    /// In `incoming`: the part of a log that a copy has received.
+    ReceivedLog,
+    /// The checkpoint of a stream, or the flush map of a database.
+    Companion,
     /// What a copy knows about itself.
     CopyState,
     /// One that has not got its name yet.
     CopyStateAside,
+    /// Progress of the scan of a copy, or the pages that it has compared.
+    CopyReport,
     /// It is locked while an instance works on the logs.
     LogLock,
-    /// Anything else: databases, checkpoints, events.
+    /// Anything else. Its content decides: databases have any name.
     Other,
 }
 
 impl Kind {
+    /// The kind of the file at a place in an exported directory. `None`: no file there is for clients.
+    pub fn at(file: &str) -> Option<Kind> {
+        match file.split_once('/') {
+            None => Some(Kind::of(file)),
+            Some((INCOMING, "streamed.log" | "part.log")) => Some(Kind::ReceivedLog),
+            Some(_) => None,
+        }
+    }
+
     /// The kind of the file with this name.
     pub fn of(name: &str) -> Kind {
         match name {
             "copy.json" => return Kind::CopyState,
             "copy.json.unfinished" => return Kind::CopyStateAside,
+            "scan.json" | "checks.json" => return Kind::CopyReport,
             _ => {}
+        }
+        if let Some(log) = name.strip_suffix(SET_ASIDE) {
+            return match Kind::of(log) {
+                Kind::OpenLog | Kind::ClosedLog => Kind::LostLog,
+                _ => Kind::Other,
+            };
         }
         let Some((stem, ending)) = name.rsplit_once('.') else { return Kind::Other };
         let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -51,12 +85,14 @@ impl Kind {
         // `get` also guards against a character that is not ASCII.
         let (base, rest) = (stem.get(..BASE).unwrap_or(""), stem.get(BASE..).unwrap_or(""));
         match ending {
-            "copy" | "wants" | "patch" | "copy-new" | "message-new" => {
+            "copy" | "wants" | "patch" | "image" | "copy-new" | "message-new" => {
                 let id = rest.strip_prefix('-').unwrap_or("");
                 if !is_base(base) || !id.split('-').all(is_word) {
                     Kind::Other
                 } else if ending.ends_with("-new") {
                     Kind::MessageAside
+                } else if ending == "image" {
+                    Kind::PageImage
                 } else {
                     Kind::Message
                 }
@@ -69,13 +105,15 @@ impl Kind {
                     _ => Kind::Other,
                 }
             }
+            "chk" | "jcp" if is_base(stem) => Kind::Companion,
+            "jfm" if !stem.is_empty() => Kind::Companion,
             "lock" if is_base(stem) => Kind::LogLock,
             _ => Kind::Other,
         }
     }
 
-    /// The longest file of this kind that a client may create. `None`: it may create none.
-    pub fn longest_created(self) -> Option<u64> {
+    /// Maximum length of a file of this kind that a client may create. `None`: it may create none.
+    pub fn max_created(self) -> Option<u64> {
         match self {
             // A page, and a block in front of it.
             Kind::MessageAside => Some(64 << 10),
@@ -154,13 +192,16 @@ fn same_message(from: &str, to: &str) -> bool {
     stem == other && fits
 }
 
-/// Whether a name stays in its directory: it is that of one file, and nothing that a terminal or a file system takes for more.
+/// The copy whose registration gets this name, if it is the name of a registration.
+pub fn registered_id(name: &str) -> Option<&str> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    let id = stem.get(BASE..)?.strip_prefix('-')?;
+    (ending == "copy" && Kind::of(name) == Kind::Message).then_some(id)
+}
+
+/// Whether a name stays in its directory, and has nothing that a terminal takes for more than text.
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= 255
-        && name != "."
-        && name != ".."
-        && !name.chars().any(|character| character == '/' || character == '\\' || character.is_control())
+    FileName::new(name).is_ok() && !name.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -175,7 +216,8 @@ mod tests {
             ("E00-5e3f0a11-1A.patch", Kind::Message),
             ("E00-1f3a77c2.copy-new", Kind::MessageAside),
             ("E00-5e3f0a11-1A.message-new", Kind::MessageAside),
-            ("E00-5e3f0a11-1A.image", Kind::Other),
+            ("E00-5e3f0a11-1A.image", Kind::PageImage),
+            ("E00-.image", Kind::Other),
             ("E00-.copy", Kind::Other),
             ("E00-a--b.copy", Kind::Other),
             ("E00.copy", Kind::Other),
@@ -193,7 +235,19 @@ mod tests {
             ("copy.json", Kind::CopyState),
             ("copy.json.unfinished", Kind::CopyStateAside),
             ("data.edb", Kind::Other),
-            ("E00.chk", Kind::Other),
+            ("E00.chk", Kind::Companion),
+            ("E00.jcp", Kind::Companion),
+            ("E001.chk", Kind::Other),
+            ("data.jfm", Kind::Companion),
+            (".jfm", Kind::Other),
+            ("scan.json", Kind::CopyReport),
+            ("checks.json", Kind::CopyReport),
+            ("reseed.json", Kind::Other),
+            ("E00000001AB.log.lost", Kind::LostLog),
+            ("data.edb.lost", Kind::Other),
+            ("id_ed25519", Kind::Other),
+            ("server.key", Kind::Other),
+            ("token", Kind::Other),
             ("", Kind::Other),
             (".", Kind::Other),
         ];
@@ -252,6 +306,32 @@ mod tests {
         );
         assert!(!possible(Change::Rename("E00-a.copy-new", "E00-b.copy")), "the file of another copy");
         assert!(!possible(Change::Rename("E01.log", "E0000000001.log")), "of another stream");
+    }
+
+    #[test]
+    fn below_the_directory_only_received_logs_are_for_clients() {
+        assert_eq!(Kind::at("E00.log"), Some(Kind::OpenLog));
+        for given in ["incoming/streamed.log", "incoming/part.log"] {
+            assert_eq!(Kind::at(given), Some(Kind::ReceivedLog), "{given}");
+        }
+        for other in [
+            "incoming/E00.log",
+            "incoming/data.edb",
+            "incoming/copy.json",
+            "incoming/",
+            "x/part.log",
+            "/part.log",
+        ] {
+            assert_eq!(Kind::at(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_registration_has_the_id_of_its_copy() {
+        assert_eq!(registered_id("E00-1f3a.copy"), Some("1f3a"));
+        for other in ["E00-1f3a.copy-new", "E00-1f3a.wants", "E00.copy", "x", "E0é-a.copy"] {
+            assert_eq!(registered_id(other), None, "{other}");
+        }
     }
 
     #[test]

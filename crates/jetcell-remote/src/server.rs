@@ -1,11 +1,12 @@
 //! Listening, the threads of the connections, and the end.
 
+mod connections;
+
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use jetcell_sync::Mutex;
 use jetcell_vfs::{Clock, Pacer, RealClock};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use self::connections::{Connections, Room};
 use crate::channel::{Channel, Deadline, TimedStream};
 use crate::error::ServeError;
 use crate::exports::Exports;
@@ -31,8 +33,12 @@ const LAST: Duration = Duration::from_secs(5);
 /// What clients may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerLimits {
-    /// Connections at a time. Others are closed.
+    /// Maximum number of connections of clients that know the token. Others are closed.
     pub connections: usize,
+    /// Maximum number of connections whose clients have not shown the token yet. For a new one, an older one is closed.
+    pub unknown: usize,
+    /// Maximum number of these connections from one network: an IPv4 address, or 64 bits of an IPv6 address.
+    pub unknown_per_network: usize,
     /// Time for the handshake and the greeting.
     pub handshake: Duration,
     /// Time in which the next request must have come. Clients that are there say so more often.
@@ -43,8 +49,8 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> ServerLimits {
-        let (handshake, idle) = (Duration::from_secs(10), Duration::from_secs(30));
-        ServerLimits { connections: 64, handshake, idle, rate: None }
+        let (handshake, idle) = (Duration::from_secs(5), Duration::from_secs(30));
+        ServerLimits { connections: 64, unknown: 64, unknown_per_network: 8, handshake, idle, rate: None }
     }
 }
 
@@ -74,8 +80,7 @@ struct Shared {
     pacer: Pacer,
     note: Box<dyn Fn(&str) + Send + Sync>,
     is_stopped: AtomicBool,
-    next: AtomicU64,
-    connections: Mutex<BTreeMap<u64, TcpStream>>,
+    connections: Mutex<Connections<TcpStream>>,
     counts: Mutex<Counts>,
 }
 
@@ -107,6 +112,11 @@ impl Server {
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let clock: jetcell_sync::Arc<dyn Clock> = jetcell_sync::Arc::new(RealClock::new());
+        let room = Room {
+            known: limits.connections,
+            unknown: limits.unknown,
+            unknown_per_network: limits.unknown_per_network,
+        };
         Ok(Server(Arc::new(Shared {
             listener,
             address,
@@ -116,8 +126,7 @@ impl Server {
             pacer: Pacer::new(clock),
             note: Box::new(note),
             is_stopped: AtomicBool::new(false),
-            next: AtomicU64::new(0),
-            connections: Mutex::default(),
+            connections: Mutex::new(Connections::new(room)),
             counts: Mutex::default(),
         })))
     }
@@ -153,9 +162,7 @@ impl Stopper {
     pub fn stop(&self) {
         let shared = &self.0;
         shared.is_stopped.store(true, Ordering::SeqCst);
-        for stream in shared.connections.lock().values() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        shared.connections.lock().end_all();
         // The thread that accepts connections notices it with the next one.
         let ip = match shared.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -176,24 +183,20 @@ impl Shared {
         if self.is_stopped.load(Ordering::SeqCst) {
             return;
         }
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
         let Ok(handle) = stream.try_clone() else { return };
-        {
-            let mut connections = self.connections.lock();
-            if connections.len() >= self.limits.connections {
-                drop(connections);
-                return self.count(peer, "there are too many connections", |counts| &mut counts.too_many);
-            }
-            connections.insert(id, handle);
+        let (id, ended) = self.connections.lock().add(handle, peer.ip());
+        if ended {
+            let what = "an older connection that had not sent the token gave way to it";
+            self.count(peer, what, |counts| &mut counts.too_many);
         }
         let shared = self.clone();
         let started = thread::Builder::new().name(format!("client {peer}")).spawn(move || {
             // The session ends, and with it its locks, before the connection is counted as ended.
-            shared.talk(stream, peer);
-            shared.connections.lock().remove(&id);
+            shared.talk(id, stream, peer);
+            shared.connections.lock().remove(id);
         });
         if started.is_err() {
-            self.connections.lock().remove(&id);
+            self.connections.lock().remove(id);
         }
     }
 
@@ -206,11 +209,11 @@ impl Shared {
             *count
         };
         if number.is_power_of_two() {
-            (self.note)(&format!("{peer}: closed: {what} ({number} so far)"));
+            (self.note)(&format!("{peer}: {what} ({number} so far)"));
         }
     }
 
-    fn talk(&self, stream: TcpStream, peer: SocketAddr) {
+    fn talk(&self, id: u64, stream: TcpStream, peer: SocketAddr) {
         let deadline = Deadline::within(self.limits.handshake);
         let Ok(stream) = TimedStream::new(stream, deadline.clone()) else { return };
         let mut channel: Box<dyn Channel> = match &self.tls {
@@ -218,22 +221,29 @@ impl Shared {
             Some(configuration) => match handshake(configuration, stream) {
                 Ok(channel) => channel,
                 Err(error) => {
-                    let what = format!("the handshake failed: {error}");
+                    let what = format!("closed: the handshake failed: {error}");
                     return self.count(peer, &what, |counts| &mut counts.handshakes);
                 }
             },
         };
         let mut session = Session::new(&self.exports);
-        let ended = self.converse(&mut *channel, &deadline, &mut session);
+        let ended = self.converse(id, &mut *channel, &deadline, &mut session);
         let (what, of): (&str, fn(&mut Counts) -> &mut u64) = match ended {
             Ok(None) => return,
-            Ok(Some(End::Garbage)) => ("this is no client of copies", |counts| &mut counts.garbage),
-            Ok(Some(End::Token)) => ("the token is another one", |counts| &mut counts.wrong_token),
-            Ok(Some(End::Version)) => ("it has another version", |counts| &mut counts.wrong_version),
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                ("this is no client of copies", |counts| &mut counts.garbage)
+            Ok(Some(End::Garbage)) => {
+                ("closed: this is not a client of copies", |counts| &mut counts.garbage)
             }
-            Err(_) if !session.is_known() => ("there was no greeting", |counts| &mut counts.handshakes),
+            Ok(Some(End::Token)) => ("closed: the token is another one", |counts| &mut counts.wrong_token),
+            Ok(Some(End::Version)) => ("closed: it has another version", |counts| &mut counts.wrong_version),
+            Ok(Some(End::Full)) => {
+                ("closed: there are too many clients; see --max-clients", |counts| &mut counts.too_many)
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                ("closed: this is not a client of copies", |counts| &mut counts.garbage)
+            }
+            Err(_) if !session.is_known() => {
+                ("closed: there was no greeting", |counts| &mut counts.handshakes)
+            }
             // A client that is known may go when it wants.
             Err(_) => return,
         };
@@ -243,6 +253,7 @@ impl Shared {
     /// Answers requests until the connection ends.
     fn converse(
         &self,
+        id: u64,
         channel: &mut dyn Channel,
         deadline: &Deadline,
         session: &mut Session,
@@ -256,6 +267,9 @@ impl Shared {
             let was_known = session.is_known();
             let answer = session.answer(&message);
             if session.is_known() && !was_known {
+                if !self.connections.lock().admit(id) {
+                    return Ok(Some(End::Full));
+                }
                 self.counts.lock().clients += 1;
             }
             deadline.set(self.limits.idle);

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - Nothing is answered before the client has shown the token.
-//! - Every path is a name in an exported directory, or in `incoming` of one, and that of a regular file. Nothing follows a link.
+//! - Every path is that of a regular file of a kind in `rights`, in an exported directory or in `incoming` of one. The file system
+//!   confines it, so no link is followed.
 //! - What an activation changes is changed only while this client holds the lock of the logs. So a client that lost its lock
 //!   cannot go on, also if it does not know that yet.
 
@@ -13,19 +14,20 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode};
 
+use crate::content::is_registration;
 use crate::exports::Exports;
 use crate::frame::{CHUNK, LONGEST, LONGEST_GREETING};
 use crate::reply::Reply;
 use crate::request::{Place, Request, VERSION};
-use crate::rights::{Change, INCOMING, Kind, Verdict, is_name};
+use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id};
 
-/// Files that a client may have open.
-const MOST_FILES: usize = 256;
-/// Locks that a client may hold.
-const MOST_LOCKS: usize = 256;
-/// Messages of copies that a directory may have, so that a client cannot fill it with files.
-const MOST_MESSAGES: usize = 4096;
-/// Bytes of names in one reply.
+/// Maximum number of files that a client may have open.
+const MAX_FILES: usize = 256;
+/// Maximum number of locks that a client may hold.
+const MAX_LOCKS: usize = 256;
+/// Maximum number of messages of copies in a directory, so that a client cannot fill it with files.
+const MAX_MESSAGES: usize = 4096;
+/// Maximum bytes of names in one reply.
 const NAMES: usize = 256 << 10;
 
 /// An answer, and whether the connection goes on.
@@ -43,12 +45,16 @@ pub(crate) enum End {
     Token,
     /// It has another version.
     Version,
+    /// The server has as many clients as it may have.
+    Full,
 }
 
 struct OpenFile {
     file: Arc<dyn File>,
     place: Place,
     mode: OpenMode,
+    /// The number of the writer, if the client has created the file.
+    writer: Option<u64>,
 }
 
 struct HeldLock {
@@ -63,6 +69,20 @@ pub(crate) struct Session {
     files: BTreeMap<u32, OpenFile>,
     locks: BTreeMap<u32, HeldLock>,
     next: u32,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for open in self.files.values() {
+            close(&self.exports, open);
+        }
+    }
+}
+
+fn close(exports: &Exports, open: &OpenFile) {
+    if let Some(writer) = open.writer {
+        exports.writes.close(&open.place, writer);
+    }
 }
 
 impl Session {
@@ -117,7 +137,9 @@ impl Session {
             Request::Hello { .. } | Request::Ping => Reply::Done,
             Request::Open { place, mode } => Reply::Handle(self.open(place, mode)?),
             Request::Close { file } => {
-                self.files.remove(&file);
+                if let Some(open) = self.files.remove(&file) {
+                    close(&self.exports, &open);
+                }
                 Reply::Done
             }
             Request::Length { file } => Reply::Number(self.file(file)?.file.len()?),
@@ -137,12 +159,12 @@ impl Session {
             }
             Request::Exists { place } => {
                 let path = self.path(&place)?;
-                Reply::Flag(self.exports.vfs.is_own_file(&path)?)
+                Reply::Flag(self.exports.vfs.is_own_file(&path)? && self.is_given(&place, &path))
             }
             Request::Remove { place } => {
                 self.check(&place, Change::Remove(&place.file))?;
                 let path = self.own_file(&place)?;
-                self.exports.vfs.remove(&path)?;
+                self.exports.writes.end(&place, || self.exports.vfs.remove(&path))?;
                 Reply::Done
             }
             Request::Rename { from, to } => {
@@ -171,28 +193,34 @@ impl Session {
         })
     }
 
-    /// Where a file is, or could be.
+    /// Where a file is, or could be. Its kind is one that clients may know.
     fn path(&self, place: &Place) -> io::Result<PathBuf> {
         let directory = self.directory(&place.directory)?;
-        let (below, name) = split(&place.file);
-        let is_below = below.is_some_and(|below| below == INCOMING) || below.is_none();
-        if !is_below || !is_name(name) {
+        let name = place.file.rsplit_once('/').map_or(&*place.file, |(_, name)| name);
+        if Kind::at(&place.file).is_none() || !is_name(name) {
             return Err(refused("the server gives only files that are in its directories themselves"));
         }
-        Ok(match below {
-            Some(below) => directory.join(below).join(name),
-            None => directory.join(name),
-        })
+        Ok(directory.join(&place.file))
     }
 
-    /// Where a file is that must be there.
+    /// Whether a file is one that copies need, by its name, or as a database by its content.
+    fn is_given(&self, place: &Place, path: &Path) -> bool {
+        Kind::at(&place.file) != Some(Kind::Other) || self.exports.is_database(path)
+    }
+
+    /// Where a file is that must be there, and that copies need.
     fn own_file(&self, place: &Place) -> io::Result<PathBuf> {
         let path = self.path(place)?;
         if self.exports.vfs.is_own_file(&path)? {
-            return Ok(path);
+            return match self.is_given(place, &path) {
+                true => Ok(path),
+                false => Err(refused(
+                    "the server gives only databases, logs and the files of copies; this is not one of them",
+                )),
+            };
         }
         match self.exports.vfs.exists(&path)? {
-            true => Err(refused("this is no regular file, so the server does not give it")),
+            true => Err(refused("this is not a regular file, so the server does not give it")),
             false => Err(ErrorKind::NotFound.into()),
         }
     }
@@ -219,25 +247,26 @@ impl Session {
     }
 
     fn open(&mut self, place: Place, mode: OpenMode) -> io::Result<u32> {
-        if self.files.len() >= MOST_FILES {
+        if self.files.len() >= MAX_FILES {
             return Err(refused("the client has too many files open"));
         }
         let vfs = self.exports.vfs.clone();
-        let path = match mode {
-            OpenMode::Read => self.own_file(&place)?,
+        let (file, writer) = match mode {
+            OpenMode::Read => (vfs.open(&self.own_file(&place)?, mode)?, None),
             OpenMode::Write => {
                 self.check(&place, Change::Write(&place.file))?;
-                self.own_file(&place)?
+                (vfs.open(&self.own_file(&place)?, mode)?, None)
             }
             OpenMode::CreateNew => {
                 self.check(&place, Change::Create(&place.file))?;
                 self.require_room(&place)?;
-                self.path(&place)?
+                let path = self.path(&place)?;
+                let (file, writer) = self.exports.writes.create(&place, || vfs.open(&path, mode))?;
+                (file, Some(writer))
             }
         };
-        let file = vfs.open(&path, mode)?;
         let handle = self.handle();
-        self.files.insert(handle, OpenFile { file, place, mode });
+        self.files.insert(handle, OpenFile { file, place, mode, writer });
         Ok(handle)
     }
 
@@ -248,7 +277,7 @@ impl Session {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             matches!(Kind::of(name), Kind::Message | Kind::MessageAside)
         };
-        match files.iter().filter(is_message).count() < MOST_MESSAGES {
+        match files.iter().filter(is_message).count() < MAX_MESSAGES {
             true => Ok(()),
             false => Err(refused("the directory has too many messages of copies")),
         }
@@ -283,7 +312,7 @@ impl Session {
     fn write(&self, handle: u32, offset: u64, data: &[u8]) -> io::Result<()> {
         let open = self.file(handle)?;
         let (place, name) = (&open.place, &open.place.file);
-        let longest = match open.mode {
+        let max = match open.mode {
             OpenMode::Read => return Err(refused("the file was opened to be read")),
             OpenMode::Write => {
                 self.check(place, Change::Write(name))?;
@@ -291,27 +320,48 @@ impl Session {
             }
             OpenMode::CreateNew => {
                 self.check(place, Change::Create(name))?;
-                Kind::of(name).longest_created().unwrap_or(0)
+                Kind::of(name).max_created().unwrap_or(0)
             }
         };
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > longest) {
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > max) {
             return Err(refused("the file would become longer than the server allows"));
         }
         let mut aligned = IoBuffer::zeroed(data.len());
         aligned.copy_from_slice(data);
-        open.file.write_at(offset, &aligned, reason(name))
+        let put = || open.file.write_at(offset, &aligned, reason(name));
+        match open.writer {
+            None => put(),
+            Some(writer) => self.exports.writes.write(place, writer, put).unwrap_or_else(|| {
+                Err(refused("the file was removed or has got its name, so it is not written any more"))
+            }),
+        }
     }
 
-    fn rename(&self, from: &Place, to: &str) -> io::Result<()> {
+    fn rename(&mut self, from: &Place, to: &str) -> io::Result<()> {
         self.check(from, Change::Rename(&from.file, to))?;
         let target = Place { directory: from.directory.clone(), file: to.to_string() };
         let (source, target_path) = (self.own_file(from)?, self.path(&target)?);
+        let vfs = &*self.exports.vfs;
         // Messages and states replace earlier ones; a log never does.
-        let there = self.exports.vfs.exists(&target_path)?;
-        if there && Kind::of(to) == Kind::ClosedLog {
+        if vfs.exists(&target_path)? && Kind::of(to) == Kind::ClosedLog {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        self.exports.vfs.rename(&source, &target_path)
+        self.exports.writes.end(from, || {
+            // Logs are kept for a registration, so what cannot be read as one must not become one.
+            if let Some(id) = registered_id(to)
+                && !is_registration(vfs, &source, id)?
+            {
+                return Err(refused(
+                    "this is not the registration of a copy; use the same version of jetcell on both hosts",
+                ));
+            }
+            vfs.rename(&source, &target_path)
+        })?;
+        // A log that is closed now is not written through a file that was opened before.
+        for open in self.files.values_mut().filter(|open| open.place == *from) {
+            open.mode = OpenMode::Read;
+        }
+        Ok(())
     }
 
     fn list(&self, directory: &Place, after: &str) -> io::Result<Reply> {
@@ -325,7 +375,7 @@ impl Session {
         let mut names: Vec<String> =
             files.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_string())).collect();
         names.sort_unstable();
-        names.retain(|name| is_name(name) && &**name > after);
+        names.retain(|name| is_name(name) && &**name > after && self.is_listed(&directory.file, name, &path));
         let mut bytes = 0;
         let fits = names.iter().take_while(|name| {
             bytes += name.len() + 2;
@@ -337,11 +387,23 @@ impl Session {
         Ok(Reply::Names { names, more })
     }
 
+    /// Whether a file in a directory below an export, or in the export itself (`below` is empty), is for clients.
+    fn is_listed(&self, below: &str, name: &str, directory: &Path) -> bool {
+        match below {
+            "" => Kind::of(name) != Kind::Other || self.exports.is_known_database(&directory.join(name)),
+            below => Kind::at(&format!("{below}/{name}")).is_some(),
+        }
+    }
+
     fn lock(&mut self, place: Place) -> io::Result<u32> {
-        if self.locks.len() >= MOST_LOCKS {
+        if self.locks.len() >= MAX_LOCKS {
             return Err(refused("the client holds too many locks"));
         }
         let mut path = self.path(&place)?;
+        // Other locks would stop the processes that follow, scan or back up a copy on this host.
+        if !matches!(Kind::at(&place.file), Some(Kind::LogLock | Kind::Other)) {
+            return Err(refused("clients lock only databases and the lock file of the logs"));
+        }
         // A lock creates the file, and must not follow a link either.
         if self.exports.vfs.exists(&path)? {
             path = self.own_file(&place)?;
@@ -352,14 +414,6 @@ impl Session {
         let handle = self.handle();
         self.locks.insert(handle, HeldLock { place, _lock: lock });
         Ok(handle)
-    }
-}
-
-/// A name, and the directory below the exported one.
-fn split(file: &str) -> (Option<&str>, &str) {
-    match file.split_once('/') {
-        Some((below, name)) => (Some(below), name),
-        None => (None, file),
     }
 }
 

@@ -20,7 +20,7 @@ use jetcell_remote::{
     ClientFiles, ClientLimits, Exports, HostAddress, RemoteError, RemoteOptions, RemoteVfs, ServeError,
     Server, ServerFiles, ServerLimits, Token, is_address,
 };
-use jetcell_vfs::{MountedVfs, Vfs};
+use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs};
 use system_tests::killed::disk;
 use system_tests::tls_files::TlsFiles;
 
@@ -75,12 +75,19 @@ fn vfs_with(path: &Path) -> Result<Arc<dyn Vfs>> {
     Ok(Arc::new(MountedVfs::new(disk()?, vec![(address.root(), host)])))
 }
 
+/// The machine's file system, without a way out of a directory.
+fn confined(directory: &Path) -> Result<Arc<dyn Vfs>> {
+    let confined = RealVfs::new(RealOptions::default()).and_then(|vfs| vfs.confined_to(directory));
+    Ok(Arc::new(confined.map_err(|error| ese_engine::Error::io(directory, &error))?))
+}
+
 /// Serves a directory until it is killed.
 fn serve(directory: &Path) -> Result<()> {
     let refused = |error: ServeError| CopyError::Refused(error.to_string());
     let files = tls_files();
     let named = vec![("app".to_string(), directory.to_path_buf())];
-    let mut exports = Exports::new(disk()?, token(&files)?, "localhost".into(), named).map_err(refused)?;
+    let mut exports =
+        Exports::new(confined(directory)?, token(&files)?, "localhost".into(), named).map_err(refused)?;
     exports.allow_handover = true;
     let (certificate, key) = (files.path("server.pem"), files.path("server.key"));
     let tls = ServerFiles { certificate, key, client_authorities: None };

@@ -21,7 +21,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 25] = [
         &["jetcell-sync", "jetcell-vfs", "jetcell-disk-simulation"],
         &["jetcell-array"],
     ),
-    ("jetcell-remote", &["jetcell-sync", "jetcell-vfs"], &["testkit"]),
+    ("jetcell-remote", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &["testkit"]),
     ("jetcell-sizing", &[], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),

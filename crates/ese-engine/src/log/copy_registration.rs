@@ -74,6 +74,16 @@ impl CopyRegistration {
         put().map_err(|error| Error::io(&path, &error))
     }
 
+    /// Length of the file of a registration in bytes.
+    pub const BYTES: usize = SEGMENT_BYTES;
+
+    /// The registration of the copy `id` in the content of a file. `None`: the content is not a registration.
+    pub fn parse(id: &str, content: &[u8]) -> Option<CopyRegistration> {
+        let block = content.get(..CopyRegistration::BYTES)?;
+        let end = block.iter().position(|byte| *byte == 0).unwrap_or(block.len());
+        CopyRegistration::from_text(id, str::from_utf8(&block[..end]).ok()?)
+    }
+
     /// Removes the registration of a copy, durably, if there is one.
     pub fn remove(vfs: &dyn Vfs, directory: &Path, base: &str, id: &str) -> Result<()> {
         let path = directory.join(file_name(base, id));
@@ -95,7 +105,7 @@ impl CopyRegistration {
         for path in files {
             let Some(id) = id_of(&path, base).map(str::to_string) else { continue };
             match read(vfs, &path) {
-                Ok(text) => found.push((path, CopyRegistration::from_text(&id, &text))),
+                Ok(block) => found.push((path, CopyRegistration::parse(&id, &block))),
                 // It was replaced or removed since the directory was read.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(_) => found.push((path, None)),
@@ -177,12 +187,11 @@ fn id_of<'p>(path: &'p Path, base: &str) -> Option<&'p str> {
     (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(id)
 }
 
-fn read(vfs: &dyn Vfs, path: &Path) -> std::io::Result<String> {
+fn read(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
     let file = vfs.open(path, OpenMode::Read)?;
-    let mut block = IoBuffer::zeroed(SEGMENT_BYTES);
+    let mut block = IoBuffer::zeroed(CopyRegistration::BYTES);
     file.read_at(0, &mut block, IoReason::Other)?;
-    let end = block.iter().position(|byte| *byte == 0).unwrap_or(block.len());
-    String::from_utf8(block[..end].to_vec()).map_err(std::io::Error::other)
+    Ok(block)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use ese_format::header::DatabaseHeader;
+use ese_format::{LogTime, PageSize, Signature};
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 use testkit::certificates::{make_authority, make_certificate};
 
@@ -20,6 +22,18 @@ fn token() -> Token {
     Token::from_text(TOKEN).unwrap()
 }
 
+/// A database of 3 MiB.
+fn database() -> Vec<u8> {
+    let signature = Signature::new(7, LogTime::NONE);
+    let mut bytes = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature).encode().to_vec();
+    bytes.resize(3 << 20, 3);
+    bytes
+}
+
+fn confined(directory: &Path) -> Arc<dyn Vfs> {
+    Arc::new(RealVfs::new(RealOptions::default()).unwrap().confined_to(directory).unwrap())
+}
+
 struct Running {
     _directory: tempfile::TempDir,
     address: SocketAddr,
@@ -30,9 +44,9 @@ struct Running {
 impl Running {
     fn start(tls: Option<&ServerFiles>, limits: ServerLimits) -> Running {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("data.edb"), vec![3; 3 << 20]).unwrap();
+        std::fs::write(directory.path().join("data.edb"), database()).unwrap();
         std::fs::write(directory.path().join("E00.lock"), "").unwrap();
-        let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
+        let vfs = confined(directory.path());
         let named = vec![("app".to_string(), directory.path().to_path_buf())];
         let mut exports = Exports::new(vfs, token(), "db1".into(), named).unwrap();
         exports.allow_handover = true;
@@ -99,7 +113,7 @@ fn read(vfs: &RemoteVfs, path: &Path) -> io::Result<bool> {
     let file = vfs.open(path, OpenMode::Read)?;
     let mut bytes = IoBuffer::zeroed(file.len()? as usize);
     file.read_at(0, &mut bytes, IoReason::Backup)?;
-    Ok(bytes.len() == 3 << 20 && bytes.iter().all(|byte| *byte == 3))
+    Ok(bytes[..] == database()[..])
 }
 
 /// The count, when it has come that far: the server may hear of the end of a connection later than its client.
@@ -156,8 +170,7 @@ fn a_server_may_demand_certificates_of_its_clients() {
 fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
     let server = Running::start(None, ServerLimits::default());
     let (vfs, path) = server.plain();
-    let cut =
-        || server.stopper.0.connections.lock().values().for_each(|s| s.shutdown(Shutdown::Both).unwrap());
+    let cut = || server.stopper.0.connections.lock().end_all();
     let file = vfs.open(&path.join("data.edb"), OpenMode::Read).unwrap();
     cut();
     assert_eq!(file.len().unwrap_err().kind(), ErrorKind::NotConnected);
@@ -254,14 +267,10 @@ fn garbage_is_counted_and_closed() {
 }
 
 #[test]
-fn slow_and_too_many_clients_are_closed() {
-    let limits =
-        ServerLimits { connections: 2, handshake: Duration::from_millis(1500), ..ServerLimits::default() };
+fn slow_clients_are_closed() {
+    let limits = ServerLimits { handshake: Duration::from_millis(1500), ..ServerLimits::default() };
     let server = Running::start(None, limits);
     let slow = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
-    let (vfs, _) = server.plain();
-    assert!(vfs.connect().unwrap_err().is_passing());
-    assert_eq!(counted(&server, |counts| counts.too_many), 1);
     // One byte now and then keeps no connection.
     let began = Instant::now();
     while counted(&server, |counts| counts.handshakes) < 2 && began.elapsed() < Duration::from_secs(15) {
@@ -269,6 +278,36 @@ fn slow_and_too_many_clients_are_closed() {
         thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(server.stopper.counts().handshakes, 2);
+}
+
+#[test]
+fn connections_without_a_token_do_not_keep_a_copy_out() {
+    // None of them times out while the test runs.
+    let limits =
+        ServerLimits { connections: 2, handshake: Duration::from_secs(600), ..ServerLimits::default() };
+    let server = Running::start(None, limits);
+    let idle: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    let (vfs, path) = server.plain();
+    assert!(read(&vfs, &path.join("data.edb")).unwrap());
+    let more: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    assert!(vfs.list(&path).is_ok(), "a client with the token is not ended for others");
+    // The oldest of them were closed: a read returns, and does not wait.
+    for mut stream in idle {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        assert!(!matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock));
+    }
+    assert!(server.stopper.counts().too_many >= 100);
+    drop(more);
+}
+
+#[test]
+fn clients_with_the_token_have_a_limit_of_their_own() {
+    let limits = ServerLimits { connections: 2, ..ServerLimits::default() };
+    let server = Running::start(None, limits);
+    let clients = [(); 2].map(|()| server.plain().0);
+    assert!(clients.iter().all(|vfs| vfs.connect().is_ok()));
+    assert!(server.plain().0.connect().unwrap_err().is_passing());
+    assert_eq!(counted(&server, |counts| counts.too_many), 1);
 }
 
 #[test]
@@ -291,8 +330,9 @@ fn rates_are_kept_by_client_and_server() {
 
 #[test]
 fn without_tls_a_server_listens_on_this_machine_only() {
-    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
-    let exports = Exports::new(vfs, token(), "db1".into(), vec![("app".into(), "/".into())]).unwrap();
+    let exports =
+        Exports::new(confined(Path::new("/")), token(), "db1".into(), vec![("app".into(), "/".into())]);
+    let exports = exports.unwrap();
     let bound = Server::bind(([0, 0, 0, 0], 0).into(), exports, None, ServerLimits::default(), |_| ());
     assert!(matches!(bound.err(), Some(ServeError::Unsecured(_))));
     let address = HostAddress::of(Path::new("tcp://192.0.2.1:1/app")).unwrap().unwrap();

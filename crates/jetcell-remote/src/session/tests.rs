@@ -1,10 +1,15 @@
 use std::collections::BTreeSet;
 
+use ese_engine::CopyRegistration;
+use ese_format::header::DatabaseHeader;
+use ese_format::{Generation, LogTime, PageSize, Signature};
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 use proptest::prelude::*;
 
 use super::*;
 use crate::exports::Token;
+
+mod hostile;
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -13,6 +18,32 @@ fn exports(vfs: Arc<dyn Vfs>, directory: &Path, allow_handover: bool) -> Arc<Exp
     let mut exports = Exports::new(vfs, Token::from_text(TOKEN).unwrap(), "db1".into(), named).unwrap();
     exports.allow_handover = allow_handover;
     Arc::new(exports)
+}
+
+/// The start of a database, and more bytes.
+fn database() -> Vec<u8> {
+    let signature = Signature::new(7, LogTime::NONE);
+    let header = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature);
+    let mut bytes = header.encode().to_vec();
+    bytes.resize(8192, 3);
+    bytes
+}
+
+/// A registration as a copy stores it.
+fn registration(id: &str) -> Vec<u8> {
+    let disk = SimVfs::new();
+    disk.create_directory(Path::new("/log")).unwrap();
+    let stored = CopyRegistration {
+        id: id.to_string(),
+        stream: Signature::new(7, LogTime::NONE),
+        needs: Generation(5),
+        contact_unix_ms: 1,
+        copy: "/copy".to_string(),
+        waiting: None,
+        host: None,
+    };
+    stored.store(&disk, Path::new("/log"), "E00").unwrap();
+    disk.contents(&Path::new("/log").join(format!("E00-{id}.copy"))).unwrap()
 }
 
 /// A disk with the files of an instance, and of another directory.
@@ -24,7 +55,6 @@ fn disk() -> SimVfs {
     for (path, byte) in [
         ("/app/E00.log", 1),
         ("/app/E0000000001.log", 2),
-        ("/app/data.edb", 3),
         ("/app/E00.lock", 4),
         ("/app/incoming/streamed.log", 5),
         ("/app/diverged/E0000000001.log", 6),
@@ -32,6 +62,9 @@ fn disk() -> SimVfs {
     ] {
         disk.put(Path::new(path), &[byte; 8192]);
     }
+    disk.put(Path::new("/app/data.edb"), &database());
+    disk.put(Path::new("/app/token"), b"0123456789abcdef");
+    disk.put(Path::new("/app/incoming/key"), &[8; 4096]);
     disk
 }
 
@@ -167,41 +200,17 @@ fn no_name_leads_out_of_the_directory() {
 }
 
 #[test]
-fn links_are_not_followed() {
-    let base = tempfile::tempdir().unwrap();
-    let (app, other) = (base.path().join("app"), base.path().join("other"));
-    std::fs::create_dir(&app).unwrap();
-    std::fs::write(&other, [7; 4096]).unwrap();
-    for name in ["data.edb", "E00-a.copy", "E00.log", "E00.lock"] {
-        std::os::unix::fs::symlink(&other, app.join(name)).unwrap();
-    }
-    std::fs::create_dir(app.join("E0000000001.log")).unwrap();
-    std::fs::write(app.join("E01.lock"), "").unwrap();
-    let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
-    let session = &mut greeted(&exports(vfs, &app, true));
-    lock(session, "E01.lock").unwrap();
-    for name in ["data.edb", "E00-a.copy", "E00.log", "E0000000001.log"] {
-        assert_eq!(open(session, name, OpenMode::Read), Err(ErrorKind::PermissionDenied), "{name}");
-        assert_eq!(ask(session, &Request::Exists { place: place(name) }), Ok(Reply::Flag(false)));
-    }
-    assert_eq!(open(session, "E00.log", OpenMode::Write), Err(ErrorKind::PermissionDenied));
-    assert_eq!(lock(session, "E00.lock"), Err(ErrorKind::PermissionDenied));
-    assert!(ask(session, &Request::Remove { place: place("E00-a.copy") }).is_err());
-    assert_eq!(std::fs::read(&other).unwrap(), [7; 4096]);
-}
-
-#[test]
 fn messages_are_put_and_nothing_else() {
     let disk = disk();
     let exports = exports(Arc::new(disk.clone()), Path::new("/app"), false);
     let session = &mut greeted(&exports);
     let file = open(session, "E00-a1.copy-new", OpenMode::CreateNew).unwrap();
-    assert_eq!(write(session, file, 0, &[9; 4096]), Ok(Reply::Done));
+    assert_eq!(write(session, file, 0, &registration("a1")), Ok(Reply::Done));
     assert_eq!(write(session, file, 64 << 10, &[9; 4096]), Err(ErrorKind::PermissionDenied), "too long");
     assert_eq!(write(session, file, u64::MAX, &[9; 4096]), Err(ErrorKind::PermissionDenied));
     let rename = Request::Rename { from: place("E00-a1.copy-new"), to: "E00-a1.copy".into() };
     assert_eq!(ask(session, &rename), Ok(Reply::Done));
-    assert_eq!(disk.contents(Path::new("/app/E00-a1.copy")).unwrap(), vec![9; 4096]);
+    assert_eq!(disk.contents(Path::new("/app/E00-a1.copy")).unwrap(), registration("a1"));
     assert_eq!(ask(session, &Request::Remove { place: place("E00-a1.copy") }), Ok(Reply::Done));
     for name in ["x.edb", "E00.log", "copy.json", "copy.json.unfinished", "E00-a1.copy", "E0000000009.log"] {
         assert_eq!(open(session, name, OpenMode::CreateNew), Err(ErrorKind::PermissionDenied), "{name}");
@@ -238,6 +247,7 @@ fn a_handover_needs_the_lock_of_the_logs() {
     }
     lock(session, "data.edb").unwrap();
     assert_eq!(ask(session, &changes[2]), Err(ErrorKind::PermissionDenied), "another lock");
+    let log_name = Path::new("/app/E0000000002.log");
     let held = lock(session, "E00.lock").unwrap();
     let log = open(session, "E00.log", OpenMode::Write).unwrap();
     assert_eq!(write(session, log, 4096, &[8; 4096]), Ok(Reply::Done));
@@ -247,6 +257,9 @@ fn a_handover_needs_the_lock_of_the_logs() {
     let closed = Request::Remove { place: place("E0000000001.log") };
     assert_eq!(ask(session, &closed), Err(ErrorKind::PermissionDenied));
     assert_eq!(ask(session, &changes[2]), Ok(Reply::Done));
+    let closed = disk.contents(log_name).unwrap();
+    assert_eq!(write(session, log, 0, &[6; 4096]), Err(ErrorKind::PermissionDenied), "it is closed now");
+    assert_eq!(disk.contents(log_name).unwrap(), closed);
     let state = open(session, "copy.json.unfinished", OpenMode::CreateNew).unwrap();
     assert_eq!(write(session, state, 0, b"{}"), Ok(Reply::Done));
     ask(session, &Request::Unlock { lock: held }).unwrap();
@@ -270,7 +283,7 @@ fn locks_end_with_their_session() {
 #[test]
 fn a_client_cannot_fill_a_directory_with_messages() {
     let disk = disk();
-    for number in 0..MOST_MESSAGES {
+    for number in 0..MAX_MESSAGES {
         disk.put(&Path::new("/app").join(format!("E00-{number:x}.wants")), &[]);
     }
     let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
@@ -281,15 +294,15 @@ fn a_client_cannot_fill_a_directory_with_messages() {
 #[test]
 fn a_long_list_comes_in_parts() {
     let disk = disk();
-    let name = |number: usize| format!("{}{number:06}", "x".repeat(200));
+    let name = |number: usize| format!("E00-{}{number:06}.wants", "x".repeat(200));
     (0..2000).for_each(|number| disk.put(&Path::new("/app").join(name(number)), &[]));
     let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
-    let (mut after, mut found, mut parts) = ("w".to_string(), BTreeSet::new(), 0);
+    let (mut after, mut found, mut parts) = ("E00-".to_string(), BTreeSet::new(), 0);
     loop {
         let reply = ask(session, &Request::List { directory: place(""), after: after.clone() }).unwrap();
         let Reply::Names { names, more } = reply else { panic!() };
         after = names.last().unwrap().clone();
-        found.extend(names);
+        found.extend(names.into_iter().filter(|name| name.ends_with(".wants")));
         parts += 1;
         if !more {
             break;
@@ -356,7 +369,8 @@ proptest! {
             session.answer(&request.encode());
         }
         let is = |path: &str, byte: u8| disk.contents(Path::new(path)).is_some_and(|found| found == vec![byte; 8192]);
-        prop_assert!(is("/app/data.edb", 3) && is("/other/secret", 7) && is("/app/incoming/streamed.log", 5));
+        prop_assert_eq!(disk.contents(Path::new("/app/data.edb")), Some(database()));
+        prop_assert!(is("/other/secret", 7) && is("/app/incoming/streamed.log", 5));
         prop_assert!(is("/app/E0000000001.log", 2));
         prop_assert!(handover || is("/app/E00.log", 1));
     }

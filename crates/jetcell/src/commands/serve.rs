@@ -2,23 +2,24 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use jetcell_remote::{Exports, Server, ServerFiles, ServerLimits, is_address};
-use jetcell_vfs::host_name;
+use jetcell_vfs::{RealOptions, RealVfs, Vfs, host_name};
 use jetcell_workload::units::ByteSize;
 use serde_json::json;
 
-use crate::commands::backup::vfs;
 use crate::commands::remote::token_in;
 use crate::commands::transfer_progress::rate;
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
-Other hosts can read the regular files of the directories, and store the messages of copies beside the logs. With --allow-handover, they
-can also take the role of the active side from a stopped instance. The instance may be running. Secrets are in files only; clients need
-the same token, for example that of `openssl rand -hex 32`.
+Other hosts can read the databases, the logs and the files of copies in the directories, and store the messages of copies alongside the
+logs. Other files and links are not served. With --allow-handover, they can also take the role of the active side from a stopped instance.
+The instance may be running. Secrets are in files only, which only their user may read (chmod 600); clients need the same token, for
+example that of `openssl rand -hex 32`.
 
 Examples:
   jetcell serve /var/lib/app --listen 0.0.0.0:9440 --tls-cert db1.pem --tls-key db1.key --token-file token
@@ -60,7 +61,7 @@ pub struct Serve {
     /// Limit what all clients together read
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Connections at a time
+    /// Maximum number of clients with the token at a time
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_clients: u16,
     /// Print the counts of connections at the end as JSON
@@ -80,8 +81,10 @@ impl Serve {
     fn serve(&self) -> Result<Outcome, Failure> {
         let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
         let failed = |error: jetcell_remote::ServeError| Failure::from(error.to_string());
+        named.iter().for_each(|(name, directory)| note_links(name, directory));
+        let vfs = confined(&named)?;
         let mut exports =
-            Exports::new(vfs()?, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
+            Exports::new(vfs, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
         exports.allow_handover = self.allow_handover;
         let names: Vec<(String, PathBuf)> =
             exports.directories().iter().map(|(name, path)| (name.clone(), path.clone())).collect();
@@ -115,6 +118,30 @@ impl Serve {
             console::print(&format!("{counts}\n"));
         }
         Ok(Outcome::Good)
+    }
+}
+
+/// The machine's file system, without a way for clients out of the directories.
+fn confined(named: &[(String, PathBuf)]) -> Result<Arc<dyn Vfs>, Failure> {
+    let failed = |error: std::io::Error| format!("cannot read files: {error}");
+    let mut vfs = RealVfs::new(RealOptions::default()).map_err(failed)?;
+    for (_, directory) in named {
+        vfs = vfs.confined_to(directory).map_err(failed)?;
+    }
+    Ok(Arc::new(vfs))
+}
+
+/// Reports the links in a directory: a database or a log to which one leads is missing for clients.
+fn note_links(name: &str, directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|found| found.is_symlink()) {
+            let path = entry.path();
+            console::note(&format!(
+                "{name}: {} is a link, which is not served; serve the directory to which it leads",
+                path.display()
+            ));
+        }
     }
 }
 

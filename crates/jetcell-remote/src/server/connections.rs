@@ -1,0 +1,179 @@
+//! The connections of a server, and which of them give way to others.
+//!
+//! Invariant: connections whose clients have not shown the token take only room that is reserved for them. They never keep a client
+//! with the token out, and those of one network give way to each other first.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
+
+/// Maximum numbers of connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Room {
+    /// With the token.
+    pub known: usize,
+    /// Without it yet.
+    pub unknown: usize,
+    /// Without it yet, from one network.
+    pub unknown_per_network: usize,
+}
+
+/// A connection that can be ended from another thread.
+pub(crate) trait Handle {
+    /// Ends it. Its thread notices that at once.
+    fn end(&self);
+}
+
+impl Handle for TcpStream {
+    fn end(&self) {
+        let _ = self.shutdown(Shutdown::Both);
+    }
+}
+
+struct Connection<H> {
+    handle: H,
+    network: IpAddr,
+    is_known: bool,
+}
+
+/// The connections by their numbers, which are in the order of their ages.
+pub(crate) struct Connections<H> {
+    room: Room,
+    last: u64,
+    open: BTreeMap<u64, Connection<H>>,
+}
+
+impl<H: Handle> Connections<H> {
+    pub fn new(room: Room) -> Connections<H> {
+        Connections { room, last: 0, open: BTreeMap::new() }
+    }
+
+    /// Adds a connection whose client is not known yet. Returns its number, and whether another one was ended for it: the oldest of
+    /// the same network that is not known, or of the network that has most of them.
+    pub fn add(&mut self, handle: H, peer: IpAddr) -> (u64, bool) {
+        let network = network_of(peer);
+        let numbers = self.unknown_by_network();
+        let total: usize = numbers.values().sum();
+        let of_network = numbers.get(&network).copied().unwrap_or(0);
+        let gives_way = if of_network >= self.room.unknown_per_network {
+            Some(network)
+        } else if total >= self.room.unknown {
+            numbers.into_iter().max_by_key(|(_, number)| *number).map(|(network, _)| network)
+        } else {
+            None
+        };
+        let ended = gives_way.is_some_and(|network| self.end_oldest(network));
+        self.last += 1;
+        self.open.insert(self.last, Connection { handle, network, is_known: false });
+        (self.last, ended)
+    }
+
+    fn unknown_by_network(&self) -> BTreeMap<IpAddr, usize> {
+        let mut numbers = BTreeMap::new();
+        for connection in self.open.values().filter(|connection| !connection.is_known) {
+            *numbers.entry(connection.network).or_default() += 1;
+        }
+        numbers
+    }
+
+    fn end_oldest(&mut self, network: IpAddr) -> bool {
+        let mut unknown = self.open.iter().filter(|(_, connection)| !connection.is_known);
+        let oldest = unknown.find(|(_, connection)| connection.network == network).map(|(id, _)| *id);
+        let ended = oldest.and_then(|id| self.open.remove(&id));
+        ended.is_some_and(|connection| {
+            connection.handle.end();
+            true
+        })
+    }
+
+    /// The client of a connection has shown the token. Returns whether there is room for it.
+    pub fn admit(&mut self, id: u64) -> bool {
+        let known = self.open.values().filter(|connection| connection.is_known).count();
+        match self.open.get_mut(&id) {
+            Some(connection) if known < self.room.known => {
+                connection.is_known = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a connection that has ended.
+    pub fn remove(&mut self, id: u64) {
+        self.open.remove(&id);
+    }
+
+    /// Ends all connections. Each is forgotten when its thread has ended.
+    pub fn end_all(&self) {
+        self.open.values().for_each(|connection| connection.handle.end());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+/// The addresses that one machine can choose freely count as one.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let bits = address.to_bits() & !u128::from(u64::MAX);
+            Ipv6Addr::from_bits(bits).into()
+        }
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// Notes the names of the connections that were ended.
+    struct Noted(&'static str, Rc<RefCell<Vec<&'static str>>>);
+
+    impl Handle for Noted {
+        fn end(&self) {
+            self.1.borrow_mut().push(self.0);
+        }
+    }
+
+    #[test]
+    fn connections_without_the_token_give_way_and_those_with_it_stay() {
+        let ended = Rc::new(RefCell::new(Vec::new()));
+        let noted = |name| Noted(name, ended.clone());
+        let room = Room { known: 2, unknown: 4, unknown_per_network: 3 };
+        let mut connections = Connections::new(room);
+        let [copy, attacker, third] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|text| text.parse().unwrap());
+        let (first, _) = connections.add(noted("copy"), copy);
+        assert!(connections.admit(first));
+        for name in ["a1", "a2", "a3"] {
+            assert!(!connections.add(noted(name), attacker).1, "{name}");
+        }
+        // The oldest of the same network gives way.
+        assert!(connections.add(noted("a4"), attacker).1);
+        assert_eq!(*ended.borrow(), ["a1"]);
+        // All room is taken: the network with most connections gives way, not the one that arrives.
+        assert!(!connections.add(noted("copy again"), copy).1);
+        let (newest, was_ended) = connections.add(noted("third"), third);
+        assert!(was_ended && connections.admit(newest));
+        assert_eq!(*ended.borrow(), ["a1", "a2"]);
+        // There is no room for more clients with the token.
+        let (more, _) = connections.add(noted("more"), third);
+        assert!(!connections.admit(more));
+        connections.remove(first);
+        assert!(connections.admit(more));
+        // One that was ended is not admitted.
+        assert!(!connections.admit(2));
+    }
+
+    #[test]
+    fn the_addresses_of_one_network_count_as_one() {
+        let of = |text: &str| network_of(text.parse().unwrap());
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), of("2001:db8:1:2:ffff::1"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+}

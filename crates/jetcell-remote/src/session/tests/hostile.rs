@@ -1,0 +1,277 @@
+//! What a client gets that asks for more than a copy needs, and what links in a served directory lead to: nothing.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// Names of every kind that a client may ask for.
+const NAMES: [&str; 20] = [
+    "data.edb",
+    "E00.log",
+    "E00tmp.log",
+    "E0000000001.log",
+    "E0000000001.log.lost",
+    "E00.chk",
+    "data.jfm",
+    "E00.lock",
+    "copy.json",
+    "copy.json.unfinished",
+    "scan.json",
+    "checks.json",
+    "E00-a.copy",
+    "E00-a.copy-new",
+    "E00-a.wants",
+    "E00-a.patch",
+    "E00-a.image",
+    "E00-a.message-new",
+    "incoming/streamed.log",
+    "incoming/part.log",
+];
+
+/// Every request that names a file.
+fn requests(file: &str) -> Vec<Request> {
+    let at = || place(file);
+    let open = |mode| Request::Open { place: at(), mode };
+    let mut requests = vec![
+        open(OpenMode::Read),
+        open(OpenMode::Write),
+        open(OpenMode::CreateNew),
+        Request::Exists { place: at() },
+        Request::Remove { place: at() },
+        Request::List { directory: at(), after: String::new() },
+        Request::Lock { place: at() },
+    ];
+    for to in ["E00-a.copy", "E0000000009.log", "copy.json"] {
+        requests.push(Request::Rename { from: at(), to: to.into() });
+        requests.push(Request::Rename { from: place(to), to: file.into() });
+    }
+    requests
+}
+
+/// A directory of an instance, in whose place of each name is a link to a file outside.
+struct Cell {
+    base: tempfile::TempDir,
+}
+
+impl Cell {
+    fn new() -> Cell {
+        let base = tempfile::tempdir().unwrap();
+        for directory in ["app", "outside"] {
+            std::fs::create_dir(base.path().join(directory)).unwrap();
+        }
+        for name in ["secret", "passwd", "streamed.log", "part.log", "E00.log"] {
+            std::fs::write(base.path().join("outside").join(name), database()).unwrap();
+        }
+        std::fs::write(base.path().join("app/E01.lock"), "").unwrap();
+        Cell { base }
+    }
+
+    fn app(&self) -> PathBuf {
+        self.base.path().join("app")
+    }
+
+    /// A client that has the token, with the rights of a handover and a lock of logs.
+    fn client(&self) -> Session {
+        let vfs = RealVfs::new(RealOptions::default()).unwrap().confined_to(&self.app()).unwrap();
+        let mut session = greeted(&exports(Arc::new(vfs), &self.app(), true));
+        lock(&mut session, "E01.lock").unwrap();
+        session
+    }
+
+    #[track_caller]
+    fn is_untouched(&self) {
+        let mut names: Vec<String> = std::fs::read_dir(self.base.path().join("outside"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["E00.log", "part.log", "passwd", "secret", "streamed.log"]);
+        for name in names {
+            assert_eq!(
+                std::fs::read(self.base.path().join("outside").join(&name)).unwrap(),
+                database(),
+                "{name}"
+            );
+        }
+    }
+}
+
+fn is_harmless(reply: &Result<Reply, ErrorKind>) -> bool {
+    matches!(reply, Err(_) | Ok(Reply::Flag(false)))
+}
+
+#[test]
+fn a_link_in_place_of_a_file_leads_nowhere_in_any_request() {
+    for target in ["outside/secret", "outside/none", "outside", "app/E01.lock"] {
+        let cell = Cell::new();
+        std::fs::create_dir(cell.app().join("incoming")).unwrap();
+        for name in NAMES {
+            symlink(cell.base.path().join(target), cell.app().join(name)).unwrap();
+        }
+        let session = &mut cell.client();
+        for name in NAMES {
+            for request in requests(name) {
+                let reply = ask(session, &request);
+                assert!(is_harmless(&reply), "{target}: {request:?}: {reply:?}");
+            }
+        }
+        for directory in ["", "incoming"] {
+            let list = Request::List { directory: place(directory), after: String::new() };
+            let Ok(Reply::Names { names, .. }) = ask(session, &list) else { panic!("{directory}") };
+            assert!(names.iter().all(|name| name == "E01.lock"), "{names:?}");
+        }
+        cell.is_untouched();
+    }
+}
+
+#[test]
+fn a_link_in_place_of_incoming_leads_nowhere_in_any_request() {
+    for target in ["outside", "/etc", "."] {
+        let cell = Cell::new();
+        let target = if target == "outside" { cell.base.path().join(target) } else { PathBuf::from(target) };
+        symlink(&target, cell.app().join("incoming")).unwrap();
+        let session = &mut cell.client();
+        for name in ["secret", "passwd", "streamed.log", "part.log", "E00.log", "E01.lock", "E00-a.copy-new"]
+        {
+            for request in requests(&format!("incoming/{name}")) {
+                let reply = ask(session, &request);
+                assert!(is_harmless(&reply), "{}: {request:?}: {reply:?}", target.display());
+            }
+        }
+        let list = Request::List { directory: place("incoming"), after: String::new() };
+        assert_eq!(ask(session, &list), Err(ErrorKind::PermissionDenied), "{}", target.display());
+        cell.is_untouched();
+    }
+}
+
+#[test]
+fn a_link_in_place_of_the_served_directory_is_refused() {
+    let cell = Cell::new();
+    let session = &mut cell.client();
+    std::fs::rename(cell.app(), cell.base.path().join("moved")).unwrap();
+    symlink(cell.base.path().join("outside"), cell.app()).unwrap();
+    for request in [
+        Request::List { directory: place(""), after: String::new() },
+        Request::Open { place: place("E00.log"), mode: OpenMode::Read },
+        Request::Open { place: place("E00-a.copy-new"), mode: OpenMode::CreateNew },
+        Request::SyncDirectory { directory: "app".into() },
+        Request::Lock { place: place("E00.lock") },
+    ] {
+        assert_eq!(ask(session, &request), Err(ErrorKind::PermissionDenied), "{request:?}");
+    }
+    cell.is_untouched();
+}
+
+#[test]
+fn a_file_that_no_copy_needs_does_not_exist_for_a_client() {
+    let disk = disk();
+    for name in [
+        "id_ed25519",
+        "server.key",
+        "notes.log.txt",
+        "E00.edb",
+        "mail.conf",
+        "reseed.json",
+        "E00.jrs",
+        "copy.lock",
+    ] {
+        disk.put(&Path::new("/app").join(name), &[5; 8192]);
+    }
+    let session = &mut greeted(&exports(Arc::new(disk.clone()), Path::new("/app"), true));
+    lock(session, "E00.lock").unwrap();
+    let list = Request::List { directory: place(""), after: String::new() };
+    let Ok(Reply::Names { names, more: false }) = ask(session, &list) else { panic!() };
+    assert_eq!(names, ["E00.lock", "E00.log", "E0000000001.log", "data.edb"].map(String::from).to_vec());
+    let list = Request::List { directory: place("incoming"), after: String::new() };
+    assert_eq!(ask(session, &list), Ok(Reply::Names { names: vec!["streamed.log".into()], more: false }));
+    for name in [
+        "token",
+        "id_ed25519",
+        "server.key",
+        "E00.edb",
+        "reseed.json",
+        "E00.jrs",
+        "copy.lock",
+        "incoming/key",
+    ] {
+        for request in requests(name) {
+            let reply = ask(session, &request);
+            assert!(is_harmless(&reply), "{request:?}: {reply:?}");
+        }
+        assert!(disk.contents(&Path::new("/app").join(name)).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_became_another_one_is_judged_again() {
+    let disk = disk();
+    let session = &mut greeted(&exports(Arc::new(disk.clone()), Path::new("/app"), false));
+    open(session, "data.edb", OpenMode::Read).unwrap();
+    disk.put(Path::new("/app/data.edb"), &[9; 8192]);
+    assert_eq!(open(session, "data.edb", OpenMode::Read), Err(ErrorKind::PermissionDenied));
+    disk.put(Path::new("/app/data.edb"), &database());
+    open(session, "data.edb", OpenMode::Read).unwrap();
+}
+
+#[test]
+fn only_a_registration_gets_the_name_of_one_and_keeps_its_content() {
+    let disk = disk();
+    let exports = exports(Arc::new(disk.clone()), Path::new("/app"), false);
+    let (session, other) = (&mut greeted(&exports), &mut greeted(&exports));
+    let (aside, name) = ("E00-a1.copy-new", "E00-a1.copy");
+    let rename = Request::Rename { from: place(aside), to: name.into() };
+    for garbage in [&[][..], &[b'x'; 4096], &[0; 4096], &registration("a1")[..2048]] {
+        let file = open(session, aside, OpenMode::CreateNew).unwrap();
+        write(session, file, 0, garbage).unwrap();
+        assert_eq!(ask(session, &rename), Err(ErrorKind::PermissionDenied));
+        assert!(disk.contents(&Path::new("/app").join(name)).is_none());
+        ask(session, &Request::Close { file }).unwrap();
+        ask(session, &Request::Remove { place: place(aside) }).unwrap();
+    }
+    let file = open(session, aside, OpenMode::CreateNew).unwrap();
+    write(session, file, 0, &registration("a1")).unwrap();
+    // Another client gives it its name; the first one still has it open.
+    ask(other, &rename).unwrap();
+    assert_eq!(write(session, file, 0, &[b'x'; 4096]), Err(ErrorKind::PermissionDenied));
+    assert_eq!(disk.contents(&Path::new("/app").join(name)).unwrap(), registration("a1"));
+    // A file of the same name that another client creates has another writer.
+    let theirs = open(other, aside, OpenMode::CreateNew).unwrap();
+    assert_eq!(write(session, file, 0, &[b'x'; 4096]), Err(ErrorKind::PermissionDenied));
+    assert_eq!(write(other, theirs, 0, &registration("a1")), Ok(Reply::Done));
+}
+
+#[test]
+fn a_client_locks_only_databases_and_the_logs() {
+    let disk = disk();
+    for name in ["copy.lock", "scan.lock", "copy.pause", "copy.json", "E00.chk"] {
+        disk.put(&Path::new("/app").join(name), &[0; 4096]);
+    }
+    let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), true));
+    for name in
+        ["copy.lock", "scan.lock", "copy.pause", "copy.json", "E00.chk", "E00.log", "incoming/streamed.log"]
+    {
+        assert_eq!(lock(session, name), Err(ErrorKind::PermissionDenied), "{name}");
+    }
+    lock(session, "data.edb").unwrap();
+    lock(session, "E00.lock").unwrap();
+}
+
+/// A file system that would follow links.
+struct Unconfined(SimVfs);
+
+impl jetcell_vfs::VfsLayer for Unconfined {
+    fn inner(&self) -> &dyn Vfs {
+        &self.0
+    }
+    fn confines(&self, _directory: &Path) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_file_system_that_follows_links_is_not_served() {
+    let named = vec![("app".to_string(), PathBuf::from("/app"))];
+    let vfs = Arc::new(Unconfined(disk()));
+    let made = Exports::new(vfs, Token::from_text(TOKEN).unwrap(), "db1".into(), named);
+    assert!(matches!(made.err(), Some(crate::ServeError::Unconfined(_))));
+}
