@@ -316,6 +316,7 @@ def main():
     launchers = arguments.launchers.split(",")
     (ROOT / "target/tmp").mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="fleet-", dir=ROOT / "target/tmp"))
+    (work / "token").touch(mode=0o600)
     (work / "token").write_text(secrets.token_hex(16))
     hosts = Hosts(8 if arguments.throttled else arguments.hosts)
     try:

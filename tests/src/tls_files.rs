@@ -14,6 +14,8 @@ impl TlsFiles {
         make_authority(directory, "ca");
         make_certificate(directory, "ca", "server", "DNS:localhost");
         std::fs::write(files.path("token"), "a token of this test\n").expect("the directory is there");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(files.path("token"), private).expect("the file is there");
         files
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use jetcell_vfs::{check_input, read_input};
+use jetcell_vfs::{check_input, check_secret, read_input, read_secret};
 use thiserror::Error;
 
 use crate::bus::{LARGEST_PEM, LARGEST_SECRET};
@@ -87,8 +87,10 @@ impl NatsServer {
             return Err(NatsServerError::Unsecured(address));
         }
         // The server would wait for the other end of a pipe.
-        for path in security.tls.iter().flat_map(|(certificate, key)| [certificate, key]) {
-            check_input(path, LARGEST_PEM).map_err(|error| NatsServerError::file(path, error))?;
+        if let Some((certificate, key)) = &security.tls {
+            check_input(certificate, LARGEST_PEM)
+                .map_err(|error| NatsServerError::file(certificate, error))?;
+            check_secret(key, LARGEST_PEM).map_err(|error| NatsServerError::file(key, error))?;
         }
         let text = text(address, security)?;
         let program = program().ok_or(NatsServerError::Missing)?;
@@ -167,7 +169,7 @@ fn ending_with_this_process(program: &Path) -> Command {
 fn text(address: SocketAddr, security: &Security) -> Result<String, NatsServerError> {
     let mut text = format!("listen: \"{address}\"\nmax_payload: 1MB\n");
     if let Some(path) = &security.token_file {
-        let token = read_input(path, LARGEST_SECRET).map_err(|error| NatsServerError::file(path, error))?;
+        let token = read_secret(path, LARGEST_SECRET).map_err(|error| NatsServerError::file(path, error))?;
         text += &format!("authorization {{ token: {} }}\n", quoted(token.trim()));
     }
     if let Some((certificate, key)) = &security.tls {

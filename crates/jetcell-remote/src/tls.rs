@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jetcell_vfs::read_input_bytes;
+use jetcell_vfs::{read_input_bytes, read_secret};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -40,13 +40,13 @@ fn provider() -> Arc<CryptoProvider> {
 
 const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
-/// Largest file of certificates or a key. All authorities of a Linux distribution have a quarter of it.
-const LARGEST: u64 = 1 << 20;
+/// Maximum length of a file of certificates or a key. All authorities of a Linux distribution have a quarter of it.
+const MAX_PEM: u64 = 1 << 20;
 
 type Wrong = (PathBuf, String);
 
 fn contents(path: &Path) -> Result<Vec<u8>, Wrong> {
-    read_input_bytes(path, LARGEST).map_err(|error| (path.to_path_buf(), error.to_string()))
+    read_input_bytes(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
@@ -58,7 +58,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Wrong> {
-    PrivateKeyDer::from_pem_slice(&contents(path)?).map_err(|error| {
+    let text = read_secret(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))?;
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| {
         (path.to_path_buf(), format!("the file cannot be read as a key in PEM form: {error}"))
     })
 }

@@ -1,4 +1,4 @@
-//! Files that users give to be read from their begin to their end: configurations, lists, journals.
+//! Files that users give to be read from their start to their end: configurations, lists, journals, secrets.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,6 +12,9 @@ use crate::retry::{bounded, retry};
 
 /// `PIPEFS_MAGIC` of Linux: pipes without a name, such as those of `<(command)`.
 const PIPEFS: u32 = 0x5049_5045;
+
+/// Rights of a secret.
+const OWNER_ONLY: Mode = Mode::RWXU;
 
 /// A file for input. Reads do not repeat without end on a file system that interrupts each of them.
 #[derive(Debug)]
@@ -63,9 +66,52 @@ pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
 /// # Errors
 /// Those of [`open_input`] and of reading; the file is larger.
 pub fn read_input_bytes(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+    read_at_most(open_input(path)?, largest)
+}
+
+fn read_at_most(file: InputFile, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_input(path)?.take(largest.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > largest { Err(too_large(largest)) } else { Ok(bytes) }
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max { Err(too_large(max)) } else { Ok(bytes) }
+}
+
+/// Reads a secret, such as a token or a private key, of at most `max` bytes with [`open_input`].
+///
+/// # Errors
+/// Those of [`read_input`]; users other than the owner of the file can read or change it (`PermissionDenied`).
+pub fn read_secret(path: &Path, max: u64) -> io::Result<String> {
+    let file = open_input(path)?;
+    require_private(&file, path)?;
+    text(read_at_most(file, max)?)
+}
+
+/// Checks a secret that other code opens by its name: whether [`read_secret`] would read it.
+///
+/// # Errors
+/// Those of [`read_secret`].
+pub fn check_secret(path: &Path, max: u64) -> io::Result<()> {
+    require_private(&open_input(path)?, path)?;
+    check_input(path, max)
+}
+
+/// Fails if a file can be used by users other than its owner, as ssh does. A group may read a file of the superuser, which is how
+/// systems give keys to their services.
+fn require_private(file: &InputFile, path: &Path) -> io::Result<()> {
+    let found = rustix::fs::fstat(&file.0)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        // The other end of a pipe without a name is a process of the same user.
+        return Ok(());
+    }
+    let is_of_system = found.st_uid == 0 && !rustix::process::geteuid().is_root();
+    let allowed = if is_of_system { OWNER_ONLY | Mode::RGRP } else { OWNER_ONLY };
+    if Mode::from_raw_mode(found.st_mode).difference(allowed).intersects(Mode::RWXG | Mode::RWXO) {
+        let what = format!(
+            "other users can read or change this secret; run 'chmod 600 {}' and create a new secret",
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
+    Ok(())
 }
 
 fn too_large(largest: u64) -> io::Error {
@@ -78,7 +124,11 @@ fn too_large(largest: u64) -> io::Error {
 /// # Errors
 /// Those of [`read_input_bytes`]; the text is not UTF-8.
 pub fn read_input(path: &Path, largest: u64) -> io::Result<String> {
-    String::from_utf8(read_input_bytes(path, largest)?).map_err(|_| {
+    text(read_input_bytes(path, largest)?)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             "the file is not UTF-8 text; save it as UTF-8, or give another file",
@@ -92,6 +142,44 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+
+    #[test]
+    fn a_secret_that_other_users_can_use_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        std::fs::write(&file, "secret").unwrap();
+        for (mode, is_private) in [
+            (0o600, true),
+            (0o400, true),
+            (0o700, true),
+            (0o640, false),
+            (0o604, false),
+            (0o620, false),
+            (0o602, false),
+            (0o610, false),
+            (0o644, false),
+        ] {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            if is_private {
+                assert_eq!(read_secret(&file, 6).unwrap(), "secret", "{mode:o}");
+                check_secret(&file, 6).unwrap();
+                continue;
+            }
+            for error in [read_secret(&file, 6).unwrap_err(), check_secret(&file, 6).unwrap_err()] {
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{mode:o}");
+                let advice = format!("run 'chmod 600 {}'", file.display());
+                assert!(error.to_string().contains(&advice) && !error.to_string().contains('\n'), "{error}");
+            }
+        }
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        for error in [read_secret(&file, 5).unwrap_err(), check_secret(&file, 5).unwrap_err()] {
+            assert!(error.to_string().contains("more than"), "{error}");
+        }
+        // A link to a private file is one.
+        std::os::unix::fs::symlink(&file, dir.path().join("link")).unwrap();
+        assert_eq!(read_secret(&dir.path().join("link"), 6).unwrap(), "secret");
+    }
 
     #[test]
     fn files_and_pipes_without_a_name_are_read_and_everything_else_is_refused_at_once() {

@@ -11,7 +11,7 @@ use async_nats::connection::State;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use futures_util::StreamExt;
 use futures_util::stream::select_all;
-use jetcell_vfs::{check_input, read_input};
+use jetcell_vfs::{check_input, check_secret, read_secret};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
@@ -73,7 +73,8 @@ impl Access {
     fn options(&self) -> Result<ConnectOptions, BusError> {
         let unreadable =
             |path: &PathBuf, error: std::io::Error| BusError::Refused(format!("{}: {error}", path.display()));
-        let text = |path: &PathBuf| read_input(path, LARGEST_SECRET).map_err(|error| unreadable(path, error));
+        let text =
+            |path: &PathBuf| read_secret(path, LARGEST_SECRET).map_err(|error| unreadable(path, error));
         let secret = |path: &PathBuf| text(path).map(|text| text.trim().to_string());
         // The client reads these by their names.
         let pem = |path: &PathBuf| match check_input(path, LARGEST_PEM) {
@@ -98,7 +99,8 @@ impl Access {
             options = options.add_root_certificates(pem(path)?).require_tls(true);
         }
         if let Some((certificate, key)) = &self.tls_client {
-            options = options.add_client_certificate(pem(certificate)?, pem(key)?).require_tls(true);
+            check_secret(key, LARGEST_PEM).map_err(|error| unreadable(key, error))?;
+            options = options.add_client_certificate(pem(certificate)?, key.clone()).require_tls(true);
         }
         Ok(options)
     }

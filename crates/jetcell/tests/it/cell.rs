@@ -33,6 +33,14 @@ impl Cell {
         path
     }
 
+    /// Writes a file that only its user may read.
+    pub fn secret(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.write(name, content);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
     /// The program with these words after its name.
     pub fn program(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
