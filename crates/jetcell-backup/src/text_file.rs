@@ -9,8 +9,8 @@ use crate::error::{BackupError, Result};
 
 /// Ending of the name of a file that is being written.
 const UNFINISHED: &str = "unfinished";
-/// Largest file that is read: the manifest of a few terabytes.
-const LARGEST: u64 = 256 << 20;
+/// Maximum length of a file that [`read`] reads: the manifest of a few terabytes.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Writes a file aside, syncs it, renames it, and syncs the directory.
 pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
@@ -40,16 +40,21 @@ pub fn is_unfinished(path: &Path) -> bool {
 
 /// The content of a file; `None` if it does not exist.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
+    read_at_most(vfs, path, MAX_BYTES)
+}
+
+/// The content of a file of at most `max` bytes; `None` if it does not exist.
+pub fn read_at_most(vfs: &dyn Vfs, path: &Path, max: u64) -> Result<Option<String>> {
     let failed = |error: std::io::Error| BackupError::io(path, &error);
     let file = match vfs.open(path, OpenMode::Read) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };
     let len = file.len().map_err(failed)?;
-    if len > LARGEST {
+    if len > max {
         return Err(BackupError::Changed {
             path: path.to_path_buf(),
-            what: format!("it has {len} bytes, more than any manifest"),
+            what: format!("it has {len} bytes, more than the {max} bytes that such a file may have"),
         });
     }
     let mut bytes = IoBuffer::zeroed(len as usize);

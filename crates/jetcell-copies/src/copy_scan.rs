@@ -13,7 +13,7 @@ use ese_engine::{
 use ese_format::{LogPosition, PageNumber};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{Pacer, Vfs};
+use jetcell_vfs::{FileName, Pacer, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::copy_state::{CopiedDatabase, CopyState, Phase, database_header};
@@ -27,8 +27,10 @@ const LOCK_FILE: &str = "scan.lock";
 const STORED_AFTER: u64 = 64 << 20;
 /// No database has a page with a higher number.
 const LAST_PAGE: u32 = 0x7FFF_FFFF;
-/// Bad pages that are named in the file.
+/// Maximum number of bad pages that are named in the file, for each database.
 const NAMED: usize = 100;
+/// Maximum length of the file: hundreds of databases with bad pages.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// How a copy is scanned.
 #[derive(Clone)]
@@ -99,13 +101,15 @@ impl ScannedDatabase {
             [self.passes, self.invocations, self.pages, self.uninitialized, self.corrected, self.bad];
         counts.iter().all(|count| *count <= u64::from(u32::MAX))
             && self.next.is_none_or(|next| next <= LAST_PAGE)
+            && FileName::new(self.file.as_str()).is_ok()
+            && self.bad_pages.len() <= NAMED
     }
 }
 
 impl CopyScan {
     /// Reads the progress of a directory; none if there was no scan, or the file is damaged: the pass begins again.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<CopyScan> {
-        let text = text_file::read(vfs, &directory.join(SCAN_FILE))?.unwrap_or_default();
+        let text = text_file::read_at_most(vfs, &directory.join(SCAN_FILE), MAX_BYTES)?.unwrap_or_default();
         let mut scan: CopyScan = serde_json::from_str(&text).unwrap_or_default();
         scan.databases.retain(ScannedDatabase::is_possible);
         Ok(scan)
@@ -303,11 +307,15 @@ mod tests {
         let disk = SimVfs::new();
         let directory = Path::new("/copy");
         disk.create_directory(directory).unwrap();
-        let sound = ScannedDatabase { next: Some(77), pages: 76, passes: 3, ..ScannedDatabase::default() };
+        let file = "data.edb".to_string();
+        let sound =
+            ScannedDatabase { file, next: Some(77), pages: 76, passes: 3, ..ScannedDatabase::default() };
         let forged = [
             ScannedDatabase { next: Some(u32::MAX), ..sound.clone() },
             ScannedDatabase { pages: u64::MAX, ..sound.clone() },
             ScannedDatabase { passes: u64::MAX, ..sound.clone() },
+            ScannedDatabase { file: "../data.edb".to_string(), ..sound.clone() },
+            ScannedDatabase { bad_pages: vec![(1, String::new()); NAMED + 1], ..sound.clone() },
         ];
         let stored = CopyScan { databases: forged.into_iter().chain([sound.clone()]).collect() };
         stored.store(&disk, directory).unwrap();

@@ -11,7 +11,7 @@ use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, host_name};
+use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs, host_name};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
@@ -21,6 +21,14 @@ use crate::stream_directory::StreamDirectory;
 /// The file that makes a directory a copy.
 pub const COPY_FILE: &str = "copy.json";
 const FORMAT: u32 = 1;
+/// Maximum length of the file: thousands of databases with long paths. A client with a handover may store as much.
+const MAX_BYTES: u64 = 1 << 20;
+/// Maximum length of an identity. Programs make eight characters.
+const MAX_ID: usize = 64;
+/// Maximum length of a path or an address. Linux: `PATH_MAX`.
+const MAX_PATH: usize = 4096;
+/// Maximum length of the reason why a copy cannot follow.
+const MAX_REASON: usize = 64 << 10;
 /// No log has a higher number.
 const LAST_GENERATION: u32 = 0x7FFF_FFFF;
 
@@ -153,7 +161,9 @@ impl CopyState {
     /// Reads the file of a copy. `None`: the directory is no copy.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<CopyState>> {
         let path = directory.join(COPY_FILE);
-        let Some(text) = text_file::read(vfs, &path)? else { return Ok(None) };
+        let Some(text) = text_file::read_at_most(vfs, &path, MAX_BYTES)? else {
+            return Ok(None);
+        };
         let state: CopyState = serde_json::from_str(&text).map_err(|error| {
             CopyError::Refused(format!(
                 "{}: this is no description of a copy ({error}); reseed the copy with jetcell reseed",
@@ -180,7 +190,11 @@ impl CopyState {
     /// The first field whose value no copy can have. Names stay in their directories, and generations can be counted on.
     fn impossible_field(&self) -> Option<&'static str> {
         let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let is_name = |text: &str| Path::new(text).file_name().is_some_and(|name| name == text);
+        let is_path = |text: &str| text.len() <= MAX_PATH && !text.chars().any(char::is_control);
+        let is_reason = match &self.phase {
+            Phase::Unfit { what, .. } => what.len() <= MAX_REASON,
+            _ => true,
+        };
         let databases = &self.databases;
         let seen = self.active.iter().flat_map(|active| [active.oldest, active.closed]);
         let lost = match &self.phase {
@@ -193,10 +207,14 @@ impl CopyState {
             .chain(lost)
             .chain(self.end.map(|end| end.generation));
         let rules = [
-            ("id", is_word(&self.id)),
+            ("id", is_id(&self.id)),
+            ("source", is_path(&self.source)),
+            ("confirmed_with", self.confirmed_with.as_deref().is_none_or(is_path)),
+            ("what", is_reason),
+            ("source", databases.iter().all(|database| database.source.as_os_str().len() <= MAX_PATH)),
             ("base_name", is_word(&self.base_name)),
             ("log_signature", Signature::from_hex(&self.log_signature).is_some()),
-            ("file", databases.iter().all(|database| is_name(&database.file))),
+            ("file", databases.iter().all(|database| FileName::new(database.file.as_str()).is_ok())),
             (
                 "signature",
                 databases.iter().all(|database| Signature::from_hex(&database.signature).is_some()),
@@ -266,6 +284,7 @@ impl CopyState {
             copy: directory.display().to_string(),
             waiting: None,
             host: Some(host_name()),
+            unreadable_since: None,
         }
     }
 
@@ -278,6 +297,11 @@ impl CopyState {
     pub fn replay_queue(&self) -> u32 {
         self.next.saturating_sub(1).saturating_sub(self.replayed)
     }
+}
+
+/// Whether a text can be the identity of a copy, which becomes a part of file names.
+pub(crate) fn is_id(text: &str) -> bool {
+    matches!(text.len(), 1..=MAX_ID) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 impl CopiedDatabase {
@@ -350,9 +374,19 @@ mod tests {
         };
         assert_eq!(refusal(&sound), None);
         type Lie = fn(&mut CopyState);
-        let lies: [(&str, Lie); 11] = [
+        let lies: [(&str, Lie); 18] = [
             ("id", |state| state.id = "../x".into()),
             ("id", |state| state.id.clear()),
+            ("id", |state| state.id = "a".repeat(MAX_ID + 1)),
+            ("source", |state| state.source = "a".repeat(MAX_PATH + 1)),
+            ("source", |state| state.source = "/a\u{1b}[2J".into()),
+            ("source", |state| state.databases[0].source = "a".repeat(MAX_PATH + 1).into()),
+            ("confirmed_with", |state| state.confirmed_with = Some("a".repeat(MAX_PATH + 1))),
+            ("what", |state| {
+                let what = "a".repeat(MAX_REASON + 1);
+                state.phase = Phase::Unfit { reason: UnfitReason::BadLog, what };
+            }),
+            ("file", |state| state.databases[0].file = "a\\b".into()),
             ("base_name", |state| state.base_name = "/E00".into()),
             ("log_signature", |state| state.log_signature = "é7".into()),
             ("file", |state| state.databases[0].file = "../data.edb".into()),
@@ -371,5 +405,15 @@ mod tests {
             let text = refusal(&state).unwrap_or_default();
             assert!(text.contains(&format!("no copy has this {field};")), "{field}: {text}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_not_read() {
+        let disk = SimVfs::new();
+        let directory = Path::new("/copy");
+        disk.create_directory(directory).unwrap();
+        disk.put(&directory.join(COPY_FILE), &vec![b' '; MAX_BYTES as usize + 1]);
+        let text = CopyState::read(&disk, directory).unwrap_err().to_string();
+        assert!(text.contains("more than the 1048576 bytes"), "{text}");
     }
 }

@@ -73,6 +73,8 @@ impl DirectoryHandover {
             }
             _ => unreachable(&error),
         })?;
+        // The instance may have closed logs before it was locked out.
+        let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
         let mut set = RecoverySet::find(vfs, &files)?;
         name_closed(logs, &mut set)?;
         let empty = take_empty_tail(vfs, &mut set.logs);
@@ -119,6 +121,11 @@ impl DirectoryHandover {
         if LogCopy::read(vfs, path, true).is_ok() {
             return Ok(());
         }
+        let is_own = vfs.is_own_file(path).map_err(|error| CopyError::io(path, &error))?;
+        if !is_own {
+            let what = "it is a link, and a handover does not write through links; put the log itself there";
+            return Err(CopyError::Refused(format!("{}: {what}", path.display())));
+        }
         let mut log = match LogCopy::read(vfs, path, false) {
             Err(Error::Log { .. } | Error::Corrupt { .. }) => return Ok(()),
             read => read?,
@@ -148,7 +155,14 @@ impl Handover for DirectoryHandover {
 
     fn copies(&self) -> Result<Vec<CopyRegistration>> {
         let found = CopyRegistration::list(&*self.logs.vfs, self.logs.path(), self.logs.names.base())?;
-        let mut copies: Vec<_> = found.into_iter().filter_map(|(_, registration)| registration).collect();
+        let newest = self.set.logs.last_key_value().map_or(Generation(0), |(newest, _)| *newest);
+        let mut copies = Vec::new();
+        for (path, registration) in found {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let id = CopyRegistration::id_of(name, self.logs.names.base());
+            let stand_in = |id| CopyRegistration::unreadable(id, self.set.signature, newest);
+            copies.extend(registration.or_else(|| id.map(stand_in)));
+        }
         // This side is a copy, too, when it has stepped down.
         let vfs = &*self.logs.vfs;
         let own = CopyState::read(vfs, self.logs.path())?.filter(|state| state.phase == Phase::Following);

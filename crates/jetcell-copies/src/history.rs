@@ -18,6 +18,8 @@ pub struct History {
     vfs: Arc<dyn Vfs>,
     stream: Signature,
     logs: BTreeMap<Generation, PathBuf>,
+    /// The newest generation of an instance, and the name that its log gets when it is closed. The instance may be running.
+    open: Option<(Generation, PathBuf)>,
 }
 
 /// How one side stands to another.
@@ -58,8 +60,11 @@ impl History {
     /// The history of the logs of a set.
     pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> History {
         let mut logs = set.logs.clone();
+        let open = logs.last_key_value().map(|(newest, path)| {
+            (*newest, path.with_file_name(set.log_names.archived(&set.base_name, *newest)))
+        });
         take_empty_tail(vfs, &mut logs);
-        History { vfs: vfs.clone(), stream: set.signature, logs }
+        History { vfs: vfs.clone(), stream: set.signature, logs, open }
     }
 
     /// Adds the log behind those in the directory of a copy that its databases have changes of, and that came with a seed or a
@@ -88,13 +93,35 @@ impl History {
     }
 
     fn header(&self, generation: Generation) -> Result<Option<LogHeader>> {
-        self.logs.get(&generation).map(|path| header_of(&*self.vfs, path)).transpose()
+        let Some(path) = self.logs.get(&generation) else { return Ok(None) };
+        let header = header_of(&*self.vfs, path);
+        if !self.was_closed(generation, header.as_ref().ok().map(|header| header.generation)) {
+            return header.map(Some);
+        }
+        header_of(&*self.vfs, self.closed_path(path)).map(Some)
     }
 
     fn read(&self, generation: Generation) -> Result<Option<LogCopy>> {
         let is_closed = generation < self.newest();
-        let read = |path: &PathBuf| LogCopy::read(&self.vfs, path, is_closed);
-        Ok(self.logs.get(&generation).map(read).transpose()?)
+        let Some(path) = self.logs.get(&generation) else { return Ok(None) };
+        let log = LogCopy::read(&self.vfs, path, is_closed);
+        if !self.was_closed(generation, log.as_ref().ok().map(|log| log.generation)) {
+            return Ok(Some(log?));
+        }
+        Ok(Some(LogCopy::read(&self.vfs, self.closed_path(path), true)?))
+    }
+
+    /// Whether the instance has closed its newest log since the files were listed, so that its name is gone, or is that of another
+    /// generation, which was `found`.
+    fn was_closed(&self, generation: Generation, found: Option<Generation>) -> bool {
+        let Some((newest, path)) = &self.open else { return false };
+        found != Some(generation)
+            && *newest == generation
+            && header_of(&*self.vfs, path).is_ok_and(|header| header.generation == generation)
+    }
+
+    fn closed_path<'p>(&'p self, path: &'p Path) -> &'p Path {
+        self.open.as_ref().map_or(path, |(_, closed)| closed)
     }
 
     /// The end of a log of this side.

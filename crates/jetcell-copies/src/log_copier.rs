@@ -10,12 +10,12 @@ use ese_engine::{CopyEvent, Error, LogCopy};
 use ese_format::Generation;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoReason, OpenMode, Vfs};
+use jetcell_vfs::{IoReason, Vfs};
 
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
-use crate::incoming::{INCOMING, part_of_log};
+use crate::incoming::{INCOMING, create_again, part_of_log};
 use crate::log_end::{LogEnd, LogFlaw, follows, header_of, inspect, records_end};
 use crate::source::{Offer, Source};
 use crate::streamed_log::{StreamedLog, good_bytes};
@@ -341,10 +341,7 @@ impl LogCopier<'_> {
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         let put = || {
             self.vfs.create_directory(&self.directory.join(INCOMING))?;
-            if self.vfs.exists(path)? {
-                self.vfs.remove(path)?;
-            }
-            let file = self.vfs.open(path, OpenMode::CreateNew)?;
+            let file = create_again(&**self.vfs, path)?;
             file.write_at(0, bytes, IoReason::LogWrite)?;
             file.sync(IoReason::LogWrite)
         };

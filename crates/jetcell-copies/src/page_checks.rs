@@ -16,8 +16,10 @@ use crate::error::Result;
 
 /// The file.
 pub const CHECKS_FILE: &str = "checks.json";
-/// Pages that are named in the file.
+/// Maximum number of pages that are named in the file, for each database.
 const NAMED: usize = 1000;
+/// Maximum length of the file: the runs of compared pages of large databases.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// The checks of all databases of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,9 +64,12 @@ pub struct Divergence {
 impl PageChecks {
     /// Reads the checks of a copy; none if there were none, or the file is damaged: the next scan of the active side begins again.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<PageChecks> {
-        let text = text_file::read(vfs, &directory.join(CHECKS_FILE))?.unwrap_or_default();
+        let text = text_file::read_at_most(vfs, &directory.join(CHECKS_FILE), MAX_BYTES)?.unwrap_or_default();
         let mut checks: PageChecks = serde_json::from_str(&text).unwrap_or_default();
-        checks.databases.retain(|database| database.equal.is_possible());
+        checks.databases.retain(|database| {
+            let named = database.divergences.len().max(database.repaired.len());
+            database.equal.is_possible() && named <= NAMED
+        });
         Ok(checks)
     }
 

@@ -17,7 +17,7 @@ use jetcell_vfs::{DirectoryLock, Vfs};
 use crate::copy_events::CopyEvents;
 use crate::copy_state::{ActiveSeen, CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
-use crate::incoming::part_of_log;
+use crate::incoming::{part_of_log, remove_if_there};
 use crate::log_copier::{Confirmed, LogCopier};
 use crate::log_end::{LogEnd, inspect};
 use crate::log_replayer::{LogReplayer, Replay, ReplayOptions, redo_start};
@@ -417,7 +417,7 @@ impl Replication {
         let below = redo.min(newest).min(offer.oldest);
         let removed: Vec<_> = closed.range(..below).take(MAX_REMOVED).collect();
         for (_, path) in &removed {
-            self.vfs.remove(path).map_err(|error| CopyError::io(*path, &error))?;
+            remove_if_there(&*self.vfs, path).map_err(|error| CopyError::io(*path, &error))?;
         }
         if removed.is_empty() { Ok(()) } else { logs.sync() }
     }

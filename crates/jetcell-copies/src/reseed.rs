@@ -22,15 +22,17 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::{Generation, PageNumber};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, File, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{DirectoryLock, File, FileName, IoReason, OpenMode, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::copy_events::CopyEvents;
-use crate::copy_state::{CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed};
+use crate::copy_state::{
+    CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed, is_id,
+};
 use crate::directory_source::DirectorySource;
 use crate::error::{CopyError, Result};
 use crate::history::{History, Relation};
-use crate::incoming::{part_path, store_log};
+use crate::incoming::{is_gone, part_path, remove_if_there, store_log};
 use crate::log_copier::LogCopier;
 use crate::reseed_files::{read_page, write_header};
 use crate::stream_directory::StreamDirectory;
@@ -95,9 +97,13 @@ impl Stored {
     /// `None`: no reseed was interrupted.
     fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Stored>> {
         let Some(text) = text_file::read(vfs, &directory.join(RESEED_FILE))? else { return Ok(None) };
-        let is_inside = |database: &StoredDatabase| database.path.parent() == Some(directory);
+        let is_inside = |database: &StoredDatabase| {
+            let name = FileName::from_path(&database.path);
+            name.is_ok_and(|name| database.path == directory.join(name))
+        };
         let stored = serde_json::from_str(&text).ok();
-        match stored.filter(|stored: &Stored| stored.databases.iter().all(is_inside)) {
+        let is_possible = |stored: &Stored| is_id(&stored.id) && stored.databases.iter().all(is_inside);
+        match stored.filter(is_possible) {
             Some(stored) => Ok(Some(stored)),
             None => Err(only_full(&format!("{RESEED_FILE} of an interrupted reseed is damaged"))),
         }
@@ -145,6 +151,14 @@ impl Reseed {
             return Err(only_full(&format!("a database of the copy is damaged ({what})")));
         }
         let locks = lock_all(vfs, directory, &target, known.as_ref())?;
+        // A process that worked here before it was locked out may have changed what was listed.
+        let files = list(directory)?;
+        let target = match RecoverySet::find(vfs, &files) {
+            Ok(found) => found,
+            Err(_) if stored.is_some() => target,
+            Err(error) => return Err(error.into()),
+        };
+        let known = CopyState::read(&**vfs, directory)?;
         let mut reseed = Reseed {
             vfs: vfs.clone(),
             source,
@@ -451,14 +465,16 @@ impl Reseed {
         let current = self.source_logs.names.current();
         let mut found = None;
         for path in [&archived, &current] {
-            if self.vfs.exists(path).map_err(|error| CopyError::io(path, &error))? {
-                let log = LogCopy::read(&self.vfs, path, false)?;
-                // What the other side may still lose in a power cut must not be here.
-                self.open(path, OpenMode::Read)?
-                    .sync(IoReason::LogRead)
-                    .map_err(|error| CopyError::io(path, &error))?;
-                found = found.or((log.generation == newest).then_some(log));
+            let log = match LogCopy::read(&self.vfs, path, false) {
+                Err(error) if is_gone(&error) => continue,
+                read => read?,
+            };
+            // What the other side may still lose in a power cut must not be here. A log that was closed since is durable.
+            match self.vfs.open(path, OpenMode::Read).and_then(|file| file.sync(IoReason::LogRead)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                synced => synced.map_err(|error| CopyError::io(path, &error))?,
             }
+            found = found.or((log.generation == newest).then_some(log));
         }
         let Some(log) = found else {
             let what = format!(
@@ -503,7 +519,7 @@ impl Reseed {
                 let name = form.archived(&self.source.base_name, *generation);
                 vfs.rename(path, &aside.join(name)).map_err(failed)?;
             } else {
-                vfs.remove(path).map_err(failed)?;
+                remove_if_there(vfs, path).map_err(failed)?;
             }
         }
         vfs.sync_directory(&aside).map_err(failed)?;
@@ -515,7 +531,7 @@ impl Reseed {
             let side_file = matches!(&*ending, "jdw" | "jfm" | "jrs");
             let of_stream = name.starts_with(&**base) && matches!(&*ending, "log" | "jtx" | "chk" | "jcp");
             if side_file || of_stream {
-                vfs.remove(&path).map_err(failed)?;
+                remove_if_there(vfs, &path).map_err(failed)?;
             }
         }
         vfs.sync_directory(&self.directory).map_err(failed)

@@ -23,7 +23,7 @@ use crate::copy_state::{
     COPY_FILE, CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed,
 };
 use crate::error::{CopyError, Result};
-use crate::incoming::{INCOMING, part_path};
+use crate::incoming::{INCOMING, part_path, remove_if_there};
 use crate::log_end::LogEnd;
 use crate::pause::PAUSE_FILE;
 use crate::replication::lock;
@@ -240,13 +240,17 @@ impl Seed<'_> {
             let is_log = of_stream && matches!(&*ending, "log" | "jtx");
             if is_log && diverged {
                 self.vfs.create_directory(&aside).map_err(failed)?;
-                self.vfs.rename(&path, &aside.join(name)).map_err(failed)?;
+                match self.vfs.rename(&path, &aside.join(name)) {
+                    // Another process has removed it since the directory was listed.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    moved => moved.map_err(failed)?,
+                }
             } else if is_log
                 || of_stream && matches!(&*ending, "chk" | "jcp" | "jrs")
                 || matches!(&*ending, "jdw" | "jfm")
                 || databases.contains(&path)
             {
-                self.vfs.remove(&path).map_err(failed)?;
+                remove_if_there(&**self.vfs, &path).map_err(failed)?;
             }
         }
         self.vfs.sync_directory(self.to).map_err(failed)
@@ -261,7 +265,7 @@ impl Seed<'_> {
             return Ok(());
         }
         for path in files {
-            self.vfs.remove(&path).map_err(|error| CopyError::io(&path, &error))?;
+            remove_if_there(&**self.vfs, &path).map_err(|error| CopyError::io(&path, &error))?;
         }
         Ok(())
     }

@@ -18,11 +18,11 @@ use ese_format::log::segment::{SegmentKind, classify};
 use ese_format::{Generation, LogPosition};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 
 use crate::copy_state::CopyState;
 use crate::error::{CopyError, Result};
-use crate::incoming::{INCOMING, part_of_log};
+use crate::incoming::{INCOMING, create_again, part_of_log};
 use crate::log_end::{LogEnd, begins_with, follows, inspect};
 use crate::source::Source;
 
@@ -57,11 +57,10 @@ impl StreamedLog {
             return Ok(None);
         }
         let path = streamed_path(directory);
-        remove_streamed(&**vfs, directory)?;
         let put = || {
             let incoming = directory.join(INCOMING);
             vfs.create_directory(&incoming)?;
-            let file = vfs.open(&path, OpenMode::CreateNew)?;
+            let file = create_again(&**vfs, &path)?;
             file.grow(state.log_bytes)?;
             file.write_at(0, first, IoReason::LogWrite)?;
             file.sync(IoReason::LogWrite)?;

@@ -22,7 +22,9 @@ pub fn is_database(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
     Ok(DatabaseHeader::read_from_start(&start_of(vfs, path, START_LEN)?).is_ok())
 }
 
-/// Whether a file has the registration of a copy.
+/// Whether a file has the registration of a copy, as a copy stores it.
 pub fn is_registration(vfs: &dyn Vfs, path: &Path, id: &str) -> io::Result<bool> {
-    Ok(CopyRegistration::parse(id, &start_of(vfs, path, CopyRegistration::BYTES)?).is_some())
+    let registration = CopyRegistration::parse(id, &start_of(vfs, path, CopyRegistration::BYTES)?);
+    // Only the side that keeps the logs finds that one cannot be read.
+    Ok(registration.is_some_and(|registration| registration.unreadable_since.is_none()))
 }

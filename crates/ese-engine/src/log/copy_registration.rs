@@ -12,10 +12,13 @@
 //!   copy /backup/mail-copy    where it is
 //!   waits disk full           why it cannot go on now; left out if it can
 //!   host db2                  the host where it is; earlier versions left it out
+//!   unreadable 1F             only in a file that replaces one that could not be read: the newest generation at that time
 //! ```
 //!
-//! Logs are kept for a copy until it needs a generation more than [`InstanceOptions::copy_lag_limit`] behind the newest
-//! one: then the copy is cut off. A file that cannot be read keeps all logs.
+//! Logs are kept for a copy until it needs a generation that is more than [`InstanceOptions::copy_lag_limit`] older than the newest
+//! one: then the copy is cut off. A file that cannot be read keeps all logs for as many generations, from when it was first found
+//! unreadable. It is replaced by a registration that has this generation, so the limit does not start again with each process. The
+//! copy replaces that registration by its own with its next contact.
 //!
 //! [`InstanceOptions::copy_lag_limit`]: crate::InstanceOptions::copy_lag_limit
 
@@ -29,8 +32,12 @@ use crate::{Error, Result};
 
 const MAGIC: &str = "jetcell copy 1";
 const EXTENSION: &str = "copy";
-/// Characters that say why a copy waits.
-const LONGEST_WAITS: usize = 500;
+/// Maximum number of characters of the reason for which a copy waits.
+const MAX_WAITS: usize = 500;
+
+/// Why a copy waits whose registration could not be read.
+const UNREADABLE: &str =
+    "its registration could not be read; start jetcell replicate for it, or remove its .copy file";
 
 /// What one copy needs of a log stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,29 +56,48 @@ pub struct CopyRegistration {
     pub waiting: Option<String>,
     /// The host where it is; `None`: it did not say so.
     pub host: Option<String>,
+    /// Set if this replaces a registration that could not be read: the newest generation at that time.
+    pub unreadable_since: Option<Generation>,
 }
 
 impl CopyRegistration {
     /// Stores the registration beside the logs, durably. It replaces the earlier one of the copy.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: &str) -> Result<()> {
+        self.put(vfs, directory, base, "copy-new")
+    }
+
+    fn put(&self, vfs: &dyn Vfs, directory: &Path, base: &str, aside: &str) -> Result<()> {
         let path = directory.join(file_name(base, &self.id));
-        let aside = path.with_extension("copy-new");
         let text = self.to_text();
+        let aside = path.with_extension(aside);
         let put = || {
             if vfs.exists(&aside)? {
                 vfs.remove(&aside)?;
             }
             let file = vfs.open(&aside, OpenMode::CreateNew)?;
-            let mut block = IoBuffer::zeroed(SEGMENT_BYTES);
-            let bytes = text.as_bytes();
-            let len = bytes.len().min(SEGMENT_BYTES);
-            block[..len].copy_from_slice(&bytes[..len]);
+            let mut block = IoBuffer::zeroed(CopyRegistration::BYTES);
+            let len = text.len().min(block.len());
+            block[..len].copy_from_slice(&text.as_bytes()[..len]);
             file.write_at(0, &block, IoReason::Other)?;
             file.sync(IoReason::Other)?;
             vfs.rename(&aside, &path)?;
             vfs.sync_directory(directory)
         };
         put().map_err(|error| Error::io(&path, &error))
+    }
+
+    /// Stands for a registration that cannot be read while `newest` is the newest generation: all logs are needed.
+    pub fn unreadable(id: &str, stream: Signature, newest: Generation) -> CopyRegistration {
+        CopyRegistration {
+            id: id.to_string(),
+            stream,
+            needs: Generation(0),
+            contact_unix_ms: 0,
+            copy: format!("copy {id}"),
+            waiting: Some(UNREADABLE.to_string()),
+            host: None,
+            unreadable_since: Some(newest),
+        }
     }
 
     /// Length of the file of a registration in bytes.
@@ -84,6 +110,12 @@ impl CopyRegistration {
         CopyRegistration::from_text(id, str::from_utf8(&block[..end]).ok()?)
     }
 
+    /// The copy to which the registration with this name of a file belongs.
+    pub fn id_of<'n>(name: &'n str, base: &str) -> Option<&'n str> {
+        let id = name.strip_suffix(EXTENSION)?.strip_suffix('.')?.strip_prefix(base)?.strip_prefix('-')?;
+        (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(id)
+    }
+
     /// Removes the registration of a copy, durably, if there is one.
     pub fn remove(vfs: &dyn Vfs, directory: &Path, base: &str, id: &str) -> Result<()> {
         let path = directory.join(file_name(base, id));
@@ -94,7 +126,7 @@ impl CopyRegistration {
         removed.map_err(|error| Error::io(&path, &error))
     }
 
-    /// The registrations beside the logs with this base name, each with its file. `None`: it cannot be read.
+    /// The registrations alongside the logs with this base name, each with its file. `None`: it cannot be read.
     pub fn list(
         vfs: &dyn Vfs,
         directory: &Path,
@@ -124,34 +156,53 @@ impl CopyRegistration {
         newest: Generation,
         limit: u32,
     ) -> Result<Option<Generation>> {
-        let registered = CopyRegistration::list(vfs, directory, base)?.into_iter();
-        let needs = registered.filter_map(|(_, registration)| match registration {
-            None => Some(Generation(0)),
-            Some(registration) if registration.stream != stream => None,
-            Some(registration) => (!registration.is_cut_off(newest, limit)).then_some(registration.needs),
-        });
-        Ok(needs.min())
+        let mut needs = None;
+        for (path, registration) in CopyRegistration::list(vfs, directory, base)? {
+            let registration = match registration.filter(|known| known.is_possible(newest)) {
+                Some(registration) => registration,
+                None => {
+                    let Some(id) = id_of(&path, base) else { continue };
+                    let stand_in = CopyRegistration::unreadable(id, stream, newest);
+                    // If that fails, the limit starts with the next call.
+                    let _ = stand_in.put(vfs, directory, base, "copy-unreadable");
+                    stand_in
+                }
+            };
+            if registration.stream == stream && !registration.is_cut_off(newest, limit) {
+                let least =
+                    needs.map_or(registration.needs, |needs: Generation| needs.min(registration.needs));
+                needs = Some(least);
+            }
+        }
+        Ok(needs)
     }
 
-    /// Whether the copy is so far behind that it keeps no log.
+    /// Whether the limit of a registration that could not be read is not in the future, where it would never be reached.
+    fn is_possible(&self, newest: Generation) -> bool {
+        self.unreadable_since.is_none_or(|since| since <= newest)
+    }
+
+    /// Whether the copy lacks so many generations that no log is kept for it.
     pub fn is_cut_off(&self, newest: Generation, limit: u32) -> bool {
-        newest.0.saturating_sub(self.needs.0) > limit
+        newest.0.saturating_sub(self.unreadable_since.unwrap_or(self.needs).0) > limit
     }
 
     fn to_text(&self) -> String {
         let one_line = |text: &str| text.replace('\n', " ");
         // A block that is full is cut off here, and must be text still.
-        let brief = |what: &str| one_line(what).chars().filter(char::is_ascii).take(LONGEST_WAITS).collect();
+        let brief = |what: &str| one_line(what).chars().filter(char::is_ascii).take(MAX_WAITS).collect();
         let waits = self.waiting.as_deref().map(brief).map(|what: String| format!("waits {what}\n"));
         let host = self.host.as_deref().map(brief).map(|name: String| format!("host {name}\n"));
+        let unreadable = self.unreadable_since.map(|since| format!("unreadable {:X}\n", since.0));
         format!(
-            "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n{}{}",
+            "{MAGIC}\nstream {}\nneeds {:X}\ncontact {}\ncopy {}\n{}{}{}",
             self.stream.to_hex(),
             self.needs.0,
             self.contact_unix_ms,
             one_line(&self.copy),
             waits.unwrap_or_default(),
-            host.unwrap_or_default()
+            host.unwrap_or_default(),
+            unreadable.unwrap_or_default()
         )
     }
 
@@ -172,7 +223,12 @@ impl CopyRegistration {
             rest.iter().find_map(value)
         };
         let (waiting, host) = (optional("waits"), optional("host"));
-        Some(CopyRegistration { id: id.to_string(), stream, needs, contact_unix_ms, copy, waiting, host })
+        let unreadable_since = match optional("unreadable") {
+            Some(text) => Some(Generation(u32::from_str_radix(&text, 16).ok()?)),
+            None => None,
+        };
+        let id = id.to_string();
+        Some(CopyRegistration { id, stream, needs, contact_unix_ms, copy, waiting, host, unreadable_since })
     }
 }
 
@@ -180,11 +236,8 @@ fn file_name(base: &str, id: &str) -> String {
     format!("{base}-{id}.{EXTENSION}")
 }
 
-/// The copy to which a file belongs, by its name.
 fn id_of<'p>(path: &'p Path, base: &str) -> Option<&'p str> {
-    let id = path.file_name()?.to_str()?.strip_suffix(EXTENSION)?.strip_suffix('.')?;
-    let id = id.strip_prefix(base)?.strip_prefix('-')?;
-    (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(id)
+    CopyRegistration::id_of(path.file_name()?.to_str()?, base)
 }
 
 fn read(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
@@ -212,6 +265,7 @@ mod tests {
             copy: "/a copy/with spaces".to_string(),
             waiting: (id == "aa").then(|| "the disk is full".to_string()),
             host: (id == "bb").then(|| "db2.example".to_string()),
+            unreadable_since: None,
         }
     }
 
@@ -259,7 +313,31 @@ mod tests {
         CopyRegistration::remove(&disk, Path::new(LOGS), "E00", "bb").unwrap();
         CopyRegistration::remove(&disk, Path::new(LOGS), "E00", "bb").unwrap();
         assert_eq!(oldest(&disk, 30, 100), Some(0x1D));
-        disk.put(Path::new("/log/E00-ee.copy"), &[b'x'; 4096]);
-        assert_eq!(oldest(&disk, 30, 100), Some(0), "nothing says what this copy needs");
+    }
+
+    #[test]
+    fn an_unreadable_registration_keeps_all_logs_up_to_the_limit() {
+        let disk = SimVfs::new();
+        disk.create_directory(Path::new(LOGS)).unwrap();
+        let file = Path::new("/log/E00-ee.copy");
+        for garbage in [&[b'x'; 4096][..], &[0; 4096], &[0xFF; 100], &[]] {
+            disk.put(file, garbage);
+            assert_eq!(oldest(&disk, 30, 10), Some(0), "nothing says what this copy needs");
+            // The limit does not start again with another process, or because generations pass.
+            assert_eq!(oldest(&disk, 40, 10), Some(0));
+            assert_eq!(oldest(&disk, 41, 10), None, "cut off");
+        }
+        let known = CopyRegistration::list(&disk, Path::new(LOGS), "E00").unwrap();
+        assert_eq!(known[0].1.as_ref().unwrap().unreadable_since, Some(Generation(30)));
+        // A limit in the future, where it would never be reached.
+        let forged =
+            CopyRegistration { unreadable_since: Some(Generation(u32::MAX)), ..registration("ee", 1) };
+        forged.store(&disk, Path::new(LOGS), "E00").unwrap();
+        assert_eq!((oldest(&disk, 50, 10), oldest(&disk, 61, 10)), (Some(0), None));
+        // The copy is there again.
+        registration("ee", 55).store(&disk, Path::new(LOGS), "E00").unwrap();
+        assert_eq!(oldest(&disk, 61, 10), Some(55));
+        let files = disk.list(Path::new(LOGS)).unwrap();
+        assert_eq!(files, [file], "nothing is left aside");
     }
 }

@@ -313,6 +313,31 @@ fn the_active_side_says_that_a_copy_is_cut_off() {
     site.close();
 }
 
+#[test]
+fn an_unreadable_registration_keeps_logs_only_up_to_the_limit() {
+    let disk = SimVfs::new();
+    let mut site = Site::open(&disk, ACTIVE, 10);
+    let garbage = Path::new("/active/E00-bad.copy");
+    disk.put(garbage, &[b'x'; 4096]);
+    let count = || logs(&disk, ACTIVE).closed().unwrap().len();
+    let mut largest = 0;
+    for round in 0..12 {
+        site.insert(round * 60..(round + 1) * 60);
+        largest = largest.max(count());
+        // The limit does not start again with another process.
+        if round % 3 == 2 {
+            site.close();
+            site = Site::open(&disk, ACTIVE, 10);
+        }
+    }
+    let generation = site.instance.core().log().tail().generation;
+    assert!(generation.0 > 30 && largest > 8 && count() < 20, "{generation:?}: {largest}, {} logs", count());
+    let found = CopyRegistration::list(&disk, Path::new(ACTIVE), "E00").unwrap();
+    let found = found[0].1.clone().unwrap();
+    assert!(found.unreadable_since.is_some() && found.is_cut_off(generation, 10), "{found:?}");
+    site.close();
+}
+
 /// As many copies as a database of Exchange may have.
 #[test]
 fn sixteen_copies_follow_one_active_side_and_the_slowest_keeps_its_logs() {

@@ -6,6 +6,7 @@ mod bulk_loads;
 mod follow;
 mod pages;
 mod passive_work;
+mod races;
 mod reseed;
 mod seed;
 mod site;

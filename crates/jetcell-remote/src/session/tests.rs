@@ -41,6 +41,7 @@ fn registration(id: &str) -> Vec<u8> {
         copy: "/copy".to_string(),
         waiting: None,
         host: None,
+        unreadable_since: None,
     };
     stored.store(&disk, Path::new("/log"), "E00").unwrap();
     disk.contents(&Path::new("/log").join(format!("E00-{id}.copy"))).unwrap()

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
+use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyError, CopyState, Lag, Phase, health};
 use jetcell_report::printable_lines;
 use jetcell_vfs::{Clock, RealClock, Vfs, host_name};
@@ -114,7 +115,9 @@ impl Copies {
 
 impl Registered {
     fn is_fit(&self) -> bool {
-        !self.cut_off && self.state.as_ref().is_none_or(is_fit)
+        !self.cut_off
+            && self.registration.unreadable_since.is_none()
+            && self.state.as_ref().is_none_or(is_fit)
     }
 }
 
@@ -152,15 +155,19 @@ impl Side {
             let found =
                 CopyRegistration::list(vfs, directory, &base).map_err(|error| explained(error.into()))?;
             for (path, registration) in found {
-                let Some(registration) = registration else {
-                    let what = "the registration of a copy cannot be read, so all logs are kept; remove it";
-                    return Err(format!("{}: {what}", path.display()).into());
+                // One that cannot be read does not hide the others.
+                let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, &base));
+                let stand_in = |id| {
+                    let (stream, newest) = (Signature::default(), Generation(newest));
+                    CopyRegistration::unreadable(id, stream, newest)
                 };
+                let Some(registration) = registration.or_else(|| id.map(stand_in)) else { continue };
                 let limit = InstanceOptions::COPY_LAG_LIMIT;
-                let cut_off = registration.is_cut_off(ese_format::Generation(newest), limit);
+                let cut_off = registration.is_cut_off(Generation(newest), limit);
                 // The same path on another host is another directory.
                 let is_here = registration.host.as_ref().is_none_or(|host| *host == host_name());
-                let read = || CopyState::read(vfs, Path::new(&registration.copy)).ok().flatten();
+                let directory = Path::new(&registration.copy);
+                let read = || CopyState::read(vfs, directory).ok().flatten();
                 let state = is_here.then(read).flatten().filter(|state| state.id == registration.id);
                 copies.push(Registered { registration, cut_off, state });
             }

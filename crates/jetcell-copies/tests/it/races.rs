@@ -1,0 +1,123 @@
+//! What other processes change between two system calls of this one: logs are closed, files are removed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ese_format::Generation;
+use jetcell_copies::{DirectorySource, History, Relation, Source, StreamDirectory};
+use jetcell_sync::{Arc, Mutex};
+use jetcell_vfs::{DirectoryLock, OpenMode, SimVfs, Vfs, VfsLayer};
+
+use super::site::{ACTIVE, KEEP, Site, logs, seeded};
+
+fn files(disk: &SimVfs, directory: &str) -> Vec<PathBuf> {
+    disk.list(Path::new(directory)).unwrap()
+}
+
+fn history(disk: &SimVfs, files: &[PathBuf]) -> History {
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    History::of_files(&vfs, files).unwrap()
+}
+
+#[test]
+fn a_history_stays_the_same_when_its_instance_closes_the_newest_log() {
+    let disk = SimVfs::new();
+    let site = Site::open(&disk, ACTIVE, KEEP);
+    site.insert(0..60);
+    let before = history(&disk, &files(&disk, ACTIVE));
+    let newest = before.newest();
+    site.insert(60..200);
+    assert!(history(&disk, &files(&disk, ACTIVE)).newest() > newest, "the log was closed since");
+    let after = history(&disk, &files(&disk, ACTIVE));
+    assert_eq!(before.end_of(newest).unwrap(), after.end_of(newest).unwrap());
+    let more = after.newest().0 - newest.0;
+    assert_eq!(before.compare(&after).unwrap(), Relation::Behind(more));
+    assert_eq!(after.compare(&before).unwrap(), Relation::Ahead(more));
+    site.close();
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// Another process does something directly before this one gets a lock.
+struct BeforeLock {
+    disk: SimVfs,
+    hook: Mutex<Option<Hook>>,
+}
+
+impl VfsLayer for BeforeLock {
+    fn inner(&self) -> &dyn Vfs {
+        &self.disk
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        let hook = self.hook.lock().take();
+        if let Some(hook) = hook {
+            hook();
+        }
+        self.disk.lock(path)
+    }
+}
+
+#[test]
+fn logs_that_the_instance_closed_before_it_was_locked_out_are_part_of_the_handover() {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, KEEP);
+    site.insert(20..100);
+    let newest = site.instance.core().log().tail().generation;
+    let last = move || {
+        site.insert(100..300);
+        site.close();
+    };
+    let hook: Hook = Box::new(last);
+    let vfs: Arc<dyn Vfs> = Arc::new(BeforeLock { disk: disk.clone(), hook: Mutex::new(Some(hook)) });
+    let directory = StreamDirectory::new(&vfs, Path::new(ACTIVE), "E00", Default::default());
+    let handover = DirectorySource::new(directory).hand_over("/copy").unwrap();
+    let closed = *logs(&disk, ACTIVE).closed().unwrap().last_key_value().unwrap().0;
+    assert!(closed > newest, "{closed:?} {newest:?}");
+    let known: Vec<Generation> = handover.logs().keys().copied().collect();
+    assert!(known.contains(&closed), "{closed:?}: {known:?}");
+    for generation in known {
+        handover.log(generation).unwrap();
+    }
+}
+
+/// Another process removes each file directly before it is removed here.
+struct Contested(SimVfs);
+
+impl VfsLayer for Contested {
+    fn inner(&self) -> &dyn Vfs {
+        &self.0
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)?;
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+#[test]
+fn a_file_that_another_process_removes_at_the_same_time_stops_no_copy() {
+    let disk = seeded(20);
+    let site = Site::open(&disk, ACTIVE, 1000);
+    site.insert(20..300);
+    // An interrupted copy left a part of the next log.
+    let next = jetcell_copies::CopyState::read(&disk, Path::new("/copy")).unwrap().unwrap().next;
+    let left = logs(&disk, ACTIVE).archived(Generation(next));
+    disk.put(&Path::new("/copy/incoming").join(left.file_name().unwrap()), b"part");
+    let vfs: Arc<dyn Vfs> = Arc::new(Contested(disk.clone()));
+    let active = StreamDirectory::new(&vfs, Path::new(ACTIVE), "E00", Default::default());
+    let source = Box::new(DirectorySource::new(active));
+    let options = super::site::replay_options();
+    let mut copy = jetcell_copies::Replication::open(&vfs, Path::new("/copy"), source, options).unwrap();
+    let mut copied = 0;
+    for _ in 0..100 {
+        let step = copy.step().unwrap();
+        assert!(step.waiting.is_none(), "{:?}", step.waiting);
+        copied += step.copied;
+        if step.is_idle() {
+            break;
+        }
+    }
+    assert!(copied > 5);
+    assert!(disk.open(&left, OpenMode::Read).is_ok());
+    drop(copy);
+    site.close();
+}
