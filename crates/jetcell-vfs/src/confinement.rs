@@ -104,9 +104,13 @@ fn escapes() -> io::Error {
 impl Confinement {
     /// Adds a directory, which need not exist yet.
     pub fn add(&mut self, directory: &Path) -> io::Result<()> {
-        let path = std::path::absolute(directory)?;
-        let canonical = canonical(&path)?;
-        self.roots.push(Root { path, canonical });
+        let absolute = std::path::absolute(directory)?;
+        let canonical = canonical(&absolute)?;
+        // Callers may use a relative path, too.
+        if absolute != directory {
+            self.roots.push(Root { path: directory.to_path_buf(), canonical: canonical.clone() });
+        }
+        self.roots.push(Root { path: absolute, canonical });
         Ok(())
     }
 

@@ -210,6 +210,23 @@ fn a_confined_directory_works_as_any_other() {
 }
 
 #[test]
+fn a_relative_path_is_confined_as_the_absolute_one() {
+    let relative = Path::new("a-directory-of-no-test");
+    let mut confinement = Confinement::default();
+    confinement.add(relative).unwrap();
+    let absolute = std::path::absolute(relative).unwrap();
+    for path in [relative.join("x"), absolute.join("x")] {
+        assert_eq!(
+            confinement.root_of(&path).and_then(Path::file_name),
+            relative.file_name(),
+            "{}",
+            path.display()
+        );
+    }
+    assert_eq!(confinement.root_of(Path::new("another")), None);
+}
+
+#[test]
 fn a_directory_that_does_not_exist_yet_is_confined_when_it_is_created() {
     let cell = Cell::new();
     let new = cell.base.path().join("named/deep/new");

@@ -15,9 +15,8 @@ use jetcell_vfs::{Vfs, host_name};
 use jetcell_workload::EventFile;
 use serde_json::json;
 
-use crate::commands::backup::vfs;
 use crate::commands::copies::{explained, time_text};
-use crate::commands::remote::{Places, RemoteArgs, absolute, said_of};
+use crate::commands::remote::{Places, RemoteArgs, absolute, confined_vfs, said_of};
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
@@ -114,7 +113,9 @@ impl Activate {
     }
 
     fn activate(&self) -> Result<Outcome, Failure> {
-        let here = vfs()?;
+        let directories: Vec<PathBuf> =
+            self.directories.iter().filter(|directory| !is_address(directory)).cloned().collect();
+        let here = confined_vfs(directories.iter().map(PathBuf::as_path))?;
         let mut copies = Vec::new();
         for directory in &self.directories {
             if is_address(directory) {
@@ -123,13 +124,14 @@ impl Activate {
             }
             let directory = absolute(directory)?;
             let Some(state) = CopyState::read(&*here, &directory).map_err(explained)? else {
-                let what = format!("{}: this is no copy; name the directory of one", directory.display());
+                let what = format!("{}: this is not a copy; name the directory of one", directory.display());
                 return Err(what.into());
             };
             copies.push((directory, state));
         }
         in_order(&mut copies);
-        let places = self.remote.places(copies.iter().map(|(_, state)| Path::new(&state.source)), None)?;
+        let sources = copies.iter().map(|(_, state)| Path::new(&state.source));
+        let places = self.remote.places_with_copies(sources, None, &directories)?;
         let last = copies.len().saturating_sub(1);
         for (at, (directory, state)) in copies.iter().enumerate() {
             self.ask_host(&places, Path::new(&state.source))?;

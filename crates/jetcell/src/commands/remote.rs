@@ -8,17 +8,20 @@ use clap::Args;
 use jetcell_remote::{
     ClientFiles, ClientLimits, HostAddress, RemoteError, RemoteOptions, RemoteVfs, Token, Welcome, is_address,
 };
-use jetcell_vfs::{MountedVfs, Vfs, read_input};
+use jetcell_vfs::{MountedVfs, RealOptions, RealVfs, Vfs, read_secret};
 
 use crate::commands::backup::{refuse_inside, vfs};
 use crate::commands::recover;
 use crate::commands::tls_client::TlsClient;
 use crate::outcome::Failure;
 
-/// Longest file with a token.
-const TOKEN_FILE: u64 = 64 << 10;
+/// Maximum length of a file with a token.
+pub const MAX_TOKEN_FILE: u64 = 64 << 10;
 /// Time for a connection. A host that is gone must not hold up a command for long.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// Maximum number of attempts to do work while instances close logs.
+const MAX_ATTEMPTS: u32 = 20;
 
 /// How other hosts are entered
 #[derive(Args, Clone, Debug, Default)]
@@ -34,7 +37,7 @@ pub struct RemoteArgs {
 /// The secret in a file.
 pub fn token_in(path: &Path) -> Result<Token, Failure> {
     let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
-    let text = read_input(path, TOKEN_FILE).map_err(|error| failed(error.to_string()))?;
+    let text = read_secret(path, MAX_TOKEN_FILE).map_err(|error| failed(error.to_string()))?;
     Token::from_text(&text).map_err(failed)
 }
 
@@ -51,6 +54,27 @@ impl RemoteArgs {
         paths: impl IntoIterator<Item = &'p Path>,
         rate: Option<u64>,
     ) -> Result<Places, Failure> {
+        self.places_over(vfs()?, paths, rate)
+    }
+
+    /// Like [`RemoteArgs::places`], for a command that writes into directories of copies on this machine. It writes through no link
+    /// in them.
+    pub fn places_with_copies<'p>(
+        &self,
+        paths: impl IntoIterator<Item = &'p Path>,
+        rate: Option<u64>,
+        copies: &[PathBuf],
+    ) -> Result<Places, Failure> {
+        copies.iter().try_for_each(|copy| refuse_links(copy))?;
+        self.places_over(confined_vfs(copies.iter().map(PathBuf::as_path))?, paths, rate)
+    }
+
+    fn places_over<'p>(
+        &self,
+        vfs: Arc<dyn Vfs>,
+        paths: impl IntoIterator<Item = &'p Path>,
+        rate: Option<u64>,
+    ) -> Result<Places, Failure> {
         let mut hosts: Vec<(PathBuf, RemoteVfs)> = Vec::new();
         for address in paths.into_iter().filter_map(HostAddress::of) {
             let address = address.map_err(|error| error.to_string())?;
@@ -59,7 +83,6 @@ impl RemoteArgs {
                 hosts.push((root, self.host(&address, rate)?));
             }
         }
-        let vfs = vfs()?;
         if hosts.is_empty() {
             return Ok(Places { vfs, hosts });
         }
@@ -114,6 +137,29 @@ impl Places {
         self.vfs.list(directory).map_err(|error| format!("{}: {error}", directory.display()).into())
     }
 
+    /// Does work with the files of the paths. Instances there may close and remove logs while it is done. So a result that is in doubt is
+    /// final only if the same logs are listed afterwards; otherwise the work is repeated with the new list, which `files` has then.
+    pub fn with_steady_files<T>(
+        &self,
+        paths: &[PathBuf],
+        files: &mut Vec<PathBuf>,
+        mut work: impl FnMut(&[PathBuf]) -> T,
+        is_in_doubt: impl Fn(&T) -> bool,
+    ) -> T {
+        let mut attempt = 1;
+        loop {
+            let result = work(files);
+            if !is_in_doubt(&result) || attempt == MAX_ATTEMPTS {
+                return result;
+            }
+            match self.files(paths) {
+                Ok(listed) if logs(&listed) != logs(files) => *files = listed,
+                _ => return result,
+            }
+            attempt += 1;
+        }
+    }
+
     /// The files of the paths: directories stand for the files in them.
     pub fn files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let mut files = Vec::new();
@@ -127,6 +173,40 @@ impl Places {
         files.dedup();
         Ok(files)
     }
+}
+
+/// The machine's file system, without links out of the directories.
+pub fn confined_vfs<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Result<Arc<dyn Vfs>, Failure> {
+    let mut vfs =
+        RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+    for directory in directories {
+        vfs = vfs.confined_to(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    }
+    Ok(Arc::new(vfs))
+}
+
+/// The symbolic links in a directory.
+pub fn links_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|found| found.is_symlink()));
+    links.map(|entry| entry.path()).collect()
+}
+
+/// Fails if the directory of a copy has links. Files to which they lead would be missing in the copy, since links are not followed.
+fn refuse_links(directory: &Path) -> Result<(), Failure> {
+    match links_in(directory).first() {
+        None => Ok(()),
+        Some(link) => {
+            let what = "it is a link, and a copy is not written through links; put the file itself there";
+            Err(format!("{}: {what}", link.display()).into())
+        }
+    }
+}
+
+/// The logs among files.
+fn logs(files: &[PathBuf]) -> Vec<&PathBuf> {
+    let is_log = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "log" || ending == "jtx");
+    files.iter().filter(is_log).collect()
 }
 
 /// Why a directory of another host cannot be used.

@@ -125,7 +125,8 @@ impl Replicate {
             refuse_nested(from, &self.to)?;
         }
         let rate = self.rate.map(|rate| rate.0);
-        let places = self.remote.places(self.from.iter().map(PathBuf::as_path), rate)?;
+        let from = self.from.iter().map(PathBuf::as_path);
+        let places = self.remote.places_with_copies(from, rate, std::slice::from_ref(&self.to))?;
         let vfs = places.vfs().clone();
         let (cancel, monitor) = (Cancel::default(), CopyMonitor::default());
         let serve = |address: &String| MetricsServer::start(address, Box::new(monitor.clone()));
@@ -196,7 +197,7 @@ impl Replicate {
                 seeded => {
                     return seeded.map_err(|error| {
                         if !existed {
-                            discard(&self.to);
+                            discard(places.vfs(), &self.to);
                         }
                         explained(error)
                     });
@@ -268,13 +269,20 @@ impl Replicate {
     }
 }
 
-/// Removes what a seed has left in a directory that did not exist before, if that is nothing but its marks.
-fn discard(to: &Path) {
+/// Removes what a seed has left in a directory that did not exist before, if that is nothing but its marks. Another process may have
+/// begun to seed the same directory; then it has the lock.
+fn discard(vfs: &Arc<dyn Vfs>, to: &Path) {
+    if !to.is_dir() {
+        return;
+    }
+    let Ok(_lock) = vfs.lock(&to.join("copy.lock")) else { return };
     let incoming = to.join("incoming");
     if std::fs::remove_dir(&incoming).is_ok() {
-        for name in ["copy.json", "copy.lock"] {
-            let _ = std::fs::remove_file(to.join(name));
-        }
+        let _ = std::fs::remove_file(to.join("copy.json"));
+    }
+    let has_only_lock = std::fs::read_dir(to).is_ok_and(|entries| entries.count() == 1);
+    if has_only_lock {
+        let _ = std::fs::remove_file(to.join("copy.lock"));
     }
     let _ = std::fs::remove_dir(to);
 }

@@ -88,19 +88,23 @@ impl ReseedCommand {
             .into());
         }
         let to = absolute(&self.to)?;
-        let places =
-            self.remote.places(self.from.iter().map(PathBuf::as_path), self.rate.map(|rate| rate.0))?;
+        let (from, rate) = (self.from.iter().map(PathBuf::as_path), self.rate.map(|rate| rate.0));
+        let places = self.remote.places_with_copies(from, rate, std::slice::from_ref(&to))?;
         let vfs = places.vfs().clone();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
-        let from = places.files(&from)?;
-        match self.incremental {
-            true => match self.patch(&vfs, &from, &to) {
-                Err(error) if self.or_full && error.needs_full_reseed() => {
-                    self.fall_back(&vfs, &from, &to, &error)?;
-                }
-                patched => patched.map_err(explained)?,
-            },
-            false => self.seed(&vfs, &from, &to)?,
+        let mut files = places.files(&from)?;
+        if !self.incremental {
+            self.seed(&vfs, &files, &to)?;
+            return Ok(Outcome::Good);
+        }
+        let is_in_doubt = |planned: &Result<Reseed, CopyError>| planned.is_err();
+        let plan = |files: &[PathBuf]| Reseed::plan(&vfs, files, &to);
+        let planned = places.with_steady_files(&from, &mut files, plan, is_in_doubt);
+        match planned.and_then(|reseed| self.patch(reseed, &to)) {
+            Err(error) if self.or_full && error.needs_full_reseed() => {
+                self.fall_back(&vfs, &files, &to, &error)?;
+            }
+            patched => patched.map_err(explained)?,
         }
         Ok(Outcome::Good)
     }
@@ -123,8 +127,7 @@ impl ReseedCommand {
         Ok(())
     }
 
-    fn patch(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), CopyError> {
-        let mut reseed = Reseed::plan(vfs, from, to)?;
+    fn patch(&self, mut reseed: Reseed, to: &Path) -> Result<(), CopyError> {
         if !self.dry_run {
             let events = EventFile::open(to, true).map_err(|error| {
                 CopyError::Refused(format!("{}: {error}", to.join("events.jsonl").display()))

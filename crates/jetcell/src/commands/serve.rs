@@ -2,15 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use jetcell_remote::{Exports, Server, ServerFiles, ServerLimits, is_address};
-use jetcell_vfs::{RealOptions, RealVfs, Vfs, host_name};
+use jetcell_vfs::host_name;
 use jetcell_workload::units::ByteSize;
 use serde_json::json;
 
-use crate::commands::remote::token_in;
+use crate::commands::remote::{confined_vfs, links_in, token_in};
 use crate::commands::transfer_progress::rate;
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
@@ -82,7 +81,7 @@ impl Serve {
         let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
         let failed = |error: jetcell_remote::ServeError| Failure::from(error.to_string());
         named.iter().for_each(|(name, directory)| note_links(name, directory));
-        let vfs = confined(&named)?;
+        let vfs = confined_vfs(named.iter().map(|(_, directory)| directory.as_path()))?;
         let mut exports =
             Exports::new(vfs, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
         exports.allow_handover = self.allow_handover;
@@ -121,27 +120,13 @@ impl Serve {
     }
 }
 
-/// The machine's file system, without a way for clients out of the directories.
-fn confined(named: &[(String, PathBuf)]) -> Result<Arc<dyn Vfs>, Failure> {
-    let failed = |error: std::io::Error| format!("cannot read files: {error}");
-    let mut vfs = RealVfs::new(RealOptions::default()).map_err(failed)?;
-    for (_, directory) in named {
-        vfs = vfs.confined_to(directory).map_err(failed)?;
-    }
-    Ok(Arc::new(vfs))
-}
-
 /// Reports the links in a directory: a database or a log to which one leads is missing for clients.
 fn note_links(name: &str, directory: &Path) {
-    let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|found| found.is_symlink()) {
-            let path = entry.path();
-            console::note(&format!(
-                "{name}: {} is a link, which is not served; serve the directory to which it leads",
-                path.display()
-            ));
-        }
+    for link in links_in(directory) {
+        console::note(&format!(
+            "{name}: {} is a link, which is not served; serve the directory to which it leads",
+            link.display()
+        ));
     }
 }
 
@@ -156,7 +141,7 @@ fn named(text: &str) -> Result<(String, PathBuf), Failure> {
     }
     let absolute = std::fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     if !absolute.is_dir() {
-        return Err(format!("{}: this is no directory", path.display()).into());
+        return Err(format!("{}: this is not a directory", path.display()).into());
     }
     let last = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_string);
     match name.or_else(|| last(&path)).or_else(|| last(&absolute)) {

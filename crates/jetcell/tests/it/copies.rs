@@ -255,8 +255,8 @@ fn what_is_no_copy_is_not_activated_or_reseeded() {
     grow(&cell.path("other"), 0..20);
     cell.make_dir("empty");
     for (words, expected) in [
-        (&["activate", "app"][..], "no copy"),
-        (&["activate", "nowhere"], "no copy"),
+        (&["activate", "app"][..], "not a copy"),
+        (&["activate", "nowhere"], "not a copy"),
         (&["reseed", "--from", "app", "--to", "app"], "inside"),
         (&["reseed", "--from", "app", "--to", "nowhere"], "replicate makes"),
         (&["reseed", "--from", "app", "--to", "other"], "another log stream"),

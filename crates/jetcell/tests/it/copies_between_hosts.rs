@@ -58,8 +58,8 @@ fn site() -> Cell {
         make_authority(&cell.path(""), ca);
     }
     make_certificate(&cell.path(""), "ca", "server", "DNS:localhost");
-    cell.write("token", "a token of this test\n");
-    cell.write("other-token", "another token of this test\n");
+    cell.secret("token", "a token of this test\n");
+    cell.secret("other-token", "another token of this test\n");
     grow(&cell.path("app"), 0..60);
     cell
 }
@@ -210,7 +210,7 @@ fn a_mistake_is_one_line_and_changes_nothing() {
         (&["serve", "app", "--listen", "127.0.0.1:0", "--token-file", "names"], "jetcell"),
     ] {
         if what == "jetcell" {
-            cell.write("names", "short");
+            cell.secret("names", "short");
         }
         let said = cell.program_refused(words);
         assert!(said.contains(what) || what == "jetcell" && said.contains("5 characters"), "{what}: {said}");

@@ -517,7 +517,7 @@ fn hosts_are_started_by_ssh() {
         return;
     }
     let fleet = Fleet::new(2, "[options]\nduration = '2s'");
-    let secret = fleet.cell.write("token", "s3cret'{}\n");
+    let secret = fleet.cell.secret("token", "s3cret'{}\n");
     // Runs the command as a shell on another machine would, and notes it.
     let program = Path::new(env!("CARGO_BIN_EXE_jetcell")).parent().unwrap().display().to_string();
     let seen = fleet.cell.path("seen");

@@ -93,7 +93,7 @@ const JOIN: [&str; 10] =
 #[test]
 fn special_files_are_refused_without_waiting() {
     let cell = Cell::new();
-    cell.write("token", "a token that is long enough for any server");
+    cell.secret("token", "a token that is long enough for any server");
     cell.write("fleet.toml", "name = 'f'\nhosts = 2\noutput = 'fleet'\n[options]\ndirs = ['d']\n");
     make_authority(&cell.path(""), "ca");
     let pipe = cell.path("pipe");

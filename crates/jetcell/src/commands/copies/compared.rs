@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jetcell_copies::{History, Relation};
+use jetcell_copies::{CopyError, History, Relation};
 use jetcell_report::printable_lines;
 use serde_json::json;
 
@@ -14,12 +14,24 @@ use crate::outcome::{Failure, Outcome};
 /// Says how the history in a directory stands to another one, and what to do.
 pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let vfs = places.vfs();
-    let history = |directory: &Path| {
-        let files = places.files(&[PathBuf::from(directory)])?;
-        History::of_files(vfs, &files).and_then(|history| history.with_part(directory)).map_err(explained)
+    let history = |directory: &Path, files: &[PathBuf]| {
+        let inside = files.iter().filter(|path| path.parent() == Some(directory)).cloned();
+        let inside: Vec<PathBuf> = inside.collect();
+        History::of_files(vfs, &inside).and_then(|history| history.with_part(directory))
     };
-    let (ours, theirs) = (history(directory)?, history(other)?);
-    let relation = ours.compare(&theirs).map_err(explained)?;
+    let compared = |files: &[PathBuf]| -> Result<(History, History, Relation), CopyError> {
+        let (ours, theirs) = (history(directory, files)?, history(other, files)?);
+        let relation = ours.compare(&theirs)?;
+        Ok((ours, theirs, relation))
+    };
+    let is_in_doubt = |compared: &Result<(History, History, Relation), CopyError>| match compared {
+        Ok((_, _, relation)) => relation.is_divergence() || *relation == Relation::NoCommonLog,
+        Err(_) => true,
+    };
+    let paths = [directory.to_path_buf(), other.to_path_buf()];
+    let mut files = places.files(&paths)?;
+    let compared = places.with_steady_files(&paths, &mut files, compared, is_in_doubt);
+    let (ours, theirs, relation) = compared.map_err(explained)?;
     let (here, there) = (directory.display(), other.display());
     let is_backup = vfs.exists(&other.join("manifest.json")).unwrap_or(false);
     let first = match relation {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use clap::Args;
+use jetcell_vfs::check_secret;
 
+use crate::commands::remote::MAX_TOKEN_FILE;
 use crate::outcome::Failure;
 
 /// Hosts that are started by ssh.
@@ -68,7 +70,9 @@ impl SshOptions {
             let input = match token {
                 Some(path) => {
                     words.extend(["--token-file", "/dev/stdin"]);
-                    File::open(path).map_err(|error| format!("{}: {error}", path.display()))?.into()
+                    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+                    check_secret(path, MAX_TOKEN_FILE).map_err(failed)?;
+                    File::open(path).map_err(failed)?.into()
                 }
                 None => Stdio::null(),
             };
