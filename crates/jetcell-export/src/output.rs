@@ -1,8 +1,10 @@
 //! Output files, which are written under a temporary name and renamed when complete.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+
+use jetcell_input::{PrintableWriter, TextForm};
 
 use crate::target::{check_free, sync_directory, with_path};
 use crate::value_files::ValueFiles;
@@ -78,7 +80,7 @@ impl Drop for PartialFile {
 /// A stream into a partial file or standard output.
 pub(crate) enum Stream {
     File(BufWriter<File>, PartialFile),
-    Stdout(BufWriter<io::Stdout>),
+    Stdout(Box<dyn Write + Send>),
 }
 
 const BUFFER: usize = 1 << 20;
@@ -89,8 +91,13 @@ impl Stream {
         Ok(Stream::File(BufWriter::with_capacity(BUFFER, partial.open()?), partial))
     }
 
-    pub(crate) fn stdout() -> Stream {
-        Stream::Stdout(BufWriter::with_capacity(BUFFER, io::stdout()))
+    /// Standard output. A terminal gets the text with control characters as escapes, and another program gets it exactly.
+    pub(crate) fn stdout(form: TextForm) -> Stream {
+        let writer = BufWriter::with_capacity(BUFFER, io::stdout());
+        Stream::Stdout(match io::stdout().is_terminal() {
+            true => Box::new(PrintableWriter::new(writer, form)),
+            false => Box::new(writer),
+        })
     }
 
     /// Ends the output: see [`PartialFile::finish`].

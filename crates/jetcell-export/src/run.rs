@@ -5,6 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use jetcell_input::TextForm;
 use jetcell_vfs::Vfs;
 
 use crate::error::ExportError;
@@ -190,7 +191,8 @@ impl Writer<'_> {
     fn stream(target: Option<&Path>, table: &Table, options: &Options) -> io::Result<Writer<'static>> {
         let stream = match target {
             Some(target) => Stream::file(target, options.force)?,
-            None => Stream::stdout(),
+            None if options.format == Format::JsonLines => Stream::stdout(TextForm::Json),
+            None => Stream::stdout(TextForm::Lines),
         };
         Ok(match options.format {
             Format::JsonLines => Writer::Json(JsonTable::new(stream, table, options.deleted)),

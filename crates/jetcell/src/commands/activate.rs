@@ -9,8 +9,8 @@ use jetcell_copies::{
     Activated, CopyError, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
     StreamDirectory, activate_as,
 };
+use jetcell_input::printable_lines;
 use jetcell_remote::{HostAddress, is_address};
-use jetcell_report::printable_lines;
 use jetcell_vfs::{Vfs, host_name};
 use jetcell_workload::EventFile;
 use serde_json::json;

@@ -12,7 +12,7 @@ use clap::Args;
 use ese_engine::RecoverySet;
 use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped, snapshot_stopped};
 use jetcell_copies::{CopyError, CopyState, Pause};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 use serde_json::json;

@@ -18,7 +18,7 @@ use crate::commands::check::output::{Json, Output, Text};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
-use crate::unpacked::Unpacked;
+use crate::unpacked::{UnpackOptions, Unpacked};
 
 /// Verifies databases, logs, checkpoints and flush maps
 #[derive(Args)]
@@ -46,6 +46,8 @@ pub struct Check {
     /// Check files that are in use; their pages change while they are read
     #[arg(long)]
     anyway: bool,
+    #[command(flatten)]
+    unpack: UnpackOptions,
     /// Databases, logs, checkpoints, flush maps, or directories with such files at any depth
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -117,8 +119,8 @@ impl Check {
             );
         }
         refuse_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
-        let vfs =
-            Unpacked::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+        let vfs = Unpacked::new(RealOptions::default(), self.unpack)
+            .map_err(|error| format!("cannot read files: {error}"))?;
         let output: Arc<dyn Output> =
             if self.json { Arc::new(Json::default()) } else { Arc::new(Text::new(self.structure)) };
         let (sink, watched) = (output.clone(), output.clone());

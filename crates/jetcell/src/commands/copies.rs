@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use jetcell_copies::{CopyError, CopyState, Lag, Phase, health};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_vfs::{Clock, RealClock, Vfs, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ impl Copies {
         match self.json {
             true => {
                 let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-                console::print(&format!("{}\n", json!({ "path": directory, "copies": copies })));
+                console::print_json(&format!("{}\n", json!({ "path": directory, "copies": copies })));
             }
             false => {
                 let mut lines: Vec<String> = copies.iter().map(|copy| registered_text(vfs, copy)).collect();

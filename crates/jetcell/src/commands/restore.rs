@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use jetcell_backup::{RESTORE_MARKER, RestoreOptions, Restored, restore};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 

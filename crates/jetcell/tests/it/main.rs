@@ -19,6 +19,7 @@ mod events;
 mod export;
 mod filesystems;
 mod fleet;
+mod hostile_names;
 mod loop_devices;
 mod made_filesystems;
 mod maintain;
