@@ -57,7 +57,10 @@ const NO_HEADER: &str = "there is no database header: its creation was interrupt
 /// The end of the message about a database that was never complete.
 pub(crate) const CREATION_INTERRUPTED: &str = "its creation was interrupted; delete it and create it again";
 
-/// Returns true if no header was ever written completely: no copy is good, and the shadow is all zeros.
+/// Smallest unit that a device writes as a whole.
+const SECTOR_BYTES: usize = 512;
+
+/// Returns true if no header was ever written completely, where no copy is good: the shadow or the first sector is all zeros.
 ///
 /// A crash during the creation of a database leaves such a file, but a database whose header was overwritten looks the same.
 /// Therefore only the owner can decide to delete it. The shadow of a complete database is never all zeros.
@@ -65,7 +68,7 @@ fn lacks_header(start: &[u8]) -> bool {
     let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
     match DatabaseHeader::stored_page_size(start) {
         Some(size) => start.get(size.bytes()..2 * size.bytes()).is_some_and(is_zero),
-        None => !start.is_empty() && is_zero(&start[..start.len().min(2 * PageSize::KIB_4.bytes())]),
+        None => start.get(..SECTOR_BYTES).is_some_and(is_zero),
     }
 }
 
