@@ -11,6 +11,7 @@ mod descriptor;
 mod engine;
 mod fault;
 mod file;
+mod file_name;
 mod freeze;
 mod input_file;
 mod layer;
@@ -37,6 +38,7 @@ pub use file::{
     Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, is_out_of_reach,
     parent_directory,
 };
+pub use file_name::{FileName, FileStem, NameError};
 pub use freeze::{FreezableVfs, FrozenVfs};
 pub use input_file::{InputFile, check_input, open_input, read_input, read_input_bytes};
 pub use layer::{FileLayer, VfsLayer};
