@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet, SET_ASIDE};
 use ese_format::{Generation, LogPosition};
-use jetcell_vfs::{Vfs, parent_directory};
+use jetcell_vfs::{FileStem, Vfs, create_new, create_private_directory, parent_directory};
 use jetcell_workload::EventFile;
 
 use crate::outcome::Failure;
@@ -68,7 +68,7 @@ impl WorkingSet {
             )
             .into());
         }
-        fs::create_dir_all(directory).map_err(|e| failed(directory, e))?;
+        create_private_directory(directory).map_err(|e| failed(directory, e))?;
         let copies = Copies { directory: directory.to_path_buf(), existed, kept: false };
         let mut paths = DatabasePaths::default();
         let others = renamed.iter().map(|(_, new)| new).filter(|new| new.is_file());
@@ -154,7 +154,7 @@ impl WorkingSet {
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
-    pub fn keep(&mut self, base_name: &str) -> Result<(), Failure> {
+    pub fn keep(&mut self, base_name: FileStem) -> Result<(), Failure> {
         for reserve in reserves_in(&self.directory) {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
@@ -209,7 +209,7 @@ fn reserves_in(directory: &Path) -> Vec<PathBuf> {
 /// Copies a file; shares its blocks if the file system can.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let source = File::open(from)?;
-    let copy = File::options().write(true).create_new(true).open(to)?;
+    let copy = create_new(to)?;
     if rustix::fs::ioctl_ficlone(&copy, &source).is_err() {
         let (mut source, mut copy) = (&source, &copy);
         io::copy(&mut source, &mut copy)?;
