@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::create_new;
+
 use crate::target::{check_free, sync_directory, with_path};
 use crate::value_files::ValueFiles;
 
@@ -38,7 +40,7 @@ impl PartialFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(with_path(&partial, error)),
             _ => {}
         }
-        File::create_new(&partial).map_err(|error| with_path(&partial, error))?;
+        create_new(&partial).map_err(|error| with_path(&partial, error))?;
         Ok(PartialFile { target: target.to_owned(), partial, finished: false })
     }
 
