@@ -141,8 +141,10 @@ fn already_restored(
             _ => false,
         };
         if !is_unchanged {
-            let what =
-                format!("{} was used since the directory was restored from these backups", database.file);
+            let what = format!(
+                "{} was used or removed since the directory was restored from these backups",
+                database.file
+            );
             return Err(refused(&what));
         }
         databases.push(path);

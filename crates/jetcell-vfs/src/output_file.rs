@@ -15,6 +15,9 @@ use crate::descriptor::no_file;
 use crate::own_file::{NEW_DIRECTORY, NEW_FILE, check_own, not_followed};
 use crate::retry::{bounded, retry};
 
+/// Attempts to open a file that another process creates and removes at the same time.
+const CREATIONS: usize = 100;
+
 /// A file for output.
 #[derive(Debug)]
 pub struct OutputFile(File);
@@ -40,19 +43,7 @@ impl OutputFile {
     }
 
     fn open(path: &Path, how: OFlags) -> io::Result<OutputFile> {
-        // Without NONBLOCK, the open of a pipe would wait for its other end.
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | how;
-        let file = match retry(|| rustix::fs::openat(CWD, path, flags, NEW_FILE)) {
-            Err(Errno::NXIO) => return Err(no_file("a pipe or a socket")),
-            opened => opened.map_err(not_followed)?,
-        };
-        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-            FileType::Fifo => return Err(no_file("a pipe")),
-            FileType::CharacterDevice => {}
-            _ => check_own(&file, path)?,
-        }
-        Ok(OutputFile(file.into()))
+        open_own(path, OFlags::WRONLY | how).map(OutputFile)
     }
 
     /// Makes content and length durable.
@@ -86,10 +77,33 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Those of [`OutputFile::create`].
 pub fn open_or_create(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = retry(|| rustix::fs::openat(CWD, path, flags, NEW_FILE)).map_err(not_followed)?;
-    check_own(&file, path)?;
-    Ok(file.into())
+    open_own(path, OFlags::RDWR)
+}
+
+/// Opens a file, or creates it. A character device is not refused: its content is nobody's.
+fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
+    // Without NONBLOCK, the open of a pipe would wait for its other end.
+    let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = |more| retry(|| rustix::fs::openat(CWD, path, flags | more, NEW_FILE));
+    // Another process may create the file or remove it between the two calls.
+    for _ in 0..CREATIONS {
+        match open(OFlags::CREATE | OFlags::EXCL) {
+            Err(Errno::EXIST) => {}
+            created => return Ok(created?.into()),
+        }
+        let file = match open(OFlags::empty()) {
+            Err(Errno::NOENT) => continue,
+            Err(Errno::NXIO) => return Err(no_file("a pipe or a socket")),
+            opened => opened.map_err(not_followed)?,
+        };
+        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+            FileType::Fifo => return Err(no_file("a pipe")),
+            FileType::CharacterDevice => {}
+            _ => check_own(&file, path)?,
+        }
+        return Ok(file.into());
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// Creates a directory and its parents, unless they exist. Only the user can enter new ones.

@@ -26,7 +26,7 @@ pub(crate) fn not_followed(error: Errno) -> io::Error {
     }
 }
 
-/// Fails unless an open file is a regular one with one name, and belongs to this user or to the owner of its directory.
+/// Fails unless an open file is a regular one with one name, and only this user or the owner of its directory can have created it.
 pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -37,11 +37,15 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
             "this file has other names, which a write would change as well; remove this name",
         ));
     }
-    let is_own = found.st_uid == rustix::process::geteuid().as_raw()
-        || found.st_uid == rustix::fs::stat(parent_directory(path))?.st_uid;
-    match is_own {
-        true => Ok(()),
-        false => Err(refused("this file belongs to another user; remove it")),
+    if found.st_uid == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    // Some network file systems give new files another owner. In a directory that only its owner can write, they are not planted.
+    let directory = rustix::fs::stat(parent_directory(path))?;
+    let others_write = Mode::from_raw_mode(directory.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    match others_write && found.st_uid != directory.st_uid {
+        false => Ok(()),
+        true => Err(refused("this file belongs to another user, who can read and change it; remove it")),
     }
 }
 

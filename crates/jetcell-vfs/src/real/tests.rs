@@ -547,7 +547,12 @@ fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
     // A file of another user in a directory that is not theirs. Only root can make one.
     if std::os::unix::fs::chown(at("own"), Some(4711), None).is_ok() {
         let vfs = super::RealVfs::new(RealOptions::default()).unwrap();
+        vfs.open(&at("own"), OpenMode::WriteOwn).unwrap();
+        // Others can create files there.
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
         let error = vfs.open(&at("own"), OpenMode::WriteOwn).err().unwrap();
+        assert!(error.to_string().contains("another user"), "{error}");
+        let error = crate::OutputFile::create(&at("own")).unwrap_err();
         assert!(error.to_string().contains("another user"), "{error}");
         std::os::unix::fs::chown(dir.path(), Some(4711), None).unwrap();
         vfs.open(&at("own"), OpenMode::WriteOwn).unwrap();
