@@ -3,21 +3,19 @@
 //! `manifest.json` is written when everything else is durable. Until then `manifest.partial.json` says how far the backup
 //! has come.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ese_engine::{BackupKind, LogCopy, PageReads};
 use ese_format::{LogPosition, LogTime, Signature};
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
+use crate::file_names::{MANIFEST, PARTIAL, is_of_backup, is_of_stream, is_side_file, lock_file};
 use crate::ranges::{RANGE_BYTES, RangeSums, sum_of};
 use crate::text_file;
 
-/// The file that makes a directory a backup.
-pub(crate) const MANIFEST: &str = "manifest.json";
-/// The file that marks a backup that is not whole.
-pub(crate) const PARTIAL: &str = "manifest.partial.json";
 /// The version of the manifest that this crate writes.
 const FORMAT: u32 = 1;
 
@@ -73,8 +71,8 @@ pub struct Manifest {
     pub ended_unix_ms: i64,
     /// Identity of the log stream, in hexadecimal digits.
     pub log_signature: String,
-    /// First letters of the names of the logs.
-    pub base_name: String,
+    /// Base name of the logs.
+    pub base_name: FileStem,
     /// Bytes of a page of the databases.
     pub page_size: u32,
     /// The logs.
@@ -108,7 +106,7 @@ pub struct Generations {
 #[serde(deny_unknown_fields)]
 pub struct StoredDatabase {
     /// Name of the file in the backup.
-    pub file: String,
+    pub file: FileName,
     /// Path of the original.
     pub source: PathBuf,
     /// Identity of the database, in hexadecimal digits.
@@ -160,7 +158,7 @@ pub struct BadPage {
 #[serde(deny_unknown_fields)]
 pub struct StoredLog {
     /// Name of the file in the backup.
-    pub file: String,
+    pub file: FileName,
     /// Its generation.
     pub generation: u32,
     /// Size in bytes.
@@ -234,10 +232,8 @@ impl Manifest {
         if manifest.checksum != manifest.sum() {
             return Err(changed("its checksum is wrong: it was changed after the backup".to_string()));
         }
-        let names = manifest.files().map(|file| file.name).collect::<Vec<_>>();
-        let is_name = |name: &&str| !matches!(*name, "" | "." | "..") && !name.contains(['/', '\\', '\0']);
-        if let Some(name) = names.iter().find(|name| !is_name(name)) {
-            return Err(changed(format!("{name:?} is not a name of a file")));
+        if let Some(name) = manifest.conflicting_name() {
+            return Err(changed(format!("{name:?} is the name of another file of a backup or of a restore")));
         }
         let unfit = |file: &StoredFile<'_>| {
             !RangeSums::from_text(file.ranges).is_some_and(|sums| sums.fits(file.bytes))
@@ -246,6 +242,18 @@ impl Manifest {
             return Err(changed(format!("{} has another number of checksums than ranges", file.name)));
         }
         Ok(manifest)
+    }
+
+    /// The first name that two files have, or that a file of the backup or of the restored instance has.
+    fn conflicting_name(&self) -> Option<&FileName> {
+        let mut seen = BTreeSet::new();
+        let twice = self.files().map(|file| file.name).find(|name| !seen.insert(*name));
+        let base = self.base_name;
+        let side_file = |name: &FileName| self.databases.iter().any(|other| is_side_file(name, &other.file));
+        let taken = |name: &&FileName| {
+            is_of_backup(name) || is_of_stream(name, base) || side_file(name) || ***name == *lock_file(base)
+        };
+        twice.or_else(|| self.databases.iter().map(|database| &database.file).find(taken))
     }
 
     fn sum(&self) -> String {
@@ -265,6 +273,11 @@ impl Manifest {
 
     /// Writes the manifest. From then on the directory is a whole backup.
     pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+        if let Some(name) = self.conflicting_name() {
+            return Err(BackupError::Usage(format!(
+                "{name}: a database with this name cannot be restored beside its logs; rename the database"
+            )));
+        }
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         text_file::write(vfs, &directory.join(MANIFEST), &format!("{text}\n"))
     }
@@ -295,7 +308,7 @@ impl Manifest {
 /// One file of a backup.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredFile<'a> {
-    pub name: &'a str,
+    pub name: &'a FileName,
     pub bytes: u64,
     pub ranges: &'a str,
 }
@@ -323,7 +336,7 @@ impl StoredPages {
 
 impl StoredLog {
     /// A log as the manifest describes it. `sums` are those of its bytes, in the file `name`.
-    pub(crate) fn of(log: &LogCopy, name: String, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
+    pub(crate) fn of(log: &LogCopy, name: FileName, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
         StoredLog {
             file: name,
             generation: log.generation.0,

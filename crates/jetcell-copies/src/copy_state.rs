@@ -11,7 +11,7 @@ use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, host_name};
+use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, host_name};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
@@ -36,8 +36,8 @@ pub struct CopyState {
     pub source: String,
     /// The active side whose history was found to be that of the copy.
     pub confirmed_with: Option<String>,
-    /// First letters of the names of the logs.
-    pub base_name: String,
+    /// Base name of the logs.
+    pub base_name: FileStem,
     /// Logs have names with five digits.
     pub short_names: bool,
     /// Logs end in `.jtx`.
@@ -194,7 +194,6 @@ impl CopyState {
             .chain(self.end.map(|end| end.generation));
         let rules = [
             ("id", is_word(&self.id)),
-            ("base_name", is_word(&self.base_name)),
             ("log_signature", Signature::from_hex(&self.log_signature).is_some()),
             ("file", databases.iter().all(|database| is_name(&database.file))),
             (
@@ -224,7 +223,7 @@ impl CopyState {
             id,
             confirmed_with: Some(source.clone()),
             source,
-            base_name: active.names.base().to_string(),
+            base_name: active.names.base(),
             short_names: form.short,
             newer_extensions: form.newer_extensions,
             log_signature: stream.to_hex(),
@@ -253,7 +252,7 @@ impl CopyState {
 
     /// The logs of the copy, in its directory.
     pub fn logs(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> StreamDirectory {
-        StreamDirectory::new(vfs, directory, &self.base_name, self.form())
+        StreamDirectory::new(vfs, directory, self.base_name, self.form())
     }
 
     /// What the copy, which is on this host, needs of the active side's logs.
@@ -330,7 +329,7 @@ mod tests {
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
         let directory = Path::new("/copy");
         disk.create_directory(directory).unwrap();
-        let logs = StreamDirectory::new(&vfs, directory, "E00", LogNameForm::default());
+        let logs = StreamDirectory::new(&vfs, directory, FileStem::E00, LogNameForm::default());
         let mut sound = CopyState::seeding("a1".into(), "/a".into(), &logs, Signature::new(7, LogTime::NONE));
         let database = CopiedDatabase {
             file: "data.edb".into(),
@@ -350,10 +349,9 @@ mod tests {
         };
         assert_eq!(refusal(&sound), None);
         type Lie = fn(&mut CopyState);
-        let lies: [(&str, Lie); 11] = [
+        let lies: [(&str, Lie); 10] = [
             ("id", |state| state.id = "../x".into()),
             ("id", |state| state.id.clear()),
-            ("base_name", |state| state.base_name = "/E00".into()),
             ("log_signature", |state| state.log_signature = "é7".into()),
             ("file", |state| state.databases[0].file = "../data.edb".into()),
             ("file", |state| state.databases[0].file = "..".into()),
@@ -371,5 +369,9 @@ mod tests {
             let text = refusal(&state).unwrap_or_default();
             assert!(text.contains(&format!("no copy has this {field};")), "{field}: {text}");
         }
+        let text = serde_json::to_string(&sound).unwrap().replace("\"E00\"", "\"/E00\"");
+        text_file::write(&disk, &directory.join(COPY_FILE), &text).unwrap();
+        let text = CopyState::read(&disk, directory).unwrap_err().to_string();
+        assert!(text.contains("not a base name of logs"), "{text}");
     }
 }

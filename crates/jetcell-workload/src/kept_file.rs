@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{OutputFile, open_input};
+use jetcell_vfs::{OutputFile, UnfinishedFile, open_input};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,12 +39,9 @@ impl KeptFile {
 
     /// Writes the file atomically, and syncs it and its directory.
     pub(crate) fn write(&self, dir: &Path, content: &impl Serialize) -> io::Result<()> {
-        let unfinished = dir.join(self.name).with_extension("json.tmp");
-        let mut file = OutputFile::create(&unfinished)?;
+        let mut file = UnfinishedFile::create(&dir.join(self.name))?;
         file.write_all(serde_json::to_string_pretty(content)?.as_bytes())?;
-        file.sync()?;
-        fs::rename(&unfinished, dir.join(self.name))?;
-        OutputFile::sync_directory(dir)
+        file.finish()
     }
 
     /// Removes the file: nothing is left to continue.

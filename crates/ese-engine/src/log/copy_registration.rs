@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, replace_file_through};
 
 use crate::{Error, Result};
 
@@ -53,30 +53,20 @@ pub struct CopyRegistration {
 
 impl CopyRegistration {
     /// Stores the registration beside the logs, durably. It replaces the earlier one of the copy.
-    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: &str) -> Result<()> {
-        let path = directory.join(file_name(base, &self.id));
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<()> {
+        let path = directory.join(copy_file_name(base, &self.id, EXTENSION)?);
         let aside = path.with_extension("copy-new");
         let text = self.to_text();
-        let put = || {
-            if vfs.exists(&aside)? {
-                vfs.remove(&aside)?;
-            }
-            let file = vfs.open(&aside, OpenMode::CreateNew)?;
-            let mut block = IoBuffer::zeroed(SEGMENT_BYTES);
-            let bytes = text.as_bytes();
-            let len = bytes.len().min(SEGMENT_BYTES);
-            block[..len].copy_from_slice(&bytes[..len]);
-            file.write_at(0, &block, IoReason::Other)?;
-            file.sync(IoReason::Other)?;
-            vfs.rename(&aside, &path)?;
-            vfs.sync_directory(directory)
-        };
-        put().map_err(|error| Error::io(&path, &error))
+        let mut block = text.into_bytes();
+        block.resize(SEGMENT_BYTES, 0);
+        // Only one process keeps a copy, so nobody else uses the second name.
+        let replaced = replace_file_through(vfs, &path, &aside, &block, IoReason::Other);
+        replaced.map_err(|error| Error::io(&path, &error))
     }
 
     /// Removes the registration of a copy, durably, if there is one.
-    pub fn remove(vfs: &dyn Vfs, directory: &Path, base: &str, id: &str) -> Result<()> {
-        let path = directory.join(file_name(base, id));
+    pub fn remove(vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
+        let path = directory.join(copy_file_name(base, id, EXTENSION)?);
         let removed = match vfs.remove(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             removed => removed.and_then(|()| vfs.sync_directory(directory)),
@@ -88,7 +78,7 @@ impl CopyRegistration {
     pub fn list(
         vfs: &dyn Vfs,
         directory: &Path,
-        base: &str,
+        base: FileStem,
     ) -> Result<Vec<(PathBuf, Option<CopyRegistration>)>> {
         let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
         let mut found = Vec::new();
@@ -109,7 +99,7 @@ impl CopyRegistration {
     pub fn oldest_needed(
         vfs: &dyn Vfs,
         directory: &Path,
-        base: &str,
+        base: FileStem,
         stream: Signature,
         newest: Generation,
         limit: u32,
@@ -166,15 +156,26 @@ impl CopyRegistration {
     }
 }
 
-fn file_name(base: &str, id: &str) -> String {
-    format!("{base}-{id}.{EXTENSION}")
+/// Name of the file of a copy beside the logs.
+///
+/// Errors: the identity of the copy is not letters and digits ([`Error::Usage`]).
+pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileName> {
+    let name = FileName::new(format!("{base}-{id}.{extension}"));
+    name.ok().filter(|_| is_id(id)).ok_or_else(|| {
+        let id: String = id.chars().take(80).collect();
+        Error::Usage(format!("{id:?} is not the identity of a copy; use letters and digits"))
+    })
+}
+
+fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// The copy to which a file belongs, by its name.
-fn id_of<'p>(path: &'p Path, base: &str) -> Option<&'p str> {
+fn id_of(path: &Path, base: FileStem) -> Option<&str> {
     let id = path.file_name()?.to_str()?.strip_suffix(EXTENSION)?.strip_suffix('.')?;
-    let id = id.strip_prefix(base)?.strip_prefix('-')?;
-    (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(id)
+    let id = id.strip_prefix(base.as_str())?.strip_prefix('-')?;
+    is_id(id).then_some(id)
 }
 
 fn read(vfs: &dyn Vfs, path: &Path) -> std::io::Result<String> {
@@ -208,9 +209,16 @@ mod tests {
 
     fn oldest(disk: &SimVfs, newest: u32, limit: u32) -> Option<u32> {
         let stream = Signature::new(7, LogTime::NONE);
-        CopyRegistration::oldest_needed(disk, Path::new(LOGS), "E00", stream, Generation(newest), limit)
-            .unwrap()
-            .map(|generation| generation.0)
+        CopyRegistration::oldest_needed(
+            disk,
+            Path::new(LOGS),
+            FileStem::E00,
+            stream,
+            Generation(newest),
+            limit,
+        )
+        .unwrap()
+        .map(|generation| generation.0)
     }
 
     #[test]
@@ -233,11 +241,12 @@ mod tests {
         let disk = SimVfs::new();
         disk.create_directory(Path::new(LOGS)).unwrap();
         assert_eq!(oldest(&disk, 30, 10), None);
-        let store =
-            |registration: &CopyRegistration| registration.store(&disk, Path::new(LOGS), "E00").unwrap();
+        let store = |registration: &CopyRegistration| {
+            registration.store(&disk, Path::new(LOGS), FileStem::E00).unwrap()
+        };
         [("aa", 0x1A), ("bb", 0x1C)].iter().for_each(|(id, needs)| store(&registration(id, *needs)));
         assert_eq!(oldest(&disk, 30, 10), Some(0x1A));
-        let found = CopyRegistration::list(&disk, Path::new(LOGS), "E00").unwrap();
+        let found = CopyRegistration::list(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!(found[0].1, Some(registration("aa", 0x1A)));
         assert_eq!(found[1].1, Some(registration("bb", 0x1C)));
         assert_eq!(oldest(&disk, 0x1A + 11, 10), Some(0x1C), "cut off");
@@ -245,10 +254,10 @@ mod tests {
         assert_eq!(oldest(&disk, 30, 10), Some(0x1C));
         // Of another stream, or of a stream with another name.
         store(&CopyRegistration { stream: Signature::new(8, LogTime::NONE), ..registration("cc", 1) });
-        registration("dd", 1).store(&disk, Path::new(LOGS), "E01").unwrap();
+        registration("dd", 1).store(&disk, Path::new(LOGS), FileStem::new("E01").unwrap()).unwrap();
         assert_eq!(oldest(&disk, 30, 100), Some(0x1C));
-        CopyRegistration::remove(&disk, Path::new(LOGS), "E00", "bb").unwrap();
-        CopyRegistration::remove(&disk, Path::new(LOGS), "E00", "bb").unwrap();
+        CopyRegistration::remove(&disk, Path::new(LOGS), FileStem::E00, "bb").unwrap();
+        CopyRegistration::remove(&disk, Path::new(LOGS), FileStem::E00, "bb").unwrap();
         assert_eq!(oldest(&disk, 30, 100), Some(0x1D));
         disk.put(Path::new("/log/E00-ee.copy"), &[b'x'; 4096]);
         assert_eq!(oldest(&disk, 30, 100), Some(0), "nothing says what this copy needs");

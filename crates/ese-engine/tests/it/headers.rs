@@ -15,7 +15,7 @@ use ese_format::page::Page;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{DbTime, LogPosition, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FileStem, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const DATABASE: &str = "/db/data.edb";
@@ -153,7 +153,7 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
         let durable = disk.crash(0, CrashOptions { all_or_nothing: 0.0, ..nothing_more });
         let bytes = durable.contents(Path::new(DATABASE)).unwrap();
         let named = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0.gen_max_required;
-        let names = LogNames::new(Path::new("/log"), "E00");
+        let names = LogNames::new(Path::new("/log"), FileStem::E00);
         let current = LogHeader::decode(&durable.contents(&names.current()).unwrap()).unwrap().generation;
         assert!(
             named == current || durable.exists(&names.archived(named)).unwrap(),

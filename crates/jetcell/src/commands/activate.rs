@@ -177,7 +177,7 @@ impl Activate {
         let events = EventFile::open(directory, true).map_err(|error| {
             CopyError::Refused(format!("{}: {error}", directory.join("events.jsonl").display()))
         })?;
-        let logs = StreamDirectory::new(vfs, state.source.as_ref(), &state.base_name, state.form());
+        let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.form());
         let options = ReplayOptions {
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
             ..ReplayOptions::default()

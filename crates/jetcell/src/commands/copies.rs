@@ -12,7 +12,7 @@ use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use jetcell_copies::{CopyError, CopyState, Lag, Phase, health};
 use jetcell_input::printable_lines;
-use jetcell_vfs::{Clock, RealClock, Vfs, host_name};
+use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 
@@ -140,17 +140,17 @@ impl Side {
             let what = "neither a copy nor the directory of the logs of an instance; name one of them";
             return Err(format!("{}: {what}", directory.display()).into());
         }
-        let mut bases: Vec<String> = files
+        let mut bases: Vec<FileStem> = files
             .iter()
             .filter(|path| extension(path, "copy"))
-            .filter_map(|path| Some(path.file_stem()?.to_str()?.rsplit_once('-')?.0.to_string()))
+            .filter_map(|path| FileStem::new(path.file_stem()?.to_str()?.rsplit_once('-')?.0).ok())
             .collect();
         bases.dedup();
         let mut copies = Vec::new();
         for base in bases {
             let newest = files.iter().filter_map(|path| generation(path, &base)).max().unwrap_or_default();
             let found =
-                CopyRegistration::list(vfs, directory, &base).map_err(|error| explained(error.into()))?;
+                CopyRegistration::list(vfs, directory, base).map_err(|error| explained(error.into()))?;
             for (path, registration) in found {
                 let Some(registration) = registration else {
                     let what = "the registration of a copy cannot be read, so all logs are kept; remove it";

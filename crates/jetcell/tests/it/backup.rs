@@ -55,6 +55,36 @@ fn a_backup_is_whole_and_is_restored_clean() {
 }
 
 #[test]
+fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
+    let Some(cell) = backed_up() else { return };
+    let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup"]);
+    assert!(
+        code == 0 && text.contains("complete already since") && text.contains("another directory"),
+        "{text}"
+    );
+    let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["already"] == true && report["copied_bytes"] == 0, "{text}");
+    let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "backup", "--copy"]);
+    assert!(text.contains("has a whole backup already (full, made at"), "{text}");
+
+    let restore = ["restore", "backup", "--to", "restored"];
+    let (code, text) = run(&cell, &restore);
+    assert!(code == 0 && !text.contains("already, since"), "{text}");
+    let (code, text) = run(&cell, &restore);
+    assert!(code == 0 && text.contains("restored from these backups already, since"), "{text}");
+    let (code, text) = run(&cell, &["restore", "backup", "--to", "restored", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["already_unix_ms"].is_i64(), "{text}");
+    let text = cell.program_refused(&["restore", "backup", "--to", "restored", "--until", "5A"]);
+    assert!(text.contains("-504") || text.contains("-553"), "{text}");
+    checked(&cell, "restored");
+    fs::remove_file(cell.path("restored/SRUDB.dat")).unwrap();
+    let text = cell.program_refused(&restore);
+    assert!(text.contains("SRUDB.dat was used or removed since") && text.contains("-504"), "{text}");
+}
+
+#[test]
 fn the_age_of_the_last_good_backup_is_an_exit_code() {
     let Some(cell) = backed_up() else { return };
     assert_eq!(run(&cell, &["backup", "--age", ".", "--max-age", "1h"]).0, 0);
@@ -148,7 +178,7 @@ fn a_snapshot_that_fails_is_no_backup_and_says_why_in_one_line() {
 fn bad_input_is_refused_and_nothing_changes() {
     let Some(cell) = backed_up() else { return };
     for (words, expected) in [
-        (&["backup", "--from", "dirty", "--to", "backup"][..], "-504"),
+        (&["backup", "--from", "dirty", "--to", "backup", "--copy"][..], "-504"),
         (&["backup", "--from", "dirty", "--to", "dirty/inside"], "inside"),
         (&["backup", "--from", "nowhere", "--to", "x"], "nowhere"),
         (&["backup", "--from", "dirty", "--to", "x", "--rate", "fast"], "rate"),
