@@ -17,6 +17,7 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::connection::{Connection, Stream};
+use crate::memory::{ConnectionMemory, Memory};
 use crate::session::{End, Exports, serve};
 
 /// Time for clients to take the last replies after the server was stopped.
@@ -64,11 +65,17 @@ pub struct Limits {
     pub connections: usize,
     /// Longest pause in a handshake.
     pub handshake: Duration,
+    /// Bytes of requests and replies in memory, of all connections together. At least one request of the greatest length is possible. In
+    /// addition, each connection has a buffer of 256 KiB for its input.
+    pub request_bytes: usize,
+    /// How long a connection may wait for its client while it has memory that other connections wait for. Then it is closed.
+    pub stall: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections: 64, handshake: Duration::from_secs(10) }
+        let ten_seconds = Duration::from_secs(10);
+        Limits { connections: 64, handshake: ten_seconds, request_bytes: 256 << 20, stall: ten_seconds }
     }
 }
 
@@ -81,6 +88,7 @@ struct Shared {
     listener: Listener,
     exports: Exports,
     limits: Limits,
+    memory: Memory,
     note: Box<dyn Fn(&str) + Send + Sync>,
     is_stopped: AtomicBool,
     connections: Mutex<BTreeMap<u64, Stream>>,
@@ -126,6 +134,7 @@ impl Server {
             listener,
             exports,
             limits,
+            memory: Memory::new(limits.request_bytes, limits.connections),
             note: Box::new(note),
             is_stopped: AtomicBool::new(false),
             connections: Mutex::new(BTreeMap::new()),
@@ -235,8 +244,9 @@ impl Shared {
 
     fn serve(&self, stream: &Stream, peer: &str) {
         let note = |text: &str| (self.note)(&format!("{peer}: {text}"));
-        let Ok(connection) = Connection::new(stream, self.limits.handshake) else { return };
-        match serve(&connection, &connection, &self.exports, || connection.begin(), &note) {
+        let memory = ConnectionMemory::new(&self.memory, self.limits.stall);
+        let Ok(connection) = Connection::new(stream, self.limits.handshake, &memory) else { return };
+        match serve(&connection, &connection, &self.exports, &memory, || connection.begin(), &note) {
             End::Closed => {}
             End::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
             End::Lost(error) => note(&format!("the connection was lost: {error}")),
