@@ -1,19 +1,21 @@
 //! Listening, the threads of the connections, and the end.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::connection::{Connection, Stream};
@@ -26,6 +28,10 @@ const LAST_REPLIES: Duration = Duration::from_secs(5);
 const BACKLOG: i32 = 128;
 /// Pause after a connection could not be accepted, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a server that starts waits for others that start in the same directory.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,8 +87,12 @@ impl Default for Limits {
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    /// With the path and the identity of the socket's file.
+    Unix(UnixListener, PathBuf, FileId),
 }
+
+/// Device and inode of a file.
+type FileId = (u64, u64);
 
 struct Shared {
     listener: Listener,
@@ -121,13 +131,8 @@ impl Server {
         let listener = match address {
             Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
             Address::Unix(path) => {
-                remove_abandoned(path)?;
-                let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-                socket.bind(&SockAddr::unix(path)?)?;
-                // No client can connect before the server listens, so none connects with other permissions.
-                fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-                socket.listen(BACKLOG)?;
-                Listener::Unix(OwnedFd::from(socket).into(), path.clone())
+                let (listener, file) = listen_on(path)?;
+                Listener::Unix(listener, path.clone(), file)
             }
         };
         Ok(Server(Arc::new(Shared {
@@ -149,7 +154,7 @@ impl Server {
     pub fn address(&self) -> io::Result<Address> {
         match &self.0.listener {
             Listener::Tcp(listener) => listener.local_addr().map(Address::Tcp),
-            Listener::Unix(_, path) => Ok(Address::Unix(path.clone())),
+            Listener::Unix(_, path, _) => Ok(Address::Unix(path.clone())),
         }
     }
 
@@ -187,9 +192,47 @@ impl Stopper {
         // Wakes the thread that accepts connections.
         let _ = match &self.0.listener {
             Listener::Tcp(listener) => SockRef::from(listener).shutdown(Shutdown::Both),
-            Listener::Unix(listener, _) => SockRef::from(listener).shutdown(Shutdown::Both),
+            Listener::Unix(listener, ..) => SockRef::from(listener).shutdown(Shutdown::Both),
         };
     }
+}
+
+/// Listens on a socket that only its owner can use. Replaces the socket of a server that does not exist any more.
+fn listen_on(path: &Path) -> io::Result<(UnixListener, FileId)> {
+    let address = SockAddr::unix(path)?;
+    // Two servers that start must not take each other's socket for an abandoned one. This directory exists, or nothing can be made there.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(parent.unwrap_or(Path::new(".")))?;
+    lock(&directory)?;
+    remove_abandoned(path)?;
+    // The file of the socket gets the mode that the socket has when it is bound. A change by the path could reach another file.
+    let socket = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
+    socket.set_permissions(fs::Permissions::from_mode(0o600))?;
+    let socket = Socket::from(OwnedFd::from(socket));
+    socket.bind(&address)?;
+    let file = file_id(path)?;
+    socket.listen(BACKLOG)?;
+    Ok((OwnedFd::from(socket).into(), file))
+}
+
+/// Locks a directory until it is closed. Other servers have the lock only while they start.
+fn lock(directory: &File) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => thread::sleep(LOCK_POLL_INTERVAL),
+            Err(Errno::WOULDBLOCK) => {
+                let text = "another process has locked the directory";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 /// Removes the socket of a server that does not exist any more.
@@ -209,7 +252,7 @@ impl Shared {
                 SockRef::from(&stream).set_keepalive(true)?;
                 Ok((Stream::Tcp(Arc::new(stream)), peer.to_string()))
             }
-            Listener::Unix(listener, _) => {
+            Listener::Unix(listener, ..) => {
                 let (stream, _) = listener.accept()?;
                 Ok((Stream::Unix(Arc::new(stream)), "a client".into()))
             }
@@ -259,8 +302,11 @@ impl Shared {
 
     /// Ends all connections.
     fn finish(&self) {
-        if let Listener::Unix(_, path) = &self.listener {
-            let _ = fs::remove_file(path);
+        if let Listener::Unix(_, path, file) = &self.listener {
+            // A socket that another server put there stays.
+            if file_id(path).ok() == Some(*file) {
+                let _ = fs::remove_file(path);
+            }
         }
         let mut connections = self.connections();
         for how in [Shutdown::Read, Shutdown::Both] {

@@ -136,6 +136,50 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
     assert_eq!(std::fs::read(&path).unwrap(), b"a file");
 }
 
+/// Of servers that start at the same time on one socket, which a dead server left behind, one listens, and clients reach it.
+#[test]
+fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nbd.sock");
+    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(8192)))] };
+    for _ in 0..30 {
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let start = || Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), |_| {});
+        let servers: Vec<Server> = thread::scope(|scope| {
+            let started: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+            started.into_iter().filter_map(|server| server.join().unwrap().ok()).collect()
+        });
+        let [server] = &servers[..] else { panic!("{} servers listen", servers.len()) };
+        thread::scope(|scope| {
+            scope.spawn(|| server.run());
+            handshake(UnixStream::connect(&path).unwrap());
+            server.stopper().stop();
+        });
+        assert!(!path.exists());
+    }
+}
+
+/// A mask of the process that takes nothing away still gives a socket of its owner, and a link is not followed.
+#[test]
+fn no_other_file_gets_the_mode_of_the_socket_or_is_removed_in_its_place() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("nbd.sock"), dir.path().join("other"));
+    std::fs::write(&other, "other").unwrap();
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::symlink(&other, &path).unwrap();
+    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(1)))] };
+    let refused = Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), |_| {});
+    assert_eq!(refused.err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
+    assert_eq!(std::fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o644);
+    std::fs::remove_file(&path).unwrap();
+    let server = running(&Address::Unix(path.clone()), Limits::default());
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "of another program").unwrap();
+    server.stop();
+    assert_eq!(std::fs::read(&path).unwrap(), b"of another program");
+}
+
 const LARGE: u32 = 32 << 20;
 
 /// The header of a request for the first bytes of a device.
