@@ -103,6 +103,7 @@ impl CopiedDatabase {
             self.state
                 .bad_pages
                 .extend(bad.map(|(page, flaw)| BadPage { page: page.get(), flaw: flaw.to_string() }));
+            self.state.bad_pages.truncate(MAX_BAD_PAGES);
             let at = self.writer.position();
             let (ranges, now) = ((at - saved) / RANGE_BYTES as u64, clock.monotonic());
             let is_due = at - saved >= options.save_bytes || now - saved_at >= options.save_interval;

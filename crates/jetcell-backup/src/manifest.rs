@@ -8,16 +8,21 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{BackupKind, LogCopy, PageReads};
 use ese_format::{LogPosition, LogTime, Signature};
+use jetcell_input::bounded_list;
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
 use crate::file_names::{MANIFEST, PARTIAL, is_of_backup, is_of_stream, is_side_file, lock_file};
-use crate::ranges::{RANGE_BYTES, RangeSums, sum_of};
+use crate::ranges::{RANGE_BYTES, RangeSums, SummingWriter};
 use crate::text_file;
 
 /// The version of the manifest that this crate writes.
 const FORMAT: u32 = 1;
+/// Maximum number of databases in a manifest. An instance of ESE has at most six.
+const MAX_DATABASES: usize = 1024;
+/// Maximum number of bad pages of a database that a manifest lists.
+pub(crate) const MAX_BAD_PAGES: usize = 1000;
 
 /// The kind of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,9 +82,11 @@ pub struct Manifest {
     pub page_size: u32,
     /// The logs.
     pub generations: Generations,
-    /// The databases.
+    /// The databases, at most [`MAX_DATABASES`].
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<StoredDatabase>,
     /// The databases that this backup and those that it continues contain, by their signatures.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub covers: Vec<String>,
     /// The logs in the order of their generations.
     pub logs: Vec<StoredLog>,
@@ -119,7 +126,8 @@ pub struct StoredDatabase {
     pub usable: bool,
     /// What was read.
     pub pages: StoredPages,
-    /// The bad pages, at most a thousand.
+    /// The bad pages, at most [`MAX_BAD_PAGES`].
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
     pub bad_pages: Vec<BadPage>,
     /// Checksums of the ranges.
     pub ranges: String,
@@ -223,7 +231,7 @@ impl Manifest {
 
     fn from_text(path: &Path, text: &str) -> Result<Manifest> {
         let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
-        let manifest: Manifest = serde_json::from_str(text)
+        let mut manifest: Manifest = serde_json::from_str(text)
             .map_err(|error| changed(format!("it is no manifest, or was changed: {error}")))?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
             let what = format!("version {} of the manifest is not known", manifest.format);
@@ -256,9 +264,14 @@ impl Manifest {
         twice.or_else(|| self.databases.iter().map(|database| &database.file).find(taken))
     }
 
-    fn sum(&self) -> String {
-        let unsigned = Manifest { checksum: String::new(), ..self.clone() };
-        hex64(sum_of(serde_json::to_string(&unsigned).unwrap_or_default().as_bytes()))
+    /// The checksum of the manifest. The text of a large one would take as much memory again, so that it is never complete.
+    fn sum(&mut self) -> String {
+        let stored = std::mem::take(&mut self.checksum);
+        let mut summer = SummingWriter::default();
+        // Writes to the summer do not fail, and all fields can be written as JSON.
+        let _ = serde_json::to_writer(&mut summer, self);
+        self.checksum = stored;
+        hex64(summer.finish())
     }
 
     /// Completes the manifest of a new backup: version, identity and checksum.

@@ -6,8 +6,8 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, replace_file};
 
 use crate::error::{BackupError, Result};
 
-/// Largest file that is read: the manifest of a few terabytes.
-const LARGEST: u64 = 256 << 20;
+/// Maximum size of a file in bytes. The manifest of a database of 16 TiB, the largest that ESE has, is smaller.
+const MAX_BYTES: u64 = 128 << 20;
 
 /// Replaces a file, durably.
 pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
@@ -31,7 +31,7 @@ fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode) -> Result<Option<Stri
         opened => opened.map_err(failed)?,
     };
     let len = file.len().map_err(failed)?;
-    if len > LARGEST {
+    if len > MAX_BYTES {
         return Err(BackupError::Changed {
             path: path.to_path_buf(),
             what: format!("it has {len} bytes, more than any manifest"),

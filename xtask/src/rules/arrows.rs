@@ -30,7 +30,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
     ("jetcell-python", &["ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
-    ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
+    ("jetcell-backup", &["jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
     (
         "jetcell-copies",
         &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"],

@@ -78,6 +78,24 @@ fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
 }
 
 #[test]
+fn a_manifest_with_more_items_than_a_real_one_is_refused() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.close();
+    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    let many = |count| vec!["\"\""; count].join(",");
+    let refused = || Manifest::read(&*files, Path::new("/backup")).unwrap_err().to_string();
+    reseal(&disk, &sound, "\"covers\":[", &format!("\"covers\":[{},", many(2000)));
+    assert!(refused().contains("a list has more than 1024 items"), "{}", refused());
+    let bad = vec!["{\"page\":1,\"flaw\":\"\"}"; 1001].join(",");
+    reseal(&disk, &sound, "\"bad_pages\":[]", &format!("\"bad_pages\":[{bad}]"));
+    assert!(refused().contains("a list has more than 1000 items"), "{}", refused());
+    disk.put(Path::new(MANIFEST), &vec![b' '; (128 << 20) + 1]);
+    assert!(refused().contains("more than any manifest"), "{}", refused());
+}
+
+#[test]
 fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
     let (first, files) = disk();
     let site = Site::open(&files, "/one", 3500);

@@ -239,3 +239,30 @@ fn a_damaged_source_gives_no_backup() {
     let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "backup"]);
     assert!(text.contains("-543") || text.contains("-528"), "{text}");
 }
+
+/// The manifest of a backup takes little more memory than its text.
+#[test]
+fn a_large_manifest_is_read_in_bounded_memory() {
+    const SIZE: usize = 100 << 20;
+    let cell = Cell::new();
+    cell.make_dir("backup");
+    let ranges = "0".repeat(SIZE);
+    let manifest = serde_json::json!({
+        "format": 1, "engine": "x", "id": "x", "kind": "full", "parent": null, "began_unix_ms": 0, "ended_unix_ms": 0,
+        "log_signature": "", "base_name": "E00", "page_size": 4096, "generations": { "first": 1, "last": 1, "last_is_open": false },
+        "databases": [{
+            "file": "a.edb", "source": "/a.edb", "signature": "", "needs": null, "bytes": 4096, "usable": true,
+            "pages": { "read": 1, "zero": 0, "read_again": 0, "corrected": 0, "torn": 0, "bad": 0 },
+            "bad_pages": [], "ranges": ranges,
+        }],
+        "covers": [], "logs": [], "range_bytes": 4 << 20, "checksum": "",
+    });
+    cell.write("backup/manifest.json", manifest.to_string());
+    let mut shell = std::process::Command::new("sh");
+    // Enough for the program itself and four times the manifest.
+    shell.arg("-c").arg("ulimit -v 1000000 && exec \"$0\" check backup").arg(env!("CARGO_BIN_EXE_jetcell"));
+    let output = shell.current_dir(cell.path("")).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("its checksum is wrong"), "{:?} {stderr}", output.status);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+}
