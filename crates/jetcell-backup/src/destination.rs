@@ -98,7 +98,7 @@ impl Destination {
     pub fn begin(vfs: Arc<dyn Vfs>, directory: &Path, partial: Partial) -> Result<Destination> {
         let failed = |error: std::io::Error| BackupError::io(directory, &error);
         vfs.create_directory(directory).map_err(failed)?;
-        let lock = vfs.lock(directory).map_err(|error| match error.kind() {
+        let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => Error::InUse { path: directory.to_path_buf() }.into(),
             _ => failed(error),
         })?;

@@ -288,7 +288,7 @@ impl Manifest {
     pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         if let Some(name) = self.conflicting_name() {
             return Err(BackupError::Usage(format!(
-                "{name}: a database with this name cannot be restored beside its logs; rename the database"
+                "{name}: a restore uses this name for another file, so a database cannot have it; rename the database"
             )));
         }
         let text = serde_json::to_string_pretty(self).unwrap_or_default();

@@ -10,7 +10,7 @@
 //! followed, and files with other names or of other users are not written.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use ese_engine::{Error, FoundDatabase, RecoverySet};
@@ -74,7 +74,7 @@ impl Existing {
         force: bool,
     ) -> Result<Existing> {
         let exists = vfs.exists(directory).map_err(|error| BackupError::io(directory, &error))?;
-        let lock = if exists { Some(lock_of(&**vfs, directory)?) } else { None };
+        let lock = if exists { Some(acquired(vfs.lock_directory(directory), directory)?) } else { None };
         let files = match vfs.list(directory) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(|error| BackupError::io(directory, &error))?,
@@ -100,8 +100,11 @@ impl Existing {
             let is_other = matches!(&*ending, "log" | "jtx" | "chk" | "jcp" | "jrs" | "jdw" | "jfm" | "lock");
             *name == *lock_file || !is_other && !is_unfinished(path)
         };
-        let file_locks =
-            files.iter().filter(may_be_used).map(|path| lock_of(&**vfs, path)).collect::<Result<_>>()?;
+        let file_locks = files
+            .iter()
+            .filter(may_be_used)
+            .map(|path| acquired(vfs.lock(path), path))
+            .collect::<Result<_>>()?;
         Ok(Existing { fresh, files: files.into_iter().collect(), lock, file_locks })
     }
 
@@ -140,7 +143,7 @@ impl<'a> Placement<'a> {
         let lock = match existing.lock.take() {
             Some(lock) => lock,
             None => {
-                let lock = lock_of(vfs, directory)?;
+                let lock = acquired(vfs.lock_directory(directory), directory)?;
                 if !vfs.list(directory).map_err(failed)?.is_empty() {
                     return Err(not_empty(directory));
                 }
@@ -278,7 +281,7 @@ impl<'a> Placement<'a> {
         Ok(databases)
     }
 
-    /// Removes what the replay does not leave behind, records the restore, and removes the marker.
+    /// Removes the files that only the replay needed, records the restore, and removes the marker.
     pub fn finish(&self, record: &RestoreRecord) -> Result<()> {
         let lock_file = lock_file(self.base);
         let is_reserve = |name: &str| is_of_stream(name, self.base) && name.ends_with(".jrs");
@@ -324,9 +327,9 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The lock of a file or a directory.
-fn lock_of(vfs: &dyn Vfs, path: &Path) -> Result<Box<dyn DirectoryLock>> {
-    vfs.lock(path).map_err(|error| match error.kind() {
+/// The lock that was acquired. An error of a lock that somebody else holds says that the file or directory is in use.
+fn acquired(lock: io::Result<Box<dyn DirectoryLock>>, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+    lock.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() }.into(),
         _ => BackupError::io(path, &error),
     })

@@ -166,6 +166,11 @@ pub trait File: Send + Sync {
 /// Held while this process uses a directory or file; dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync {}
 
+/// The lock of a directory in a file system that does not exclude others.
+struct Unlocked;
+
+impl DirectoryLock for Unlocked {}
+
 /// A file system: the real one, or a simulated one.
 pub trait Vfs: Send + Sync {
     /// Opens a file, with O_DIRECT where the file system can.
@@ -197,9 +202,15 @@ pub trait Vfs: Send + Sync {
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     /// Bytes free for this process on the volume of `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
-    /// Exclusive lock on `path` (a lock file, created if missing, the database itself, or a directory). `WouldBlock` when
+    /// Exclusive lock on `path` (a lock file, created if missing, or the database itself). `WouldBlock` when
     /// another instance, of this or another process, holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>>;
+    /// Exclusive lock on a directory itself, which exists. `WouldBlock` when another caller, of this or another process, holds it. A file
+    /// system that no other process uses need not exclude others.
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        let _ = directory;
+        Ok(Box::new(Unlocked))
+    }
     /// Creates `to` with the content that `from` has now, sharing its blocks, so that it takes no time and no space.
     /// Durable after a sync of the file and of its directory.
     ///

@@ -44,6 +44,9 @@ pub trait VfsLayer: Send + Sync {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         self.inner().lock(path)
     }
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.inner().lock_directory(directory)
+    }
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         self.inner().same_file(one, other)
     }
@@ -95,6 +98,9 @@ impl<L: VfsLayer> Vfs for L {
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         VfsLayer::lock(self, path)
+    }
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        VfsLayer::lock_directory(self, directory)
     }
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         VfsLayer::same_file(self, one, other)

@@ -42,7 +42,7 @@ pub use file::{
 };
 pub use file_name::{FileName, FileStem, NameError};
 pub use freeze::{FreezableVfs, FrozenVfs};
-pub use input_file::{InputFile, check_input, open_input, read_input, read_input_bytes};
+pub use input_file::{InputFile, check_input, open_input, open_own_input, read_input, read_input_bytes};
 pub use layer::{FileLayer, VfsLayer};
 pub use lock::is_locked;
 pub use memory::{MemoryLimit, memory_limit, try_reserve};

@@ -48,6 +48,9 @@ impl Vfs for MountedVfs {
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         self.at(path).is_own_file(path)
     }
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        self.at(path).unfinished_path(path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.at(path).remove(path)
     }
@@ -68,6 +71,9 @@ impl Vfs for MountedVfs {
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         self.at(path).lock(path)
+    }
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.at(directory).lock_directory(directory)
     }
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.at_both(from, to)?.clone_file(from, to)

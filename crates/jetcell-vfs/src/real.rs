@@ -206,6 +206,10 @@ impl Vfs for RealVfs {
         Ok(Box::new(FileLock::acquire(path, &*self.clock)?))
     }
 
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.lock(directory)
+    }
+
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         match rustix::fs::link(from, to) {
             Err(Errno::OPNOTSUPP | Errno::PERM) => Err(io::ErrorKind::Unsupported.into()),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{OutputFile, UnfinishedFile, open_input};
+use jetcell_vfs::{OutputFile, UnfinishedFile, open_own_input};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -28,7 +28,7 @@ impl KeptFile {
         let refusal =
             |what: String| Refusal::new(Mistake::new(format!("{}{what}", path.display())).to_string());
         let mut bytes = Vec::new();
-        match open_input(&path).and_then(|file| file.take(self.largest).read_to_end(&mut bytes)) {
+        match open_own_input(&path).and_then(|file| file.take(self.largest).read_to_end(&mut bytes)) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refusal(format!(": cannot be read: {error}"))),

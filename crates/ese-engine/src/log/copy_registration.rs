@@ -156,7 +156,7 @@ impl CopyRegistration {
     }
 }
 
-/// Name of the file of a copy beside the logs.
+/// Name of the file of a copy in the directory of the logs.
 ///
 /// Errors: the identity of the copy is not letters and digits ([`Error::Usage`]).
 pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileName> {

@@ -76,13 +76,13 @@ fn two_calls_do_not_use_a_directory_at_the_same_time() {
     files.create_directory(Path::new("/full")).unwrap();
     let in_use = |error: BackupError| matches!(error, BackupError::Engine(Error::InUse { .. }));
     let back_up = || back_up_directory(&files, "/one", "/full", &options(Kind::Full, None));
-    let held = files.lock(Path::new("/full")).unwrap();
+    let held = files.lock_directory(Path::new("/full")).unwrap();
     assert!(in_use(back_up().unwrap_err()));
     assert!(files.list(Path::new("/full")).unwrap().is_empty());
     drop(held);
     back_up().unwrap();
     files.create_directory(Path::new("/restored")).unwrap();
-    let held = files.lock(Path::new("/restored")).unwrap();
+    let held = files.lock_directory(Path::new("/restored")).unwrap();
     assert!(in_use(restore_to(&files, &["/full"], "/restored", None).unwrap_err()));
     assert!(files.list(Path::new("/restored")).unwrap().is_empty());
     drop(held);

@@ -568,10 +568,10 @@ fn a_lock_creates_no_file_through_a_link_and_a_directory_can_be_locked() {
     let error = vfs.lock(&at("to nothing")).err().unwrap();
     assert!(error.to_string().contains("a link to a file that does not exist"), "{error}");
     assert!(!at("created").exists());
-    let held = vfs.lock(dir.path()).unwrap();
-    assert_eq!(vfs.lock(dir.path()).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+    let held = vfs.lock_directory(dir.path()).unwrap();
+    assert_eq!(vfs.lock_directory(dir.path()).err().unwrap().kind(), io::ErrorKind::WouldBlock);
     drop(held);
-    vfs.lock(dir.path()).unwrap();
+    vfs.lock_directory(dir.path()).unwrap();
     vfs.lock(&at("E00.lock")).unwrap();
     assert!(at("E00.lock").exists());
 }

@@ -223,11 +223,22 @@ impl Vfs for SimVfs {
             if state.locks.contains(path) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            if !state.names.contains_key(path) && !state.is_directory(path) {
+            if !state.names.contains_key(path) {
                 state.create(path)?;
             }
             state.locks.insert(path.to_owned());
             let lock = SimLock { state: self.state.clone(), path: path.to_owned() };
+            Ok(Box::new(lock) as Box<dyn DirectoryLock>)
+        })
+    }
+
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.call(|state| {
+            state.check_power()?;
+            if !state.locks.insert(directory.to_owned()) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let lock = SimLock { state: self.state.clone(), path: directory.to_owned() };
             Ok(Box::new(lock) as Box<dyn DirectoryLock>)
         })
     }

@@ -40,7 +40,7 @@ impl Copies {
         let failed = |error: io::Error| Failure::from(format!("{}: {error}", directory.display()));
         let existed = directory.exists();
         create_private_directory(directory).map_err(failed)?;
-        let lock = vfs.lock(directory).map_err(|error| match error.kind() {
+        let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => format!(
                 "{}: another process uses the directory; name another one with --into",
                 directory.display()
