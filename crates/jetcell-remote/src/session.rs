@@ -225,7 +225,7 @@ impl Session {
         let vfs = self.exports.vfs.clone();
         let path = match mode {
             OpenMode::Read => self.own_file(&place)?,
-            OpenMode::Write => {
+            OpenMode::Write | OpenMode::WriteOwn => {
                 self.check(&place, Change::Write(&place.file))?;
                 self.own_file(&place)?
             }
@@ -285,7 +285,7 @@ impl Session {
         let (place, name) = (&open.place, &open.place.file);
         let longest = match open.mode {
             OpenMode::Read => return Err(refused("the file was opened to be read")),
-            OpenMode::Write => {
+            OpenMode::Write | OpenMode::WriteOwn => {
                 self.check(place, Change::Write(name))?;
                 open.file.len()?
             }

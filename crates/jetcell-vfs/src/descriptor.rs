@@ -12,6 +12,7 @@ use jetcell_sync::OnceLock;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::own_file::{NEW_FILE, check_own, not_followed};
 use crate::retry::retry;
 use crate::{IoBuffer, OpenMode};
 
@@ -36,13 +37,14 @@ impl Descriptor {
         let (access, create) = match mode {
             OpenMode::Read => (OFlags::RDONLY, OFlags::empty()),
             OpenMode::Write => (OFlags::RDWR, OFlags::empty()),
+            OpenMode::WriteOwn => (OFlags::RDWR, OFlags::NOFOLLOW),
             OpenMode::CreateNew => (OFlags::RDWR, OFlags::CREATE | OFlags::EXCL),
         };
-        let rights = Mode::from_raw_mode(0o666);
         // Without NONBLOCK, the open of a pipe would wait for its other end.
         let flags = access | create | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = match rustix::fs::openat(CWD, path, flags, rights) {
+        let file = match rustix::fs::openat(CWD, path, flags, NEW_FILE) {
             Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
+            Err(error) if mode == OpenMode::WriteOwn => return Err(not_followed(error)),
             other => other?,
         };
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
@@ -50,6 +52,9 @@ impl Descriptor {
             FileType::Fifo => return Err(no_file("a pipe")),
             FileType::CharacterDevice => return Err(no_file("a character device")),
             _ => {}
+        }
+        if mode == OpenMode::WriteOwn {
+            check_own(&file, path)?;
         }
         // io_uring would fail where it has to wait.
         let flags = rustix::fs::fcntl_getfl(&file)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jetcell_sync::Arc;
 
 use crate::IoBuffer;
+use crate::replaced_file::{UNFINISHED, with_ending};
 
 /// Why a transfer happens. Counters, throttles and fault injection distinguish transfers by it. ESE: `iorp`.
 #[doc(alias = "iorp")]
@@ -72,7 +73,10 @@ pub enum OpenMode {
     Read,
     /// Must exist.
     Write,
-    /// Must not exist.
+    /// Must exist, as a regular file with one name, which is not a symbolic link, and of this user or of the owner of its directory.
+    /// Other files are refused with `InvalidInput`. For directories in which other users can create files.
+    WriteOwn,
+    /// Must not exist, not even as a link. Only the user reads and writes the new file.
     CreateNew,
 }
 
@@ -172,6 +176,11 @@ pub trait Vfs: Send + Sync {
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         self.exists(path)
     }
+    /// A path for a file that gets the name `path` when it is finished, in the same directory. Concurrent calls, also of other
+    /// processes, get different ones if the file system is shared with other processes.
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        with_ending(path, UNFINISHED)
+    }
     /// Length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         self.open(path, OpenMode::Read)?.len()
@@ -182,13 +191,13 @@ pub trait Vfs: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in `directory` durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
-    /// Creates a directory and its parents.
+    /// Creates a directory and its parents. Only the user reads new ones.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
     /// Paths of the regular files in `directory`, sorted by name.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     /// Bytes free for this process on the volume of `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
-    /// Exclusive lock on `path` (a lock file, created if missing, or the database itself). `WouldBlock` when
+    /// Exclusive lock on `path` (a lock file, created if missing, the database itself, or a directory). `WouldBlock` when
     /// another instance, of this or another process, holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>>;
     /// Creates `to` with the content that `from` has now, sharing its blocks, so that it takes no time and no space.

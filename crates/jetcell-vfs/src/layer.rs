@@ -20,6 +20,9 @@ pub trait VfsLayer: Send + Sync {
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         self.inner().is_own_file(path)
     }
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        self.inner().unfinished_path(path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.inner().remove(path)
     }
@@ -68,6 +71,9 @@ impl<L: VfsLayer> Vfs for L {
     }
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         VfsLayer::is_own_file(self, path)
+    }
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        VfsLayer::unfinished_path(self, path)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         VfsLayer::remove(self, path)

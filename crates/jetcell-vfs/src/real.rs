@@ -15,7 +15,9 @@ use rustix::io::Errno;
 use crate::descriptor::{Descriptor, set_direct};
 use crate::engine::Engine;
 use crate::lock::FileLock;
+use crate::output_file::create_private_directory;
 use crate::pool::Pool;
+use crate::replaced_file::unique_unfinished;
 use crate::retry::retry;
 use crate::uring::Uring;
 use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
@@ -145,6 +147,10 @@ impl Vfs for RealVfs {
         }
     }
 
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        unique_unfinished(path)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         Ok(rustix::fs::unlink(path)?)
     }
@@ -165,7 +171,7 @@ impl Vfs for RealVfs {
             }
             created.push(path);
         }
-        std::fs::create_dir_all(directory)?;
+        create_private_directory(directory)?;
         created.iter().rev().filter_map(|path| path.parent()).try_for_each(sync_directory)
     }
 

@@ -164,6 +164,14 @@ impl Vfs for SimVfs {
                     state.check_power()?;
                     state.lookup(path)?
                 }
+                OpenMode::WriteOwn => {
+                    state.check_power()?;
+                    let node = state.lookup(path)?;
+                    match state.names.values().filter(|named| **named == node).count() {
+                        1 => node,
+                        _ => return Err(io::ErrorKind::InvalidInput.into()),
+                    }
+                }
                 OpenMode::CreateNew => state.create(path)?,
             };
             state.open_node(node);
@@ -215,7 +223,7 @@ impl Vfs for SimVfs {
             if state.locks.contains(path) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            if !state.names.contains_key(path) {
+            if !state.names.contains_key(path) && !state.is_directory(path) {
                 state.create(path)?;
             }
             state.locks.insert(path.to_owned());
