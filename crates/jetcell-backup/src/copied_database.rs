@@ -10,7 +10,7 @@ use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode};
 
 use crate::destination::{Destination, PartialDatabase};
 use crate::error::{BackupError, Result};
-use crate::manifest::{BadPage, StoredDatabase, StoredPages};
+use crate::manifest::{BadPage, MAX_BAD_PAGES, StoredDatabase, StoredPages};
 use crate::options::BackupOptions;
 use crate::pace::Gauge;
 use crate::ranges::{RANGE_BYTES, RangeSums, RangeWriter};
