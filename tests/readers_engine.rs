@@ -18,7 +18,7 @@ use ese_engine::{
 use ese_format::log::record::LogRecord;
 use ese_format::record::{CodePage, ColumnFlags, ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use system_tests::readers::{
@@ -358,7 +358,7 @@ fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
 
 /// Decodes all records of the logs and encodes each again to the same bytes. Returns the name of the last record.
 fn last_record(disk: &SimVfs, context: &str) -> &'static str {
-    let names = LogNames::new(Path::new("/log"), "E00");
+    let names = LogNames::new(Path::new("/log"), FileStem::E00);
     let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
     let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
     let mut last = "";

@@ -19,7 +19,7 @@ fn recover(directory: &Path) -> PathBuf {
     let plan = set.plan(LogPosition::MAX);
     set.verify(&vfs, &plan, LogPosition::MAX).unwrap();
     let mut options = InstanceOptions::with_vfs(vfs, directory.to_path_buf());
-    options.base_name.clone_from(&set.base_name);
+    options.base_name = set.base_name;
     options.log_names = set.log_names;
     options.database_paths.search(directory);
     let mut replayer = Replayer::open(options, &plan.logs[0].1).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ese_engine::internals::log::{LogNames, LogReader, StoredRecord};
 use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{FileStem, Vfs};
 
 /// Merges of pages, counted in the logs.
 #[derive(Clone, Copy, Default, Debug)]
@@ -21,7 +21,9 @@ impl Merges {
     /// Counts the merges in the logs of a directory, up to the first log that cannot be read.
     pub fn in_logs(vfs: Arc<dyn Vfs>, logs: &Path) -> Merges {
         let mut merges = Merges::default();
-        let Ok(Some(reader)) = LogReader::open(vfs, LogNames::new(logs, "E00")) else { return merges };
+        let Ok(Some(reader)) = LogReader::open(vfs, LogNames::new(logs, FileStem::E00)) else {
+            return merges;
+        };
         let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };
         let visit = |stored: StoredRecord| {
             if let Ok((LogRecord::Merge2(merge), _)) = LogRecord::decode(&stored.bytes) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ese_format::PageSize;
 use ese_format::log::header::SEGMENT_BYTES;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, RealOptions, RealVfs, Vfs};
+use jetcell_vfs::{DirectoryLock, FileStem, RealOptions, RealVfs, Vfs};
 
 use crate::cache::{Cache, CacheOptions};
 use crate::events::{EventProfile, EventSink, Events};
@@ -25,8 +25,8 @@ pub struct InstanceOptions {
     pub log_directory: PathBuf,
     /// Directory of the checkpoint file. ESE: `JET_paramSystemPath`.
     pub system_directory: PathBuf,
-    /// First three letters of the names of log files. ESE: `JET_paramBaseName`.
-    pub base_name: String,
+    /// Base name of the log files. ESE: `JET_paramBaseName`.
+    pub base_name: FileStem,
     /// Page size of all databases. A shared cache must have the same page size.
     pub page_size: PageSize,
     /// Memory of the instance's own cache, in bytes. ESE: `JET_paramCacheSizeMax`.
@@ -150,7 +150,7 @@ impl InstanceOptions {
             vfs,
             system_directory: directory.clone(),
             log_directory: directory,
-            base_name: "E00".to_string(),
+            base_name: FileStem::E00,
             page_size: PageSize::KIB_8,
             cache_bytes: 64 << 20,
             shared_cache: None,

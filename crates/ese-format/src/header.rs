@@ -335,6 +335,12 @@ fn word(page: &[u8], at: usize) -> u32 {
 }
 
 impl DatabaseHeader {
+    /// The page size that a database header at the start of `bytes` stores, even if the header is damaged. `None` if the bytes do not
+    /// start with the header of a database, or the size is not valid.
+    pub fn stored_page_size(bytes: &[u8]) -> Option<PageSize> {
+        (word(bytes, 4) == DATABASE_MAGIC).then(|| PageSize::new(word(bytes, PAGE_SIZE_AT))).flatten()
+    }
+
     /// Decodes one copy, with which `bytes` starts. `bytes` may be longer than a page.
     pub fn decode(bytes: &[u8]) -> Result<DatabaseHeader, HeaderError> {
         let available = bytes.len();

@@ -52,6 +52,9 @@ pub enum ArrayError {
     /// The volume of LUNs cannot be used.
     #[error("{0}")]
     Luns(String),
+    /// The write log of the LUNs cannot be used.
+    #[error(transparent)]
+    WriteLog(#[from] WriteLogError),
     /// More members failed than the level bears. Acknowledged data is as it was; the array must be assembled again.
     #[error(
         "the array stopped because more members failed than {level} bears: {}; bring them back, or restore the data",
@@ -146,6 +149,9 @@ pub enum Refusal {
         /// Members that are missing or failed.
         missing: usize,
     },
+    /// A file that is to become a write log has other content.
+    #[error("{} holds something else than a write log; give another file", .0.display())]
+    NotAWriteLog(PathBuf),
     /// A parameter is out of its range.
     #[error("{0}")]
     Parameter(String),
@@ -161,6 +167,58 @@ pub enum Refusal {
         last: u64,
         /// Blocks of the array.
         blocks: u64,
+    },
+}
+
+/// Why the write log of a volume of LUNs, which was not shut down, cannot be used. Only the log has the writes that were flushed since the
+/// last consistency point.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum WriteLogError {
+    /// There is no such file.
+    #[error("{}: the write log is not there; bring it back, or lose the writes that only it has with --forget-log", .0.display())]
+    Missing(PathBuf),
+    /// The file is not the log, or both copies of its header are damaged.
+    #[error(
+        "{}: this is not the write log of the volume; bring the log back, or lose the writes that only it has with --forget-log",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// The file is shorter than the log.
+    #[error(
+        "{}: the write log is damaged: it has {found} bytes instead of {expected}; bring the whole file back, or lose the writes that only it has with --forget-log",
+        path.display()
+    )]
+    Shortened {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+        /// The size of the log.
+        expected: u64,
+    },
+    /// A record that was acknowledged is damaged, and so is its shadow if it must have one.
+    #[error(
+        "{}: the write log is damaged at byte {offset}; bring an intact copy back, or lose the writes that only it has with --forget-log",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the record begins.
+        offset: u64,
+    },
+    /// The log follows a state that the array lacks.
+    #[error(
+        "{}: the write log follows state {newer} of the LUNs, and the catalogue has {point}: a newer catalogue is damaged; bring its members back, or lose the newer state with --forget-log",
+        path.display()
+    )]
+    NewerThanCatalogue {
+        /// The file.
+        path: PathBuf,
+        /// The consistency point that the records follow.
+        newer: u64,
+        /// The consistency point of the catalogue.
+        point: u64,
     },
 }
 

@@ -48,7 +48,7 @@ pub use array::{
     MemberState, NewMember, Part, SlotState, SlotStatus, Status,
 };
 pub use bytes::BlockStore;
-pub use error::{ArrayError, Refusal, Result};
+pub use error::{ArrayError, Refusal, Result, WriteLogError};
 pub use geometry::{BLOCK, Layout, Level, MAX_DATA_COLUMNS, MAX_SLOTS, ZONE_ROWS};
 pub use kernels::{Consistency, InstructionSet, Kernel, RecoveryStep, ReedSolomon, RowDiagonal};
 pub use luns::{

@@ -6,11 +6,11 @@ use std::path::Path;
 use ese_engine::{PageReader, ReadOptions};
 use ese_format::PageNumber;
 use ese_format::header::DatabaseHeader;
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
+use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode};
 
 use crate::destination::{Destination, PartialDatabase};
 use crate::error::{BackupError, Result};
-use crate::manifest::{BadPage, StoredDatabase};
+use crate::manifest::{BadPage, MAX_BAD_PAGES, StoredDatabase, StoredPages};
 use crate::options::BackupOptions;
 use crate::pace::Gauge;
 use crate::ranges::{RANGE_BYTES, RangeSums, RangeWriter};
@@ -30,7 +30,7 @@ impl CopiedDatabase {
     pub fn begin(
         destination: &Destination,
         page_bytes: usize,
-        name: String,
+        name: FileName,
         identity: String,
         earlier: Option<&PartialDatabase>,
     ) -> Result<CopiedDatabase> {
@@ -43,7 +43,13 @@ impl CopiedDatabase {
         let mut writer = RangeWriter::new(destination.create(&name)?);
         // The two copies of the header. The file is no database until they are written.
         writer.push(&vec![0; 2 * page_bytes])?;
-        let state = PartialDatabase { file: name, identity, ..PartialDatabase::default() };
+        let state = PartialDatabase {
+            file: name,
+            identity,
+            ranges: String::new(),
+            pages: StoredPages::default(),
+            bad_pages: Vec::new(),
+        };
         Ok(CopiedDatabase { state, writer, page_bytes, continued_bytes: 0 })
     }
 
@@ -97,6 +103,7 @@ impl CopiedDatabase {
             self.state
                 .bad_pages
                 .extend(bad.map(|(page, flaw)| BadPage { page: page.get(), flaw: flaw.to_string() }));
+            self.state.bad_pages.truncate(MAX_BAD_PAGES);
             let at = self.writer.position();
             let (ranges, now) = ((at - saved) / RANGE_BYTES as u64, clock.monotonic());
             let is_due = at - saved >= options.save_bytes || now - saved_at >= options.save_interval;
@@ -164,7 +171,7 @@ fn resume(destination: &Destination, earlier: &PartialDatabase) -> Result<Option
     };
     let path = destination.directory.join(&earlier.file);
     let failed = |error: std::io::Error| BackupError::io(&path, &error);
-    let file = match destination.vfs.open(&path, OpenMode::Write) {
+    let file = match destination.vfs.open(&path, OpenMode::WriteOwn) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };

@@ -5,13 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ese_engine::LogCopy;
+use ese_engine::{Error, LogCopy};
+use ese_format::LogTime;
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{File, OpenMode, Vfs};
+use jetcell_vfs::{DirectoryLock, File, FileName, OpenMode, Vfs, is_unfinished, remove_if_exists};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{BadPage, Kind, MANIFEST, Manifest, PARTIAL, StoredLog, StoredPages};
+use crate::file_names::{MANIFEST, PARTIAL};
+use crate::manifest::{BadPage, Kind, Manifest, StoredLog, StoredPages};
 use crate::ranges::RangeWriter;
 use crate::text_file;
 
@@ -30,10 +32,10 @@ pub struct Partial {
 }
 
 /// How far the copy of one database has come.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartialDatabase {
-    pub file: String,
+    pub file: FileName,
     /// What must be unchanged in the database.
     pub identity: String,
     /// Checksums of the ranges that are durable.
@@ -42,8 +44,20 @@ pub struct PartialDatabase {
     pub bad_pages: Vec<BadPage>,
 }
 
+/// The error for a directory with a whole backup of another kind, or of another source or state.
+pub fn whole_already(directory: &Path, manifest: &Manifest) -> BackupError {
+    let what = format!(
+        "{}: the directory has a whole backup already ({}, made at {}); name another directory for another backup",
+        directory.display(),
+        manifest.kind.of_engine(),
+        LogTime::from_unix_ms(manifest.ended_unix_ms)
+    );
+    BackupError::set(SetFault::NotEmpty, what)
+}
+
 /// A directory in which a backup is being made.
 pub struct Destination {
+    _lock: Box<dyn DirectoryLock>,
     pub vfs: Arc<dyn Vfs>,
     pub directory: PathBuf,
     partial: Mutex<Partial>,
@@ -60,15 +74,14 @@ impl Destination {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(|error| BackupError::io(directory, &error))?,
         };
-        let files: Vec<PathBuf> = files.into_iter().filter(|path| !text_file::is_unfinished(path)).collect();
+        let files: Vec<PathBuf> = files.into_iter().filter(|path| !is_unfinished(path)).collect();
         let has = |name: &str| files.iter().any(|path| path.file_name().is_some_and(|file| file == name));
         let shown = directory.display();
         if has(MANIFEST) {
-            let what = format!("{shown}: there is a whole backup in this directory; name another one");
-            return Err(BackupError::set(SetFault::NotEmpty, what));
+            return Err(whole_already(directory, &Manifest::read(vfs, directory)?));
         }
         if has(PARTIAL) {
-            let text = text_file::read(vfs, &directory.join(PARTIAL))?.unwrap_or_default();
+            let text = text_file::read_own(vfs, &directory.join(PARTIAL))?.unwrap_or_default();
             // What cannot be read is begun again.
             return Ok(serde_json::from_str(&text).ok());
         }
@@ -79,11 +92,21 @@ impl Destination {
         Ok(None)
     }
 
-    /// Marks the directory, which may have the remains of an interrupted backup.
+    /// Marks the directory, which may have the remains of an interrupted backup, and locks it until the backup has ended.
+    ///
+    /// Errors: another process makes a backup in the directory, or has made one.
     pub fn begin(vfs: Arc<dyn Vfs>, directory: &Path, partial: Partial) -> Result<Destination> {
         let failed = |error: std::io::Error| BackupError::io(directory, &error);
         vfs.create_directory(directory).map_err(failed)?;
+        let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Error::InUse { path: directory.to_path_buf() }.into(),
+            _ => failed(error),
+        })?;
+        if vfs.exists(&directory.join(MANIFEST)).map_err(failed)? {
+            return Err(whole_already(directory, &Manifest::read(&*vfs, directory)?));
+        }
         let destination = Destination {
+            _lock: lock,
             vfs,
             directory: directory.to_path_buf(),
             partial: Mutex::new(partial),
@@ -109,12 +132,10 @@ impl Destination {
     }
 
     /// Creates a file. A file of that name is the remains of an interrupted backup.
-    pub fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+    pub fn create(&self, name: &FileName) -> Result<Arc<dyn File>> {
         let path = self.directory.join(name);
         let create = || {
-            if self.vfs.exists(&path)? {
-                self.vfs.remove(&path)?;
-            }
+            remove_if_exists(&*self.vfs, &path)?;
             self.vfs.open(&path, OpenMode::CreateNew)
         };
         let file = create().map_err(|error| BackupError::io(&path, &error))?;
@@ -123,7 +144,7 @@ impl Destination {
     }
 
     /// Stores a log, durably.
-    pub fn store_log(&self, log: &LogCopy, name: String) -> Result<StoredLog> {
+    pub fn store_log(&self, log: &LogCopy, name: FileName) -> Result<StoredLog> {
         let mut writer = RangeWriter::new(self.create(&name)?);
         writer.push(&log.bytes)?;
         let (bytes, sums) = writer.finish(&[])?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jetcell_vfs::is_out_of_reach;
+use jetcell_vfs::{NameError, is_out_of_reach};
 
 /// Result of this crate's functions.
 pub type Result<T> = std::result::Result<T, BackupError>;
@@ -30,6 +30,9 @@ pub enum BackupError {
         /// Description.
         what: String,
     },
+    /// A file cannot have this name in a backup.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// A mistake of the caller; the text describes it.
     #[error("{0}")]
     Usage(String),
@@ -110,7 +113,7 @@ impl BackupError {
             BackupError::Engine(error) => Some((error.jet_code(), error.jet_name())),
             BackupError::Set { fault, .. } => Some(fault.jet_error()),
             BackupError::Changed { .. } => Some((-1206, "JET_errDatabaseCorrupted")),
-            BackupError::Usage(_) | BackupError::Stopped => None,
+            BackupError::Name(_) | BackupError::Usage(_) | BackupError::Stopped => None,
         }
     }
 }

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use ese_engine::{Backup, Database, Instance};
 use jetcell_sync::Arc;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{FileName, Vfs};
 
 use crate::chain::check_continues;
 use crate::copied_database::CopiedDatabase;
 use crate::copying::{Copied, Copying, copy_pages};
 use crate::destination::{Destination, Partial, PartialDatabase};
 use crate::error::{BackupError, Result};
+use crate::file_names::copy_names;
 use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
@@ -51,7 +52,7 @@ pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &Bac
     };
     let whole: Vec<Arc<Database>> = backup.databases().iter().filter(usable).cloned().collect();
     let summary = backup.finish(&whole)?;
-    Ok(Made { manifest, removed_logs: summary.removed_logs, copied_bytes, continued_bytes })
+    Ok(Made { manifest, removed_logs: summary.removed_logs, copied_bytes, continued_bytes, already: false })
 }
 
 /// What an interrupted backup has copied, if its pages and the logs of the instance still give one state.
@@ -110,7 +111,7 @@ impl LiveBackup<'_> {
     }
 
     fn copy_databases(&self, backup: &Backup, gauge: &Gauge) -> Result<Vec<Copied<Arc<Database>>>> {
-        let names = names(backup.databases().iter().map(|database| database.path()));
+        let names = copy_names(backup.databases().iter().map(|database| database.path()))?;
         let mut copies = Vec::new();
         let mut needed = 0;
         for (database, name) in backup.databases().iter().zip(names) {
@@ -138,8 +139,7 @@ impl LiveBackup<'_> {
         while let Some(log) = backup.next_log()? {
             gauge.expect(log.bytes.len() as u64);
             gauge.take(log.bytes.len() as u64)?;
-            let name = log.path.file_name().map(|name| name.to_string_lossy().into_owned());
-            let stored = self.destination.store_log(&log, name.unwrap_or_default())?;
+            let stored = self.destination.store_log(&log, FileName::from_path(&log.path)?)?;
             if let Some(parent) = &self.parent {
                 check_continues(parent, &stored, logs.is_empty())?;
             }
@@ -157,7 +157,7 @@ impl LiveBackup<'_> {
             began_unix_ms: self.earlier.began_unix_ms,
             ended_unix_ms: self.destination.vfs.clock().unix_ms(),
             log_signature: backup.log_signature().to_hex(),
-            base_name: backup.base_name().to_string(),
+            base_name: backup.base_name(),
             page_size,
             generations: Generations {
                 first: backup.generations().start().0,
@@ -171,17 +171,4 @@ impl LiveBackup<'_> {
         }
         .seal()
     }
-}
-
-/// Names of the copies of databases: those of the originals, with a number if two have the same.
-pub(crate) fn names<'p>(paths: impl Iterator<Item = &'p Path>) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for path in paths {
-        let name = path.file_name().map_or("database.edb".into(), |name| name.to_string_lossy().into_owned());
-        let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, "edb"));
-        let numbered = (2..).map(|number| format!("{stem}-{number}.{extension}"));
-        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
-        names.extend(free);
-    }
-    names
 }

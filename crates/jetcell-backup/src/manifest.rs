@@ -3,23 +3,26 @@
 //! `manifest.json` is written when everything else is durable. Until then `manifest.partial.json` says how far the backup
 //! has come.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ese_engine::{BackupKind, LogCopy, PageReads};
 use ese_format::{LogPosition, LogTime, Signature};
-use jetcell_vfs::Vfs;
+use jetcell_input::bounded_list;
+use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
-use crate::ranges::{RANGE_BYTES, RangeSums, sum_of};
+use crate::file_names::{MANIFEST, PARTIAL, is_of_backup, is_of_stream, is_side_file, lock_file};
+use crate::ranges::{RANGE_BYTES, RangeSums, SummingWriter};
 use crate::text_file;
 
-/// The file that makes a directory a backup.
-pub(crate) const MANIFEST: &str = "manifest.json";
-/// The file that marks a backup that is not whole.
-pub(crate) const PARTIAL: &str = "manifest.partial.json";
 /// The version of the manifest that this crate writes.
 const FORMAT: u32 = 1;
+/// Maximum number of databases in a manifest. An instance of ESE has at most six.
+const MAX_DATABASES: usize = 1024;
+/// Maximum number of bad pages of a database that a manifest lists.
+pub(crate) const MAX_BAD_PAGES: usize = 1000;
 
 /// The kind of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,15 +76,17 @@ pub struct Manifest {
     pub ended_unix_ms: i64,
     /// Identity of the log stream, in hexadecimal digits.
     pub log_signature: String,
-    /// First letters of the names of the logs.
-    pub base_name: String,
+    /// Base name of the logs.
+    pub base_name: FileStem,
     /// Bytes of a page of the databases.
     pub page_size: u32,
     /// The logs.
     pub generations: Generations,
-    /// The databases.
+    /// The databases, at most [`MAX_DATABASES`].
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<StoredDatabase>,
     /// The databases that this backup and those that it continues contain, by their signatures.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub covers: Vec<String>,
     /// The logs in the order of their generations.
     pub logs: Vec<StoredLog>,
@@ -108,7 +113,7 @@ pub struct Generations {
 #[serde(deny_unknown_fields)]
 pub struct StoredDatabase {
     /// Name of the file in the backup.
-    pub file: String,
+    pub file: FileName,
     /// Path of the original.
     pub source: PathBuf,
     /// Identity of the database, in hexadecimal digits.
@@ -121,7 +126,8 @@ pub struct StoredDatabase {
     pub usable: bool,
     /// What was read.
     pub pages: StoredPages,
-    /// The bad pages, at most a thousand.
+    /// The bad pages, at most [`MAX_BAD_PAGES`].
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
     pub bad_pages: Vec<BadPage>,
     /// Checksums of the ranges.
     pub ranges: String,
@@ -160,7 +166,7 @@ pub struct BadPage {
 #[serde(deny_unknown_fields)]
 pub struct StoredLog {
     /// Name of the file in the backup.
-    pub file: String,
+    pub file: FileName,
     /// Its generation.
     pub generation: u32,
     /// Size in bytes.
@@ -225,19 +231,18 @@ impl Manifest {
 
     fn from_text(path: &Path, text: &str) -> Result<Manifest> {
         let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
-        let manifest: Manifest = serde_json::from_str(text)
+        let mut manifest: Manifest = serde_json::from_str(text)
             .map_err(|error| changed(format!("it is no manifest, or was changed: {error}")))?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
             let what = format!("version {} of the manifest is not known", manifest.format);
             return Err(changed(what));
         }
-        if manifest.checksum != manifest.sum() {
+        let sum = manifest.sum();
+        if manifest.checksum != sum {
             return Err(changed("its checksum is wrong: it was changed after the backup".to_string()));
         }
-        let names = manifest.files().map(|file| file.name).collect::<Vec<_>>();
-        let is_name = |name: &&str| !matches!(*name, "" | "." | "..") && !name.contains(['/', '\\', '\0']);
-        if let Some(name) = names.iter().find(|name| !is_name(name)) {
-            return Err(changed(format!("{name:?} is not a name of a file")));
+        if let Some(name) = manifest.conflicting_name() {
+            return Err(changed(format!("{name:?} is the name of another file of a backup or of a restore")));
         }
         let unfit = |file: &StoredFile<'_>| {
             !RangeSums::from_text(file.ranges).is_some_and(|sums| sums.fits(file.bytes))
@@ -248,9 +253,26 @@ impl Manifest {
         Ok(manifest)
     }
 
-    fn sum(&self) -> String {
-        let unsigned = Manifest { checksum: String::new(), ..self.clone() };
-        hex64(sum_of(serde_json::to_string(&unsigned).unwrap_or_default().as_bytes()))
+    /// The first name that two files have, or that a file of the backup or of the restored instance has.
+    fn conflicting_name(&self) -> Option<&FileName> {
+        let mut seen = BTreeSet::new();
+        let twice = self.files().map(|file| file.name).find(|name| !seen.insert(*name));
+        let base = self.base_name;
+        let side_file = |name: &FileName| self.databases.iter().any(|other| is_side_file(name, &other.file));
+        let taken = |name: &&FileName| {
+            is_of_backup(name) || is_of_stream(name, base) || side_file(name) || ***name == *lock_file(base)
+        };
+        twice.or_else(|| self.databases.iter().map(|database| &database.file).find(taken))
+    }
+
+    /// The checksum of the manifest. The text of a large one would take as much memory again, so that it is never complete.
+    fn sum(&mut self) -> String {
+        let stored = std::mem::take(&mut self.checksum);
+        let mut summer = SummingWriter::default();
+        // Writes to the summer do not fail, and all fields can be written as JSON.
+        let _ = serde_json::to_writer(&mut summer, self);
+        self.checksum = stored;
+        hex64(summer.finish())
     }
 
     /// Completes the manifest of a new backup: version, identity and checksum.
@@ -258,13 +280,19 @@ impl Manifest {
         (self.format, self.range_bytes) = (FORMAT, RANGE_BYTES as u64);
         self.engine = concat!("jetcell ", env!("CARGO_PKG_VERSION")).to_string();
         self.checksum = String::new();
-        self.id = format!("{:x}-{}", self.ended_unix_ms, self.sum());
+        let sum = self.sum();
+        self.id = format!("{:x}-{sum}", self.ended_unix_ms);
         self.checksum = self.sum();
         self
     }
 
     /// Writes the manifest. From then on the directory is a whole backup.
     pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+        if let Some(name) = self.conflicting_name() {
+            return Err(BackupError::Usage(format!(
+                "{name}: a restore uses this name for another file, so a database cannot have it; rename the database"
+            )));
+        }
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         text_file::write(vfs, &directory.join(MANIFEST), &format!("{text}\n"))
     }
@@ -295,7 +323,7 @@ impl Manifest {
 /// One file of a backup.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredFile<'a> {
-    pub name: &'a str,
+    pub name: &'a FileName,
     pub bytes: u64,
     pub ranges: &'a str,
 }
@@ -323,7 +351,7 @@ impl StoredPages {
 
 impl StoredLog {
     /// A log as the manifest describes it. `sums` are those of its bytes, in the file `name`.
-    pub(crate) fn of(log: &LogCopy, name: String, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
+    pub(crate) fn of(log: &LogCopy, name: FileName, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
         StoredLog {
             file: name,
             generation: log.generation.0,

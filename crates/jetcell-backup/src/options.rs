@@ -74,4 +74,6 @@ pub struct Made {
     pub copied_bytes: u64,
     /// Bytes that an earlier, interrupted call had copied.
     pub continued_bytes: u64,
+    /// The directory had this backup already, and the source is unchanged since. Nothing was copied.
+    pub already: bool,
 }

@@ -5,101 +5,168 @@
 //!
 //! Over existing files, ranges with the right checksum stay as they are. Logs are written beside the old ones, and renamed
 //! when all of them are durable: the logs that survived may be in the same directory.
+//!
+//! The directory is locked until the restore has ended, so that two restores do not mix. Links that somebody has put into it are not
+//! followed, and files with other names or of other users are not written.
 
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use ese_engine::Error;
+use ese_engine::{Error, FoundDatabase, RecoverySet};
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{
+    DirectoryLock, File, FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished,
+    remove_if_exists,
+};
 
 use crate::error::{BackupError, Result, SetFault};
+use crate::file_names::{PLACING, RESTORE_MARKER, RESTORED, is_of_stream, is_side_file, lock_file};
 use crate::manifest::StoredFile;
 use crate::pace::Gauge;
 use crate::ranges::{RANGE_BYTES, range_of, read_range, sum_of};
+use crate::restore_record::RestoreRecord;
 use crate::text_file;
 
-/// The file that marks a directory whose restore has not ended.
-pub const RESTORE_MARKER: &str = "restore.partial";
 /// What the marker says if the directory was empty before.
 const FRESH: &str = "into an empty directory\n";
 const OVER: &str = "over existing files\n";
-/// Ending of the names of logs that are being placed.
-const PLACING: &str = "restoring";
 
 /// The directory of a restore.
 pub struct Placement<'a> {
     vfs: &'a dyn Vfs,
     directory: &'a Path,
     gauge: &'a Gauge,
-    /// The directory was empty before, so everything in it was made by restores.
+    base: FileStem,
+    /// Files of the databases.
+    databases: Vec<FileName>,
+    /// The directory was empty before, so everything of an instance in it was made by restores.
     fresh: bool,
+    /// Files that were there before this restore.
+    before: BTreeSet<PathBuf>,
     /// Names of the logs that were placed.
     logs: Vec<String>,
     /// Bytes that were copied, and that were right already.
     pub copied: u64,
     pub kept: u64,
+    _lock: Option<Box<dyn DirectoryLock>>,
 }
 
-/// Whether files are restored over existing ones, and which may be in use.
+/// The files in the directory of a restore before the restore.
 pub struct Existing {
     fresh: bool,
-    _locks: Vec<Box<dyn DirectoryLock>>,
+    files: BTreeSet<PathBuf>,
+    /// The lock of the directory. `None`: there is not a directory yet.
+    lock: Option<Box<dyn DirectoryLock>>,
+    file_locks: Vec<Box<dyn DirectoryLock>>,
 }
 
 impl Existing {
-    /// Looks at the directory, and locks its files. Changes nothing.
+    /// Lists the directory, and locks it and its files. Changes nothing.
     ///
-    /// Errors: there are files and `force` is not set (-504); one of them is in use.
-    pub fn examine(vfs: &Arc<dyn Vfs>, directory: &Path, base: &str, force: bool) -> Result<Existing> {
+    /// Errors: there are files and `force` is not set (-504); another process uses one of them or restores into the directory; a
+    /// file that the restore would write is a link or belongs to another user.
+    pub fn examine(
+        vfs: &Arc<dyn Vfs>,
+        directory: &Path,
+        base: FileStem,
+        databases: &[FileName],
+        force: bool,
+    ) -> Result<Existing> {
+        let exists = vfs.exists(directory).map_err(|error| BackupError::io(directory, &error))?;
+        let lock = if exists { Some(acquired(vfs.lock_directory(directory), directory)?) } else { None };
         let files = match vfs.list(directory) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(|error| BackupError::io(directory, &error))?,
         };
-        let files: Vec<PathBuf> = files.into_iter().filter(|path| !text_file::is_unfinished(path)).collect();
-        let marker = text_file::read(&**vfs, &directory.join(RESTORE_MARKER))?;
-        let fresh = files.is_empty() || marker.as_deref() == Some(FRESH);
+        let marker = text_file::read_own(&**vfs, &directory.join(RESTORE_MARKER))?;
+        let fresh = files.iter().all(|path| is_unfinished(path)) || marker.as_deref() == Some(FRESH);
         if !fresh && !force {
-            let what = format!(
-                "{}: the directory is not empty; name another one, or restore over the files in it with --force",
-                directory.display()
-            );
-            return Err(BackupError::set(SetFault::NotEmpty, what));
+            return Err(not_empty(directory));
         }
-        let lock_file = format!("{base}.lock");
+        for name in databases {
+            let path = directory.join(name);
+            match vfs.open(&path, OpenMode::WriteOwn) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(BackupError::io(path, &error));
+                }
+                _ => {}
+            }
+        }
+        let lock_file = lock_file(base);
         let may_be_used = |path: &&PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-            *name == *lock_file
-                || !matches!(&*ending, "log" | "jtx" | "chk" | "jcp" | "jrs" | "jdw" | "jfm" | "lock")
+            let is_other = matches!(&*ending, "log" | "jtx" | "chk" | "jcp" | "jrs" | "jdw" | "jfm" | "lock");
+            *name == *lock_file || !is_other && !is_unfinished(path)
         };
-        let lock = |path: &PathBuf| {
-            vfs.lock(path).map_err(|error| match error.kind() {
-                std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() }.into(),
-                _ => BackupError::io(path, &error),
-            })
-        };
-        let locks = files.iter().filter(may_be_used).map(lock).collect::<Result<_>>()?;
-        Ok(Existing { fresh, _locks: locks })
+        let file_locks = files
+            .iter()
+            .filter(may_be_used)
+            .map(|path| acquired(vfs.lock(path), path))
+            .collect::<Result<_>>()?;
+        Ok(Existing { fresh, files: files.into_iter().collect(), lock, file_locks })
     }
 
     /// Whether the directory was empty before.
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
+
+    /// Releases the files, of which the replay takes the locks. The directory stays locked.
+    pub fn release_files(&mut self) {
+        self.file_locks.clear();
+    }
+}
+
+fn not_empty(directory: &Path) -> BackupError {
+    let what = format!(
+        "{}: the directory is not empty; name another one, or restore over the files in it with --force",
+        directory.display()
+    );
+    BackupError::set(SetFault::NotEmpty, what)
 }
 
 impl<'a> Placement<'a> {
-    /// Marks the directory.
+    /// Marks the directory, and locks it until the end of the restore.
+    ///
+    /// Errors: another process has begun to use the directory since it was examined.
     pub fn begin(
         vfs: &'a dyn Vfs,
         directory: &'a Path,
-        existing: &Existing,
+        (base, databases): (FileStem, Vec<FileName>),
+        existing: &mut Existing,
         gauge: &'a Gauge,
     ) -> Result<Placement<'a>> {
-        vfs.create_directory(directory).map_err(|error| BackupError::io(directory, &error))?;
-        let text = if existing.fresh { FRESH } else { OVER };
+        let failed = |error: std::io::Error| BackupError::io(directory, &error);
+        vfs.create_directory(directory).map_err(failed)?;
+        let lock = match existing.lock.take() {
+            Some(lock) => lock,
+            None => {
+                let lock = acquired(vfs.lock_directory(directory), directory)?;
+                if !vfs.list(directory).map_err(failed)?.is_empty() {
+                    return Err(not_empty(directory));
+                }
+                lock
+            }
+        };
+        let placement = Placement {
+            vfs,
+            directory,
+            gauge,
+            base,
+            databases,
+            fresh: existing.fresh,
+            before: std::mem::take(&mut existing.files),
+            logs: Vec::new(),
+            copied: 0,
+            kept: 0,
+            _lock: Some(lock),
+        };
+        let text = if placement.fresh { FRESH } else { OVER };
         text_file::write(vfs, &directory.join(RESTORE_MARKER), text)?;
-        Ok(Placement { vfs, directory, gauge, fresh: existing.fresh, logs: Vec::new(), copied: 0, kept: 0 })
+        text_file::remove(vfs, &directory.join(RESTORED))?;
+        Ok(placement)
     }
 
     /// Copies a database from the backup in `from`. Every range is verified, before it is written.
@@ -112,9 +179,12 @@ impl<'a> Placement<'a> {
         let source_path = from.join(stored.name);
         let source = self.open(&source_path, OpenMode::Read)?;
         let path = self.directory.join(stored.name);
-        let exists = self.vfs.exists(&path).map_err(|error| BackupError::io(&path, &error))?;
-        let target = self.open(&path, if exists { OpenMode::Write } else { OpenMode::CreateNew })?;
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
+        let target = match self.vfs.open(&path, OpenMode::WriteOwn) {
+            Err(error) if error.kind() == ErrorKind::NotFound => self.vfs.open(&path, OpenMode::CreateNew),
+            opened => opened,
+        };
+        let target = target.map_err(failed)?;
         let old = target.len().map_err(failed)?;
         if old > 0 {
             // From here on the file is no database.
@@ -164,9 +234,7 @@ impl<'a> Placement<'a> {
         }
         let path = self.placing(&name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
-        if self.vfs.exists(&path).map_err(failed)? {
-            self.vfs.remove(&path).map_err(failed)?;
-        }
+        remove_if_exists(self.vfs, &path).map_err(failed)?;
         let target = self.open(&path, OpenMode::CreateNew)?;
         target.write_at(0, &content, IoReason::Backup).map_err(failed)?;
         target.sync(IoReason::Backup).map_err(failed)?;
@@ -181,47 +249,73 @@ impl<'a> Placement<'a> {
     }
 
     /// Gives the logs their names, and removes those of the stream that was there before, with its checkpoint.
-    pub fn name_logs(&self, base: &str) -> Result<()> {
+    pub fn name_logs(&self) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         self.vfs.sync_directory(self.directory).map_err(failed)?;
         for name in &self.logs {
             self.vfs.rename(&self.placing(name), &self.directory.join(name)).map_err(failed)?;
         }
         self.vfs.sync_directory(self.directory).map_err(failed)?;
-        for path in self.vfs.list(self.directory).map_err(failed)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if is_of_stream(&name, base) && !self.logs.contains(&name) {
-                self.vfs.remove(&path).map_err(failed)?;
-            }
-        }
-        self.vfs.sync_directory(self.directory).map_err(failed)
+        self.remove_files(|name| self.is_replaced(name) && !self.logs.iter().any(|log| log == name))
     }
 
-    /// Removes what the replay does not leave behind, and the marker.
-    pub fn finish(&self, base: &str) -> Result<()> {
+    /// Whether a file is replaced with the logs: a log or the checkpoint of the stream that was there before, or a file that tells how
+    /// one of the databases was used before.
+    fn is_replaced(&self, name: &str) -> bool {
+        is_of_stream(name, self.base)
+            || name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACING)
+            || self.databases.iter().any(|database| is_side_file(name, database))
+    }
+
+    /// Databases that the replay has created in the directory.
+    pub fn created(&self, vfs: &Arc<dyn Vfs>) -> Result<Vec<FoundDatabase>> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
-        for path in self.vfs.list(self.directory).map_err(failed)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if name.ends_with(".jrs") || name == format!("{base}.lock") {
-                self.vfs.remove(&path).map_err(failed)?;
-            }
-        }
-        self.vfs.sync_directory(self.directory).map_err(failed)?;
+        let of_stream = |path: &Path| is_of_stream(&name_of(path), self.base);
+        let is_new = |path: &PathBuf| of_stream(path) || !self.before.contains(path);
+        let files: Vec<PathBuf> =
+            self.vfs.list(self.directory).map_err(failed)?.into_iter().filter(is_new).collect();
+        let placed = |path: &Path| self.databases.iter().any(|name| self.directory.join(name) == path);
+        let has_logs = files.iter().any(|path| of_stream(path));
+        let mut databases = if has_logs { RecoverySet::find(vfs, &files)?.databases } else { Vec::new() };
+        databases.retain(|database| !placed(&database.path));
+        Ok(databases)
+    }
+
+    /// Removes the files that only the replay needed, records the restore, and removes the marker.
+    pub fn finish(&self, record: &RestoreRecord) -> Result<()> {
+        let lock_file = lock_file(self.base);
+        let is_reserve = |name: &str| is_of_stream(name, self.base) && name.ends_with(".jrs");
+        self.remove_files(|name| is_reserve(name) || name == lock_file)?;
+        record.write(self.vfs, self.directory)?;
         text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER))
     }
 
-    /// Removes everything, if the directory was empty before.
+    /// Removes everything that restores made, if the directory was empty before.
     pub fn discard(&self) {
         if !self.fresh {
             return;
         }
-        let marker = self.directory.join(RESTORE_MARKER);
+        let lock_file = lock_file(self.base);
+        let placed = |name: &str| self.databases.iter().any(|database| database.as_str() == name);
+        let own =
+            |name: &str| self.is_replaced(name) || placed(name) || name == lock_file || name == RESTORED;
         for path in self.vfs.list(self.directory).unwrap_or_default() {
-            if path != marker {
+            let name = name_of(&path);
+            if name != RESTORE_MARKER && (own(&name) || !self.before.contains(&path)) {
                 let _ = self.vfs.remove(&path);
             }
         }
-        let _ = text_file::remove(self.vfs, &marker);
+        let _ = text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER));
+    }
+
+    fn remove_files(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
+        let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
+        for path in self.vfs.list(self.directory).map_err(failed)? {
+            if is_removed(&name_of(&path)) {
+                remove_if_exists(self.vfs, &path).map_err(failed)?;
+            }
+        }
+        self.vfs.sync_directory(self.directory).map_err(failed)
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
@@ -229,21 +323,16 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// Whether a file belongs to the log stream: a log, the checkpoint or a reserve log; or to the way in which a database was
-/// used before.
-fn is_of_stream(name: &str, base: &str) -> bool {
-    if name.ends_with(".jdw") || name.ends_with(".jfm") || name.ends_with(PLACING) {
-        return true;
-    }
-    let Some(rest) = name.strip_prefix(base) else { return false };
-    let Some((middle, ending)) = rest.rsplit_once('.') else { return false };
-    let is_number = |text: &str| matches!(text.len(), 5..=8) && text.bytes().all(|b| b.is_ascii_hexdigit());
-    match ending {
-        "log" | "jtx" => middle.is_empty() || middle == "tmp" || is_number(middle),
-        "chk" | "jcp" => middle.is_empty(),
-        "jrs" => true,
-        _ => false,
-    }
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The lock that was acquired. An error of a lock that somebody else holds says that the file or directory is in use.
+fn acquired(lock: io::Result<Box<dyn DirectoryLock>>, path: &Path) -> Result<Box<dyn DirectoryLock>> {
+    lock.map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() }.into(),
+        _ => BackupError::io(path, &error),
+    })
 }
 
 fn verified(
@@ -263,21 +352,4 @@ fn verified(
 pub fn changed(path: &Path) -> BackupError {
     let what = "it does not have the bytes that were backed up; use another backup".to_string();
     BackupError::Changed { path: path.to_path_buf(), what }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_files_of_the_stream_are_removed() {
-        for of_stream in
-            ["E00.log", "E00tmp.log", "E0000000012.log", "E0000012.log", "E00.chk", "E00res00001.jrs"]
-        {
-            assert!(is_of_stream(of_stream, "E00"), "{of_stream}");
-        }
-        for other in ["E01.log", "E00.txt", "E00notes.log", "data.edb", "E00", "mail.log"] {
-            assert!(!is_of_stream(other, "E00"), "{other}");
-        }
-    }
 }

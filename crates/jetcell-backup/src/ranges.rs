@@ -1,6 +1,8 @@
 //! Checksums of the ranges of a file: XXH3 of each 4 MiB. A range is the unit that is verified, and that a restore may
 //! leave as it is.
 
+use std::hash::Hasher;
+use std::io;
 use std::path::Path;
 
 use jetcell_sync::Arc;
@@ -46,6 +48,28 @@ impl RangeSums {
 /// The checksum of the bytes of a range.
 pub fn sum_of(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
+}
+
+/// Computes [`sum_of`] everything that is written to it.
+#[derive(Default)]
+pub struct SummingWriter(XxHash3_64);
+
+impl SummingWriter {
+    /// The checksum of what was written.
+    pub fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+}
+
+impl io::Write for SummingWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Where range `index` of a file of `bytes` lies: its offset, and its length.

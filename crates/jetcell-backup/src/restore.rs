@@ -7,17 +7,19 @@ use ese_engine::{
     DatabasePaths, Error, InstanceOptions, RecoverySet, Replayed, Replayer, TornPageProtection,
 };
 use ese_format::header::{DatabaseHeader, DatabaseState};
-use ese_format::{Generation, LogPosition, Signature};
+use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::chain::Chain;
 use crate::error::{BackupError, Result, SetFault};
-use crate::manifest::{StoredDatabase, StoredFile};
+use crate::file_names::RESTORE_MARKER;
+use crate::manifest::{StoredDatabase, StoredFile, hex64};
 use crate::pace::Gauge;
 use crate::placement::{Existing, Placement};
 use crate::restore_options::RestoreOptions;
 use crate::restore_plan::RestorePlan;
+use crate::restore_record::{RestoreRecord, RestoredDatabase};
 use crate::verify::verify_file;
 
 /// What a restore did.
@@ -41,10 +43,14 @@ pub struct Restored {
     pub copied_bytes: u64,
     /// Bytes that were right already.
     pub kept_bytes: u64,
+    /// The directory has the result of the same restore already, and no database was used since. Nothing was done. When that restore
+    /// ended, in milliseconds since 1970 UTC.
+    pub already_unix_ms: Option<i64>,
 }
 
 /// Restores databases and their log stream into the directory `to`: from a backup with databases, and the backups that
-/// continue it. Afterwards the databases are clean, and an instance can be opened on the directory.
+/// continue it. Afterwards the databases are clean, and an instance can be opened on the directory. No database elsewhere is changed,
+/// even if the logs name it. If the directory has the unchanged result of the same restore, nothing is done.
 ///
 /// Errors: a backup is not whole (-615) or was changed; the backups do not fit each other (see [`Chain::load`]); surviving
 /// logs are of another stream (-555) or not contiguous (-557); the replay would stop too early (-553); a log is damaged or of
@@ -62,29 +68,117 @@ pub fn restore(
             format!("{}: the restore would overwrite the backup; name another directory", to.display());
         return Err(BackupError::Usage(what));
     }
-    let base_name = chain.base.manifest.base_name.clone();
-    let existing = Existing::examine(vfs, to, &base_name, options.force)?;
+    if !options.force
+        && let Some(restored) = already_restored(vfs, &chain, to, options)?
+    {
+        return Ok(restored);
+    }
+    let base_name = chain.base.manifest.base_name;
+    let databases: Vec<FileName> = usable(&chain).map(|database| database.file.clone()).collect();
+    let mut existing = Existing::examine(vfs, to, base_name, &databases, options.force)?;
     let plan = RestorePlan::new(vfs, chain, options)?;
     let gauge = Gauge::new(options.pace.clone(), vfs.clock());
     if !existing.is_fresh() {
         // Nothing is overwritten from a backup that is bad itself.
         verify_databases(&**vfs, &plan, &gauge)?;
     }
-    let mut placement = Placement::begin(&**vfs, to, &existing, &gauge)?;
+    let mut placement = Placement::begin(&**vfs, to, (base_name, databases), &mut existing, &gauge)?;
     let placed = place(vfs, &plan, &mut placement, &gauge);
-    // The replay takes the locks itself.
-    drop(existing);
-    let restored =
-        placed.and_then(|paths| replay(vfs, &plan, to, paths, options, &gauge)).and_then(|restored| {
-            check_clean(&**vfs, &restored)?;
-            placement.finish(&base_name)?;
-            Ok(Restored { copied_bytes: placement.copied, kept_bytes: placement.kept, ..restored })
-        });
+    // The replay takes the locks of the files itself.
+    existing.release_files();
+    let restored = placed.and_then(|paths| replay(vfs, &plan, to, paths, options, &gauge));
+    let restored = restored.and_then(|restored| {
+        let restored = with_created(vfs, &plan, &placement, restored)?;
+        let databases = check_clean(&**vfs, &restored)?;
+        placement.finish(&RestoreRecord {
+            backups: ids(&plan.chain),
+            until: hex64(plan.until.to_u64()),
+            with_logs: options.logs.is_some(),
+            restored_unix_ms: vfs.clock().unix_ms(),
+            databases,
+        })?;
+        Ok(Restored { copied_bytes: placement.copied, kept_bytes: placement.kept, ..restored })
+    });
     restored.inspect_err(|_| placement.discard())
 }
 
-fn usable(plan: &RestorePlan) -> impl Iterator<Item = &StoredDatabase> {
-    plan.chain.base.manifest.databases.iter().filter(|database| database.usable)
+/// Identities of the backups of a chain.
+fn ids(chain: &Chain) -> Vec<String> {
+    chain.backups().map(|(_, manifest)| manifest.id.clone()).collect()
+}
+
+/// The result of an earlier restore of the same backups to the same position, if no database was used since.
+///
+/// Errors: the directory has another result (-504).
+fn already_restored(
+    vfs: &Arc<dyn Vfs>,
+    chain: &Chain,
+    to: &Path,
+    options: &RestoreOptions,
+) -> Result<Option<Restored>> {
+    let marker = to.join(RESTORE_MARKER);
+    let Some(record) = RestoreRecord::read(&**vfs, to)? else { return Ok(None) };
+    if vfs.exists(&marker).map_err(|error| BackupError::io(&marker, &error))? {
+        return Ok(None);
+    }
+    let since = LogTime::from_unix_ms(record.restored_unix_ms);
+    let refused = |what: &str| {
+        let what = format!(
+            "{}: {what} (restored at {since}); name another directory, or restore over the files in it with --force",
+            to.display()
+        );
+        BackupError::set(SetFault::NotEmpty, what)
+    };
+    let plan = RestorePlan::new(vfs, chain.clone(), options)?;
+    if options.logs.is_some() || !record.is_of(&ids(chain), plan.until) {
+        return Err(refused("the directory has the result of another restore"));
+    }
+    let mut databases = Vec::new();
+    for database in &record.databases {
+        let path = to.join(&database.file);
+        let is_unchanged = match vfs.exists(&path) {
+            Ok(true) => RestoredDatabase::new(database.file.clone(), &header_of(&**vfs, &path)?) == *database,
+            _ => false,
+        };
+        if !is_unchanged {
+            let what = format!(
+                "{} was used or removed since the directory was restored from these backups",
+                database.file
+            );
+            return Err(refused(&what));
+        }
+        databases.push(path);
+    }
+    let left_out = left_out(chain);
+    let already_unix_ms = Some(record.restored_unix_ms);
+    Ok(Some(Restored { databases, left_out, position: plan.until, already_unix_ms, ..Restored::default() }))
+}
+
+/// Databases with bad pages, with the reason.
+fn left_out(chain: &Chain) -> Vec<(String, String)> {
+    let bad = chain.base.manifest.databases.iter().filter(|database| !database.usable);
+    bad.map(|database| (database.file.to_string(), "its backup has bad pages".to_string())).collect()
+}
+
+/// Adds the databases that the logs have created.
+fn with_created(
+    vfs: &Arc<dyn Vfs>,
+    plan: &RestorePlan,
+    placement: &Placement<'_>,
+    mut restored: Restored,
+) -> Result<Restored> {
+    for created in placement.created(vfs)? {
+        // The logs have the whole content of such a database.
+        let signature = created.header.signature.to_hex();
+        let bad = plan.chain.base.manifest.databases.iter().find(|database| database.signature == signature);
+        restored.left_out.retain(|(file, _)| bad.is_none_or(|bad| bad.file.as_str() != file));
+        restored.databases.push(created.path);
+    }
+    Ok(restored)
+}
+
+fn usable(chain: &Chain) -> impl Iterator<Item = &StoredDatabase> {
+    chain.base.manifest.databases.iter().filter(|database| database.usable)
 }
 
 fn stored(database: &StoredDatabase) -> StoredFile<'_> {
@@ -92,7 +186,7 @@ fn stored(database: &StoredDatabase) -> StoredFile<'_> {
 }
 
 fn verify_databases(vfs: &dyn Vfs, plan: &RestorePlan, gauge: &Gauge) -> Result<()> {
-    for database in usable(plan) {
+    for database in usable(&plan.chain) {
         verify_file(vfs, &plan.chain.base.directory, stored(database), gauge)?;
     }
     Ok(())
@@ -107,7 +201,7 @@ fn place(
 ) -> Result<Vec<(StoredDatabase, PathBuf)>> {
     let base = &plan.chain.base;
     let log_bytes: u64 = plan.logs.iter().filter_map(|log| log.stored.as_ref()).map(|log| log.bytes).sum();
-    gauge.expect(usable(plan).map(|database| database.bytes).sum::<u64>() + log_bytes);
+    gauge.expect(usable(&plan.chain).map(|database| database.bytes).sum::<u64>() + log_bytes);
     for log in &plan.logs {
         let stored = log.stored.as_ref();
         let stored = stored.map(|log| StoredFile { name: &log.file, bytes: log.bytes, ranges: &log.ranges });
@@ -117,7 +211,7 @@ fn place(
         RecoverySet::cut_log(vfs, &placement.placing(&plan.name_of(log.generation)), plan.until)?;
     }
     let mut paths = Vec::new();
-    for database in usable(plan) {
+    for database in usable(&plan.chain) {
         let path = placement.place_database(
             &base.directory,
             stored(database),
@@ -126,7 +220,7 @@ fn place(
         check_header(&**vfs, plan, database, &path)?;
         paths.push((database.clone(), path));
     }
-    placement.name_logs(&base.manifest.base_name)?;
+    placement.name_logs()?;
     Ok(paths)
 }
 
@@ -168,7 +262,7 @@ fn replay(
 ) -> Result<Restored> {
     let base = &plan.chain.base.manifest;
     let mut engine = InstanceOptions::with_vfs(vfs.clone(), to.to_path_buf());
-    engine.base_name.clone_from(&base.base_name);
+    engine.base_name = base.base_name;
     engine.log_names = plan.names.log_names;
     engine.threads = options.threads;
     // A restore that is interrupted begins again with the files of the backup.
@@ -181,12 +275,12 @@ fn replay(
             paths.place(signature, path);
         }
     }
+    // The logs name the original databases, which a restore must not change.
+    paths.search(to);
     engine.database_paths = paths;
-    let left_out = base.databases.iter().filter(|database| !database.usable);
-    let left_out = left_out.map(|database| (database.file.clone(), "its backup has bad pages".to_string()));
     let mut restored = Restored {
         databases: placed.into_iter().map(|(_, path)| path).collect(),
-        left_out: left_out.collect(),
+        left_out: left_out(&plan.chain),
         ..Restored::default()
     };
     if let Some(first) = plan.logs.first() {
@@ -207,16 +301,19 @@ fn replay(
     Ok(restored)
 }
 
-/// Fails if a database is not clean after the replay.
-fn check_clean(vfs: &dyn Vfs, restored: &Restored) -> Result<()> {
+/// Describes the databases. Fails if one is not clean after the replay.
+fn check_clean(vfs: &dyn Vfs, restored: &Restored) -> Result<Vec<RestoredDatabase>> {
+    let mut databases = Vec::new();
     for path in &restored.databases {
-        if header_of(vfs, path)?.state != DatabaseState::CleanShutdown {
+        let header = header_of(vfs, path)?;
+        if header.state != DatabaseState::CleanShutdown {
             let what = format!(
                 "{}: the database is not clean after the replay: the logs do not name it, so they are of another moment",
                 path.display()
             );
             return Err(BackupError::set(SetFault::OtherMoment, what));
         }
+        databases.push(RestoredDatabase::new(FileName::from_path(path)?, &header));
     }
-    Ok(())
+    Ok(databases)
 }

@@ -79,7 +79,13 @@ pub fn snapshot(
     };
     let whole: Vec<Arc<Database>> = backup.databases().iter().filter(is_usable).cloned().collect();
     let summary = backup.finish(&whole)?;
-    Ok(Made { manifest, removed_logs: summary.removed_logs, copied_bytes: 0, continued_bytes: 0 })
+    Ok(Made {
+        manifest,
+        removed_logs: summary.removed_logs,
+        copied_bytes: 0,
+        continued_bytes: 0,
+        already: false,
+    })
 }
 
 /// Backs up an instance that was stopped, or has crashed, by a snapshot in the directory `to`. `files` are its logs and
@@ -119,7 +125,7 @@ pub fn snapshot_stopped(
     drop(locks);
     let unsealed = Unsealed { vfs, directory: to, files: expected, options, details: None, began_unix_ms };
     let manifest = unsealed.seal(&mut |_| Ok(())).map_err(|error| discarded(&order, error))?;
-    Ok(Made { manifest, removed_logs: None, copied_bytes: 0, continued_bytes: 0 })
+    Ok(Made { manifest, removed_logs: None, copied_bytes: 0, continued_bytes: 0, already: false })
 }
 
 fn check_kind(options: &BackupOptions) -> Result<()> {
@@ -139,11 +145,11 @@ fn prepare(vfs: &dyn Vfs, to: &Path, method: &SnapshotMethod) -> Result<()> {
 
 /// Removes the snapshot after an error. An interrupted one cannot be continued.
 fn discarded(order: &Order<'_>, error: BackupError) -> BackupError {
-    let manifest = order.to.join(crate::manifest::MANIFEST);
+    let manifest = order.to.join(crate::file_names::MANIFEST);
     if !order.vfs.exists(&manifest).unwrap_or(true) {
         order.discard();
         if !matches!(order.method, SnapshotMethod::Command(_)) {
-            let _ = text_file::remove(order.vfs, &order.to.join(crate::manifest::PARTIAL));
+            let _ = text_file::remove(order.vfs, &order.to.join(crate::file_names::PARTIAL));
         }
     }
     match error {

@@ -8,10 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use jetcell_vfs::{OpenMode, Vfs};
+use jetcell_vfs::{FileName, OpenMode, Vfs};
 
 use crate::error::{BackupError, Result, SetFault};
-use crate::live::names;
+use crate::file_names::copy_names;
 use crate::snapshot_seal::SnapshotFile;
 
 /// How a snapshot is made.
@@ -95,20 +95,19 @@ impl Order<'_> {
 
     /// The files of the snapshot. The instance is frozen or locked.
     pub fn expected(&self) -> Result<Vec<SnapshotFile>> {
-        let expect = |(name, source): (String, &PathBuf)| {
+        let expect = |(name, source): (FileName, &PathBuf)| {
             let bytes = self.vfs.file_len(source).map_err(|error| BackupError::io(source, &error))?;
             Ok(SnapshotFile { name, source: source.clone(), bytes })
         };
-        self.names().into_iter().zip(self.files).map(expect).collect()
+        self.names()?.into_iter().zip(self.files).map(expect).collect()
     }
 
     /// Names of the files in the snapshot, in the order of [`Order::files`].
-    fn names(&self) -> Vec<String> {
+    fn names(&self) -> Result<Vec<FileName>> {
         match self.method {
-            SnapshotMethod::Reflink => names(self.files.iter().map(|file| &**file)),
+            SnapshotMethod::Reflink => copy_names(self.files.iter().map(|file| &**file)),
             _ => {
-                let name =
-                    |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let name = |file: &PathBuf| Ok(FileName::from_path(file)?);
                 self.files.iter().map(name).collect()
             }
         }
@@ -135,7 +134,7 @@ impl Order<'_> {
 
     fn clone_files(&self, left: &TimeLeft<'_>) -> Result<()> {
         let clone = || {
-            for (from, name) in self.files.iter().zip(self.names()) {
+            for (from, name) in self.files.iter().zip(self.names()?) {
                 if left().is_none() {
                     return Err(BackupError::Usage(
                         "the snapshot took too long; no backup was made".to_string(),

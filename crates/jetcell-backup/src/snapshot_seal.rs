@@ -6,7 +6,7 @@ use ese_engine::{FoundDatabase, LogCopies, LogCopy, PageReader, ReadOptions, Rec
 use ese_format::header::{BackupInfo, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime, PageNumber};
 use jetcell_sync::Arc;
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::destination::{Destination, Partial};
 use crate::error::{BackupError, Result, SetFault};
@@ -18,7 +18,7 @@ use crate::stopped::{last_end, lock, logs_of};
 
 /// A file of a snapshot, and what it is a copy of.
 pub struct SnapshotFile {
-    pub name: String,
+    pub name: FileName,
     pub source: PathBuf,
     /// Length of the source when the snapshot was made.
     pub bytes: u64,
@@ -194,7 +194,7 @@ impl Unsealed<'_> {
         let reads = reader.reads();
         let bad = reads.bad_pages.iter();
         Ok(StoredDatabase {
-            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            file: FileName::from_path(path)?,
             source: self.source_of(path),
             signature: header.signature.to_hex(),
             needs: is_dirty.then_some((
@@ -251,7 +251,7 @@ impl Unsealed<'_> {
             let mut sums = RangeSummer::default();
             sums.push(&log.bytes);
             let (bytes, ranges): (u64, RangeSums) = sums.finish();
-            let name = log.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = FileName::from_path(&log.path)?;
             stored.push(StoredLog::of(&log, name, (bytes, &ranges)));
             verified(&log)?;
         }
@@ -275,7 +275,7 @@ impl Unsealed<'_> {
             began_unix_ms: self.began_unix_ms,
             ended_unix_ms: self.vfs.clock().unix_ms(),
             log_signature: set.signature.to_hex(),
-            base_name: set.base_name.clone(),
+            base_name: set.base_name,
             page_size: set.databases.first().map_or(0, |database| database.header.page_size.get()),
             generations: Generations {
                 first: generation(logs.first()),

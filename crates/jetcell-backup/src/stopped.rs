@@ -8,21 +8,21 @@ use ese_engine::{
 use ese_format::header::{BackupInfo, DatabaseHeader, DatabaseState};
 use ese_format::{Generation, LogPosition, LogTime};
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, Vfs};
+use jetcell_vfs::{DirectoryLock, FileName, Vfs};
 
 use crate::chain::check_continues;
 use crate::copied_database::CopiedDatabase;
 use crate::copying::{Copied, Copying, copy_pages};
-use crate::destination::{Destination, Partial};
+use crate::destination::{Destination, Partial, whole_already};
 use crate::error::{BackupError, Result, SetFault};
-use crate::live::names;
-use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex64};
+use crate::file_names::copy_names;
+use crate::manifest::{BackupState, Generations, Manifest, StoredDatabase, StoredLog, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
 use crate::ranges::sum_of;
 
 /// Backs up an instance that was stopped, or has crashed. `files` are its logs and databases; the source is not changed,
-/// unless [`BackupOptions::remove_logs`] is set.
+/// unless [`BackupOptions::remove_logs`] is set. If the directory has the same backup of the unchanged source, nothing is copied.
 ///
 /// Errors: a database is in use, or its logs are missing; an incremental or differential backup has no
 /// [`BackupOptions::parent`], or does not continue it; the directory has other files (-504); all databases have bad pages.
@@ -33,6 +33,9 @@ pub fn back_up_stopped(
     to: &Path,
     options: &BackupOptions,
 ) -> Result<Made> {
+    if let BackupState::Whole(manifest) = Manifest::state(&**vfs, to)? {
+        return already_made(vfs, files, to, *manifest, options);
+    }
     let earlier = Destination::interrupted(&**vfs, to)?;
     let set = RecoverySet::find(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
@@ -63,7 +66,58 @@ pub fn back_up_stopped(
         true => remove_logs(vfs, &set, &manifest)?,
         false => None,
     };
-    Ok(Made { manifest, removed_logs, copied_bytes, continued_bytes })
+    Ok(Made { manifest, removed_logs, copied_bytes, continued_bytes, already: false })
+}
+
+/// Ends the repetition of a backup that is whole. Logs are removed if that was asked for, because the first call may have been
+/// interrupted before.
+///
+/// Errors: the directory has another backup, or the source was changed since (-504).
+fn already_made(
+    vfs: &Arc<dyn Vfs>,
+    files: &[PathBuf],
+    to: &Path,
+    manifest: Manifest,
+    options: &BackupOptions,
+) -> Result<Made> {
+    let set = RecoverySet::find(vfs, files)?;
+    let _locks = lock(vfs, &set, files)?;
+    if manifest.kind != options.kind || !is_unchanged(vfs, &set, &manifest)? {
+        return Err(whole_already(to, &manifest));
+    }
+    let removed_logs = match options.remove_logs && options.kind.of_engine().truncates() {
+        true => remove_logs(vfs, &set, &manifest)?,
+        false => None,
+    };
+    Ok(Made { manifest, removed_logs, copied_bytes: 0, continued_bytes: 0, already: true })
+}
+
+/// Whether an instance has the state that a backup of it has: the same end of the log, and databases that need the same logs.
+fn is_unchanged(vfs: &Arc<dyn Vfs>, set: &RecoverySet, manifest: &Manifest) -> Result<bool> {
+    let newest = set.logs.last_key_value().map(|(generation, path)| (*generation, path.clone()));
+    let stored = manifest.logs.last();
+    let (Some(newest), Some(stored)) = (newest, stored) else { return Ok(false) };
+    if manifest.signature() != Some(set.signature)
+        || newest.0 != Generation(stored.generation)
+        || last_end(vfs, &[newest])? != stored.end_position()
+    {
+        return Ok(false);
+    }
+    if !manifest.kind.has_pages() {
+        return Ok(true);
+    }
+    let is_stored = |database: &FoundDatabase| {
+        let signature = database.header.signature.to_hex();
+        let needs = needed_logs(&database.header);
+        manifest.databases.iter().any(|stored| stored.signature == signature && stored.needs == needs)
+    };
+    Ok(set.databases.len() == manifest.databases.len() && set.databases.iter().all(is_stored))
+}
+
+/// First and last generation that make a database consistent. `None`: it was shut down cleanly.
+fn needed_logs(header: &DatabaseHeader) -> Option<(u32, u32)> {
+    let last = header.gen_max_required.max(header.gen_max_committed);
+    (header.state != DatabaseState::CleanShutdown).then_some((header.gen_min_required.0, last.0))
 }
 
 /// Locks the databases, and the log directory if it has a lock file. Creates nothing.
@@ -188,7 +242,7 @@ fn remove_logs(
     let mut newest = Generation(manifest.generations.last);
     let directory = set.logs.values().next().and_then(|path| path.parent());
     if let Some(directory) = directory {
-        let (base, limit) = (&set.base_name, InstanceOptions::COPY_LAG_LIMIT);
+        let (base, limit) = (set.base_name, InstanceOptions::COPY_LAG_LIMIT);
         let stream = set.signature;
         let needed = CopyRegistration::oldest_needed(&**vfs, directory, base, stream, newest, limit)?;
         newest = needed.map_or(newest, |needed| needed.min(newest));
@@ -229,7 +283,7 @@ impl StoppedBackup<'_> {
             false => &[],
         };
         self.expect(databases, &gauge)?;
-        let names = names(databases.iter().map(|database| &*database.path));
+        let names = copy_names(databases.iter().map(|database| &*database.path))?;
         let begin = |(database, name)| self.begin(database, name, &gauge);
         let copies = databases.iter().zip(names).map(begin).collect::<Result<Vec<_>>>()?;
         let copies = copy_pages(copies, path_of, self.destination, self.options, &gauge)?;
@@ -259,7 +313,7 @@ impl StoppedBackup<'_> {
     fn begin<'d>(
         &self,
         database: &'d FoundDatabase,
-        name: String,
+        name: FileName,
         gauge: &Gauge,
     ) -> Result<Copying<Original<'d>>> {
         match database.header.state {
@@ -292,7 +346,8 @@ impl StoppedBackup<'_> {
         let mut logs = Vec::new();
         while let Some(log) = copies.next_log()? {
             gauge.take(log.bytes.len() as u64)?;
-            let stored = self.destination.store_log(&log, self.set.name_of(log.generation, newest))?;
+            let name = FileName::new(self.set.name_of(log.generation, newest))?;
+            let stored = self.destination.store_log(&log, name)?;
             if let Some(parent) = &self.parent {
                 check_continues(parent, &stored, logs.is_empty())?;
             }
@@ -309,10 +364,8 @@ impl StoppedBackup<'_> {
     ) -> Result<StoredDatabase> {
         let generation =
             |log: Option<&(Generation, PathBuf)>| log.map_or(Generation(0), |(number, _)| *number);
-        let mut needs = None;
-        if header.state != DatabaseState::CleanShutdown {
-            needs =
-                Some((header.gen_min_required.0, header.gen_max_required.max(header.gen_max_committed).0));
+        let needs = needed_logs(&header);
+        if needs.is_some() {
             let details = BackupInfo {
                 position: self.end,
                 time: LogTime::from_unix_ms(self.earlier.began_unix_ms),
@@ -340,7 +393,7 @@ impl StoppedBackup<'_> {
             began_unix_ms: self.earlier.began_unix_ms,
             ended_unix_ms: self.destination.vfs.clock().unix_ms(),
             log_signature: self.set.signature.to_hex(),
-            base_name: self.set.base_name.clone(),
+            base_name: self.set.base_name,
             page_size: self.set.databases.first().map_or(0, |database| database.header.page_size.get()),
             generations: Generations {
                 first: generation(logs.first()),

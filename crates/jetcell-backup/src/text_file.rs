@@ -1,52 +1,37 @@
 //! Small text files, which are complete or absent even after a power failure.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, replace_file};
 
 use crate::error::{BackupError, Result};
 
-/// Ending of the name of a file that is being written.
-const UNFINISHED: &str = "unfinished";
-/// Maximum length of a file that [`read`] reads: the manifest of a few terabytes.
-const MAX_BYTES: u64 = 256 << 20;
+/// Maximum size of a file in bytes. The manifest of a database of 16 TiB, the largest that ESE has, is smaller.
+const MAX_BYTES: u64 = 128 << 20;
 
-/// Writes a file aside, syncs it, renames it, and syncs the directory.
+/// Replaces a file, durably.
 pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
-    let aside = aside(path);
-    let put = || {
-        if vfs.exists(&aside)? {
-            vfs.remove(&aside)?;
-        }
-        let file = vfs.open(&aside, OpenMode::CreateNew)?;
-        let mut bytes = IoBuffer::zeroed(text.len());
-        bytes.copy_from_slice(text.as_bytes());
-        file.write_at(0, &bytes, IoReason::Backup)?;
-        file.sync(IoReason::Backup)?;
-        vfs.rename(&aside, path)?;
-        vfs.sync_directory(path.parent().unwrap_or(Path::new(".")))
-    };
-    put().map_err(|error| {
-        let _ = vfs.remove(&aside);
-        BackupError::io(path, &error)
-    })
-}
-
-/// Whether a file is one that a crash kept from getting its name.
-pub fn is_unfinished(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == UNFINISHED)
+    replace_file(vfs, path, text.as_bytes(), IoReason::Backup).map_err(|error| BackupError::io(path, &error))
 }
 
 /// The content of a file; `None` if it does not exist.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
-    read_at_most(vfs, path, MAX_BYTES)
+    read_opened(vfs, path, OpenMode::Read, MAX_BYTES)
 }
 
 /// The content of a file of at most `max` bytes; `None` if it does not exist.
 pub fn read_at_most(vfs: &dyn Vfs, path: &Path, max: u64) -> Result<Option<String>> {
+    read_opened(vfs, path, OpenMode::Read, max)
+}
+
+/// Like [`read`], for a file that decides what is overwritten or removed: a link, and a file of another user, is an error.
+pub fn read_own(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
+    read_opened(vfs, path, OpenMode::WriteOwn, MAX_BYTES)
+}
+
+fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode, max: u64) -> Result<Option<String>> {
     let failed = |error: std::io::Error| BackupError::io(path, &error);
-    let file = match vfs.open(path, OpenMode::Read) {
+    let file = match vfs.open(path, mode) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };
@@ -71,9 +56,4 @@ pub fn remove(vfs: &dyn Vfs, path: &Path) -> Result<()> {
         removed => removed.and_then(|()| vfs.sync_directory(path.parent().unwrap_or(Path::new(".")))),
     };
     removed.map_err(|error| BackupError::io(path, &error))
-}
-
-fn aside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default();
-    path.with_file_name([name, OsStr::new(UNFINISHED)].join(OsStr::new(".")))
 }

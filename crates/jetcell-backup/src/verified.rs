@@ -7,11 +7,9 @@ use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::file_names::VERIFIED;
 use crate::manifest::Manifest;
 use crate::text_file;
-
-/// The file in the backup.
-pub const VERIFIED: &str = "verified.json";
 
 /// When each range was verified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, OpenMode, Vfs};
+use jetcell_vfs::{IoBuffer, OpenMode, Vfs, is_unfinished};
 
 use crate::error::{BackupError, Result};
-use crate::manifest::{MANIFEST, Manifest, PARTIAL, StoredFile};
+use crate::file_names::{MANIFEST, PARTIAL, VERIFIED};
+use crate::manifest::{Manifest, StoredFile};
 use crate::pace::{Gauge, Pace};
 use crate::placement::changed;
 use crate::ranges::{RANGE_BYTES, range_of, read_range};
-use crate::text_file;
-use crate::verified::{VERIFIED, Verified};
+use crate::verified::Verified;
 
 /// A part of a backup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -185,8 +185,9 @@ fn unnamed(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<
     let own = [MANIFEST, PARTIAL, VERIFIED];
     found.retain(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_known = own.iter().any(|own| name == *own) || files.iter().any(|file| name == file.name);
-        !is_known && !text_file::is_unfinished(path)
+        let is_known =
+            own.iter().any(|own| name == *own) || files.iter().any(|file| name == file.name.as_str());
+        !is_known && !is_unfinished(path)
     });
     found.sort();
     Ok(found)

@@ -11,7 +11,7 @@ use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs, host_name};
+use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, host_name};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
@@ -44,8 +44,8 @@ pub struct CopyState {
     pub source: String,
     /// The active side whose history was found to be that of the copy.
     pub confirmed_with: Option<String>,
-    /// First letters of the names of the logs.
-    pub base_name: String,
+    /// Base name of the logs.
+    pub base_name: FileStem,
     /// Logs have names with five digits.
     pub short_names: bool,
     /// Logs end in `.jtx`.
@@ -189,7 +189,6 @@ impl CopyState {
 
     /// The first field whose value no copy can have. Names stay in their directories, and generations can be counted on.
     fn impossible_field(&self) -> Option<&'static str> {
-        let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let is_path = |text: &str| text.len() <= MAX_PATH && !text.chars().any(char::is_control);
         let is_reason = match &self.phase {
             Phase::Unfit { what, .. } => what.len() <= MAX_REASON,
@@ -212,7 +211,6 @@ impl CopyState {
             ("confirmed_with", self.confirmed_with.as_deref().is_none_or(is_path)),
             ("what", is_reason),
             ("source", databases.iter().all(|database| database.source.as_os_str().len() <= MAX_PATH)),
-            ("base_name", is_word(&self.base_name)),
             ("log_signature", Signature::from_hex(&self.log_signature).is_some()),
             ("file", databases.iter().all(|database| FileName::new(database.file.as_str()).is_ok())),
             (
@@ -242,7 +240,7 @@ impl CopyState {
             id,
             confirmed_with: Some(source.clone()),
             source,
-            base_name: active.names.base().to_string(),
+            base_name: active.names.base(),
             short_names: form.short,
             newer_extensions: form.newer_extensions,
             log_signature: stream.to_hex(),
@@ -271,7 +269,7 @@ impl CopyState {
 
     /// The logs of the copy, in its directory.
     pub fn logs(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> StreamDirectory {
-        StreamDirectory::new(vfs, directory, &self.base_name, self.form())
+        StreamDirectory::new(vfs, directory, self.base_name, self.form())
     }
 
     /// What the copy, which is on this host, needs of the active side's logs.
@@ -354,7 +352,7 @@ mod tests {
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
         let directory = Path::new("/copy");
         disk.create_directory(directory).unwrap();
-        let logs = StreamDirectory::new(&vfs, directory, "E00", LogNameForm::default());
+        let logs = StreamDirectory::new(&vfs, directory, FileStem::E00, LogNameForm::default());
         let mut sound = CopyState::seeding("a1".into(), "/a".into(), &logs, Signature::new(7, LogTime::NONE));
         let database = CopiedDatabase {
             file: "data.edb".into(),
@@ -374,7 +372,7 @@ mod tests {
         };
         assert_eq!(refusal(&sound), None);
         type Lie = fn(&mut CopyState);
-        let lies: [(&str, Lie); 18] = [
+        let lies: [(&str, Lie); 17] = [
             ("id", |state| state.id = "../x".into()),
             ("id", |state| state.id.clear()),
             ("id", |state| state.id = "a".repeat(MAX_ID + 1)),
@@ -387,7 +385,6 @@ mod tests {
                 state.phase = Phase::Unfit { reason: UnfitReason::BadLog, what };
             }),
             ("file", |state| state.databases[0].file = "a\\b".into()),
-            ("base_name", |state| state.base_name = "/E00".into()),
             ("log_signature", |state| state.log_signature = "é7".into()),
             ("file", |state| state.databases[0].file = "../data.edb".into()),
             ("file", |state| state.databases[0].file = "..".into()),
@@ -405,6 +402,10 @@ mod tests {
             let text = refusal(&state).unwrap_or_default();
             assert!(text.contains(&format!("no copy has this {field};")), "{field}: {text}");
         }
+        let text = serde_json::to_string(&sound).unwrap().replace("\"E00\"", "\"/E00\"");
+        text_file::write(&disk, &directory.join(COPY_FILE), &text).unwrap();
+        let text = CopyState::read(&disk, directory).unwrap_err().to_string();
+        assert!(text.contains("not a base name of logs"), "{text}");
     }
 
     #[test]

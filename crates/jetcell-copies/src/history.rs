@@ -61,7 +61,7 @@ impl History {
     pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> History {
         let mut logs = set.logs.clone();
         let open = logs.last_key_value().map(|(newest, path)| {
-            (*newest, path.with_file_name(set.log_names.archived(&set.base_name, *newest)))
+            (*newest, path.with_file_name(set.log_names.archived(set.base_name, *newest)))
         });
         take_empty_tail(vfs, &mut logs);
         History { vfs: vfs.clone(), stream: set.signature, logs, open }

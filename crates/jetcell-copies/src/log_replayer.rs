@@ -93,7 +93,7 @@ impl LogReplayer {
     /// The options of an engine on the databases of the copy.
     pub fn engine_options(&self, state: &CopyState) -> InstanceOptions {
         let mut options = InstanceOptions::with_vfs(self.vfs.clone(), self.directory.clone());
-        options.base_name.clone_from(&state.base_name);
+        options.base_name = state.base_name;
         options.log_names = state.form();
         options.cache_bytes = self.options.cache_bytes;
         options.checkpoint_depth = self.options.checkpoint_depth;
@@ -234,7 +234,7 @@ fn unfit(error: Error, generation: Generation) -> Result<Replay> {
 
 /// The generation with which a new replayer begins: that of the checkpoint, or an older one that a header requires.
 pub(crate) fn redo_start(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Result<Generation> {
-    let checkpoint = CheckpointFile::new(vfs.clone(), directory, &state.base_name, state.form()).read()?;
+    let checkpoint = CheckpointFile::new(vfs.clone(), directory, state.base_name, state.form()).read()?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.log_signature == state.stream());
     let mut needed = Vec::new();
     for database in &state.databases {

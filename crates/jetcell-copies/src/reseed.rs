@@ -516,7 +516,7 @@ impl Reseed {
         let form = self.target.log_names;
         for (generation, path) in &self.target.logs {
             if *generation >= first && !self.is_fetched(*generation, path) {
-                let name = form.archived(&self.source.base_name, *generation);
+                let name = form.archived(self.source.base_name, *generation);
                 vfs.rename(path, &aside.join(name)).map_err(failed)?;
             } else {
                 remove_if_there(vfs, path).map_err(failed)?;
@@ -524,12 +524,13 @@ impl Reseed {
         }
         vfs.sync_directory(&aside).map_err(failed)?;
         vfs.sync_directory(&self.directory).map_err(failed)?;
-        let base = &self.source.base_name;
+        let base = self.source.base_name;
         for path in vfs.list(&self.directory).map_err(failed)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
             let side_file = matches!(&*ending, "jdw" | "jfm" | "jrs");
-            let of_stream = name.starts_with(&**base) && matches!(&*ending, "log" | "jtx" | "chk" | "jcp");
+            let of_stream =
+                name.starts_with(base.as_str()) && matches!(&*ending, "log" | "jtx" | "chk" | "jcp");
             if side_file || of_stream {
                 remove_if_there(vfs, &path).map_err(failed)?;
             }

@@ -17,7 +17,7 @@ use jetcell_backup::{
     BackupError, BackupOptions, Kind, Manifest, StoredLog, back_up, back_up_stopped, text_file,
 };
 use jetcell_sync::Arc;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, is_unfinished};
 
 use crate::copy_state::{
     COPY_FILE, CopiedDatabase, CopyState, Phase, UnfitReason, database_header, first_needed,
@@ -178,7 +178,7 @@ impl Seed<'_> {
                 };
                 let other = files.iter().find(|path| {
                     let name = path.file_name().unwrap_or_default();
-                    !text_file::is_unfinished(path)
+                    !is_unfinished(path)
                         && name != "copy.lock"
                         && name != PAUSE_FILE
                         && name != "events.jsonl"
@@ -236,7 +236,7 @@ impl Seed<'_> {
         for path in self.vfs.list(self.to).map_err(failed)? {
             let name = path.file_name().unwrap_or_default();
             let ending = path.extension().unwrap_or_default().to_string_lossy();
-            let of_stream = name.to_string_lossy().starts_with(self.active.names.base());
+            let of_stream = name.to_string_lossy().starts_with(self.active.names.base().as_str());
             let is_log = of_stream && matches!(&*ending, "log" | "jtx");
             if is_log && diverged {
                 self.vfs.create_directory(&aside).map_err(failed)?;
@@ -321,7 +321,7 @@ impl Seed<'_> {
             }
             first = first.min(first_needed(&header).0);
             state.databases.push(CopiedDatabase {
-                file: database.file.clone(),
+                file: database.file.to_string(),
                 signature: database.signature.clone(),
                 source: database.source.clone(),
             });

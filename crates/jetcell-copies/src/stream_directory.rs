@@ -7,7 +7,7 @@ use ese_engine::internals::log::LogNames;
 use ese_engine::{LogNameForm, RecoverySet};
 use ese_format::Generation;
 use jetcell_sync::Arc;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{FileStem, Vfs};
 
 use crate::error::{CopyError, Result};
 
@@ -22,7 +22,7 @@ pub struct StreamDirectory {
 
 impl StreamDirectory {
     /// A directory whose logs have these names.
-    pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: &str, form: LogNameForm) -> StreamDirectory {
+    pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameForm) -> StreamDirectory {
         let names = LogNames::new(directory, base).as_in(&[], form);
         StreamDirectory { vfs: vfs.clone(), names }
     }
@@ -40,7 +40,7 @@ impl StreamDirectory {
             );
             return Err(CopyError::Refused(what));
         }
-        Ok(StreamDirectory::new(vfs, directory, &set.base_name, set.log_names))
+        Ok(StreamDirectory::new(vfs, directory, set.base_name, set.log_names))
     }
 
     /// The directory.

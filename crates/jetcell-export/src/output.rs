@@ -1,8 +1,12 @@
 //! Output files, which are written under a temporary name and renamed when complete.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use jetcell_input::{PrintableWriter, TextForm};
+use jetcell_vfs::{create_new, is_locked};
 
 use crate::target::{check_free, sync_directory, with_path};
 use crate::value_files::ValueFiles;
@@ -23,6 +27,8 @@ pub enum Destination {
 pub(crate) struct PartialFile {
     target: PathBuf,
     partial: PathBuf,
+    /// The open file, locked: another export to the same target does not take it for the remains of one that was killed.
+    file: File,
     finished: bool,
 }
 
@@ -33,13 +39,18 @@ impl PartialFile {
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = target.with_file_name(name);
+        let failed = |error| with_path(&partial, error);
         // A run that was killed may have left the file.
-        match fs::remove_file(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(with_path(&partial, error)),
-            _ => {}
+        match is_locked(&partial).map_err(failed)? {
+            true => return Err(failed(in_use())),
+            false => match fs::remove_file(&partial) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            },
         }
-        File::create_new(&partial).map_err(|error| with_path(&partial, error))?;
-        Ok(PartialFile { target: target.to_owned(), partial, finished: false })
+        let file = create_new(&partial).map_err(failed)?;
+        file.try_lock().map_err(|_| failed(in_use()))?;
+        Ok(PartialFile { target: target.to_owned(), partial, file, finished: false })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -47,16 +58,22 @@ impl PartialFile {
     }
 
     pub(crate) fn open(&self) -> io::Result<File> {
-        fs::OpenOptions::new()
-            .write(true)
-            .open(&self.partial)
-            .map_err(|error| with_path(&self.partial, error))
+        self.file.try_clone().map_err(|error| with_path(&self.partial, error))
+    }
+
+    /// Whether the partial path still leads to this file, and not to that of another export.
+    fn has_its_name(&self) -> io::Result<bool> {
+        let (written, named) = (self.file.metadata()?, fs::symlink_metadata(&self.partial)?);
+        Ok((written.dev(), written.ino()) == (named.dev(), named.ino()))
     }
 
     /// Makes the contents durable, publishes the files of the values to which it refers, and renames the file.
     pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
-        let synced = File::open(&self.partial).and_then(|file| file.sync_all());
-        synced.map_err(|error| with_path(&self.partial, error))?;
+        let failed = |error| with_path(&self.partial, error);
+        self.file.sync_all().map_err(failed)?;
+        if !self.has_its_name().map_err(failed)? {
+            return Err(failed(in_use()));
+        }
         if let Some(values) = values {
             values.publish()?;
         }
@@ -67,9 +84,17 @@ impl PartialFile {
     }
 }
 
+/// The error for an output that another export writes.
+fn in_use() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "another export writes this file; wait for its end, or export to another file",
+    )
+}
+
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        if !self.finished {
+        if !self.finished && self.has_its_name().unwrap_or(false) {
             let _ = fs::remove_file(&self.partial);
         }
     }
@@ -78,7 +103,7 @@ impl Drop for PartialFile {
 /// A stream into a partial file or standard output.
 pub(crate) enum Stream {
     File(BufWriter<File>, PartialFile),
-    Stdout(BufWriter<io::Stdout>),
+    Stdout(Box<dyn Write + Send>),
 }
 
 const BUFFER: usize = 1 << 20;
@@ -89,8 +114,13 @@ impl Stream {
         Ok(Stream::File(BufWriter::with_capacity(BUFFER, partial.open()?), partial))
     }
 
-    pub(crate) fn stdout() -> Stream {
-        Stream::Stdout(BufWriter::with_capacity(BUFFER, io::stdout()))
+    /// Standard output. A terminal gets the text with control characters as escapes, and another program gets it exactly.
+    pub(crate) fn stdout(form: TextForm) -> Stream {
+        let writer = BufWriter::with_capacity(BUFFER, io::stdout());
+        Stream::Stdout(match io::stdout().is_terminal() {
+            true => Box::new(PrintableWriter::new(writer, form)),
+            false => Box::new(writer),
+        })
     }
 
     /// Ends the output: see [`PartialFile::finish`].
@@ -138,4 +168,34 @@ pub(crate) fn file_name(table: &str) -> String {
         name.insert(0, '_');
     }
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_exports_to_one_file_do_not_mix() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("rows.csv");
+        let mut first = Stream::file(&target, false).unwrap();
+        first.write_all(b"first").unwrap();
+        assert_eq!(Stream::file(&target, false).err().unwrap().kind(), io::ErrorKind::ResourceBusy);
+        // As if the second one had begun before the first one had its lock.
+        fs::remove_file(dir.path().join("rows.csv.partial")).unwrap();
+        let mut second = Stream::file(&target, false).unwrap();
+        second.write_all(b"sec").unwrap();
+        assert_eq!(first.finish(None).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert!(!target.exists());
+        second.finish(None).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"sec");
+        fs::remove_file(&target).unwrap();
+        // The remains of a run that was killed.
+        fs::write(dir.path().join("rows.csv.partial"), "remains").unwrap();
+        let mut third = Stream::file(&target, false).unwrap();
+        third.write_all(b"third").unwrap();
+        third.finish(None).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"third");
+        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0o600);
+    }
 }

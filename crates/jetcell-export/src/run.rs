@@ -5,7 +5,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::Vfs;
+use jetcell_input::TextForm;
+use jetcell_vfs::{Vfs, create_private_directory};
 
 use crate::error::ExportError;
 use crate::format::{CsvTable, Format, JsonTable, ParquetTable, SqliteFile};
@@ -87,7 +88,7 @@ pub fn export(
             Destination::Stdout => return Err(ExportError::SqliteToStdout),
             Destination::File(file) => file.clone(),
             Destination::Directory(directory) => {
-                std::fs::create_dir_all(directory).map_err(|error| with_path(directory, error))?;
+                create_private_directory(directory).map_err(|error| with_path(directory, error))?;
                 let stem = path.file_name().unwrap_or_default().to_string_lossy();
                 directory.join(format!("{stem}.sqlite"))
             }
@@ -163,7 +164,7 @@ fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBu
         Destination::Stdout => vec![None; tables.len()],
         Destination::File(file) => vec![Some(file.clone()); tables.len()],
         Destination::Directory(directory) => {
-            std::fs::create_dir_all(directory).map_err(|error| with_path(directory, error))?;
+            create_private_directory(directory).map_err(|error| with_path(directory, error))?;
             let mut names = HashSet::new();
             let extension = options.format.extension();
             tables
@@ -190,7 +191,8 @@ impl Writer<'_> {
     fn stream(target: Option<&Path>, table: &Table, options: &Options) -> io::Result<Writer<'static>> {
         let stream = match target {
             Some(target) => Stream::file(target, options.force)?,
-            None => Stream::stdout(),
+            None if options.format == Format::JsonLines => Stream::stdout(TextForm::Json),
+            None => Stream::stdout(TextForm::Lines),
         };
         Ok(match options.format {
             Format::JsonLines => Writer::Json(JsonTable::new(stream, table, options.deleted)),

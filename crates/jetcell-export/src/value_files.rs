@@ -3,11 +3,12 @@
 //! The files are collected in a temporary directory, so that their number needs no memory. They are published together
 //! with the output that refers to them, or removed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ese_format::PageNumber;
+use jetcell_vfs::{OutputFile, create_private_directory};
 
 use crate::cell::ValueFileRef;
 use crate::table::TableColumn;
@@ -87,12 +88,12 @@ impl ValueFiles {
         name.push_str(".bin");
         check_free(&self.directory.join(&name), self.force)?;
         if !self.staged {
-            fs::create_dir_all(&self.stage).map_err(|error| with_path(&self.stage, error))?;
+            create_private_directory(&self.stage).map_err(|error| with_path(&self.stage, error))?;
             self.staged = true;
         }
         let path = self.stage.join(&name);
         // A damaged record may hold a column twice; the last one counts.
-        let file = File::create(&path).map_err(|error| with_path(&path, error))?;
+        let file = OutputFile::create(&path).map_err(|error| with_path(&path, error))?;
         let writer = BufWriter::with_capacity(BUFFER, file);
         Ok(ValueFile { writer, path, name, bytes: 0, finished: false, files: self })
     }
@@ -123,7 +124,7 @@ impl Drop for ValueFiles {
 
 /// A file that is being written. It is removed unless [`ValueFile::finish`] is called.
 pub(crate) struct ValueFile<'f> {
-    writer: BufWriter<File>,
+    writer: BufWriter<OutputFile>,
     path: PathBuf,
     name: String,
     bytes: u64,
@@ -138,7 +139,7 @@ impl ValueFile<'_> {
     }
 
     pub(crate) fn finish(mut self) -> io::Result<ValueFileRef> {
-        let durable = self.writer.flush().and_then(|()| self.writer.get_ref().sync_all());
+        let durable = self.writer.flush().and_then(|()| self.writer.get_ref().sync());
         durable.map_err(|error| with_path(&self.path, error))?;
         self.finished = true;
         self.files.count += 1;

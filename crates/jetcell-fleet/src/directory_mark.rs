@@ -13,8 +13,11 @@ use serde::{Deserialize, Serialize};
 /// Name of the file.
 pub const FILE: &str = "jetcell-fleet.json";
 
-/// No mark is longer.
-const LONGEST: u64 = 4 << 10;
+/// Maximum size of a mark in bytes.
+const MAX_BYTES: u64 = 4 << 10;
+
+/// Maximum number of attempts to mark a directory that other hosts create and remove at the same time.
+const MAX_ATTEMPTS: usize = 10;
 
 /// The mark of a host in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,24 +55,30 @@ impl DirectoryMarks {
     }
 
     fn put(&mut self, mark: &DirectoryMark, directory: &Path) -> io::Result<()> {
-        let mut missing: Vec<&Path> = directory.ancestors().take_while(|path| !path.exists()).collect();
-        missing.reverse();
-        for path in missing {
-            fs::create_dir(path)?;
-            self.made.push(path.into());
+        for _ in 1..MAX_ATTEMPTS {
+            self.create_all(missing_directories(directory))?;
+            match write(mark, directory) {
+                // A host that left has removed the directory, which it had created, before the mark was in it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                written => return written.map(|()| self.marked.push(directory.into())),
+            }
         }
-        let aside = directory.join(format!(".{FILE}.{}", mark.token));
-        let written = || -> io::Result<()> {
-            let mut file = File::create(&aside)?;
-            file.write_all(&serde_json::to_vec(mark)?)?;
-            file.sync_all()?;
-            fs::rename(&aside, directory.join(FILE))?;
-            File::open(directory)?.sync_all()
-        };
-        written().inspect_err(|_| {
-            let _ = fs::remove_file(&aside);
-        })?;
-        self.marked.push(directory.into());
+        self.create_all(missing_directories(directory))?;
+        write(mark, directory).map(|()| self.marked.push(directory.into()))
+    }
+
+    /// Creates directories, the outer ones first. Another host may create or remove them at the same time.
+    fn create_all(&mut self, missing: Vec<PathBuf>) -> io::Result<()> {
+        for path in missing {
+            match fs::create_dir(&path) {
+                Ok(()) => self.made.push(path),
+                // The next write fails if this is not a directory.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // The outer directory was removed again. The caller repeats the whole attempt.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 
@@ -78,7 +87,13 @@ impl DirectoryMarks {
         let Some(own) = &self.own else { return Ok(()) };
         for directory in &self.marked {
             let shown = directory.display();
-            let found = read(&directory.join(FILE)).map_err(|error| format!("{shown}/{FILE}: {error}"))?;
+            let found = read(&directory.join(FILE)).map_err(|error| match error.kind() {
+                // Another host replaced the mark, and removed its own when it left.
+                io::ErrorKind::NotFound => {
+                    format!("{shown} was also the directory of another host; give each host a directory of its own")
+                }
+                _ => format!("{shown}/{FILE}: {error}"),
+            })?;
             if found != *own {
                 let (rank, host) = (found.rank, crate::message::shown(&found.host));
                 return Err(format!(
@@ -108,9 +123,32 @@ impl Drop for DirectoryMarks {
     }
 }
 
+/// The directories that must be created for `directory`, the outer ones first.
+fn missing_directories(directory: &Path) -> Vec<PathBuf> {
+    let mut missing: Vec<PathBuf> =
+        directory.ancestors().take_while(|path| !path.exists()).map(Path::to_path_buf).collect();
+    missing.reverse();
+    missing
+}
+
+/// Replaces the mark in a directory, durably.
+fn write(mark: &DirectoryMark, directory: &Path) -> io::Result<()> {
+    let aside = directory.join(format!(".{FILE}.{}", mark.token));
+    let written = || -> io::Result<()> {
+        let mut file = File::create(&aside)?;
+        file.write_all(&serde_json::to_vec(mark)?)?;
+        file.sync_all()?;
+        fs::rename(&aside, directory.join(FILE))?;
+        File::open(directory)?.sync_all()
+    };
+    written().inspect_err(|_| {
+        let _ = fs::remove_file(&aside);
+    })
+}
+
 fn read(path: &Path) -> io::Result<DirectoryMark> {
     let mut bytes = Vec::new();
-    open_input(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    open_input(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(serde_json::from_slice(&bytes)?)
 }
 
@@ -136,6 +174,41 @@ mod tests {
         fs::write(shared.join("kept"), "").unwrap();
         drop(second);
         assert!(!shared.join(FILE).exists() && shared.join("kept").exists());
+    }
+
+    #[test]
+    fn a_directory_that_another_host_creates_first_is_not_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("host0/db");
+        let missing = missing_directories(&path);
+        fs::create_dir_all(&path).unwrap();
+        let mut marks = DirectoryMarks::default();
+        marks.create_all(missing).unwrap();
+        marks.put(&mark(0), &path).unwrap();
+        assert_eq!(marks.made, Vec::<PathBuf>::new(), "the other host removes what it created");
+
+        let removed = dir.path().join("host1/db");
+        let missing = missing_directories(&removed);
+        marks.create_all(missing[1..].to_vec()).unwrap();
+        marks.put(&mark(0), &removed).unwrap();
+        assert_eq!(marks.made, missing);
+    }
+
+    #[test]
+    fn hosts_that_come_and_leave_at_the_same_time_do_not_fail() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().join("host0/db");
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                let shared = &shared;
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        DirectoryMarks::write(&mark(rank), std::slice::from_ref(shared)).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(!dir.path().join("host0").exists());
     }
 
     #[test]

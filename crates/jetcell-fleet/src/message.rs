@@ -4,6 +4,7 @@
 //! beat, and each side acts on the newest state that it has. A lost beat, a broken connection and a coordinator that was started again
 //! are repaired by the next beat.
 
+use jetcell_input::printable;
 use jetcell_workload::profile::Options;
 use jetcell_workload::units::TimeSpan;
 use jetcell_workload::{Phase, TestKind};
@@ -370,7 +371,7 @@ pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<R
     let any: Envelope<serde_json::Value> = serde_json::from_slice(line).map_err(|_| Unusable::Garbled)?;
     if any.protocol != PROTOCOL || any.program != program {
         let rank = any.message.as_object().and_then(|kinds| kinds.values().next()?.get("rank")?.as_u64());
-        let program = any.program.chars().filter(|char| !char.is_control()).take(40).collect();
+        let program = printable_start(&any.program, 40);
         let rank = rank.and_then(|rank| u32::try_from(rank).ok());
         return Err(Unusable::OtherVersion { program, protocol: any.protocol, rank });
     }
@@ -378,9 +379,14 @@ pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<R
     Ok(Received { run: any.run, message, attached: attached.to_vec() })
 }
 
-/// Text of a message that is short enough to be shown, without control characters.
+/// Text of a message that is short enough to be shown, with control characters as escapes.
 pub fn shown(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control()).take(LONGEST_TEXT / 4).collect()
+    printable_start(text, LONGEST_TEXT / 4)
+}
+
+/// The first characters of a text from another host, prepared for people.
+pub fn printable_start(text: &str, max_characters: usize) -> String {
+    printable(text).chars().take(max_characters).collect()
 }
 
 #[cfg(test)]

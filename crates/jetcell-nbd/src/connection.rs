@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::memory::ConnectionMemory;
+
 /// How long a thread looks for a request. A client that takes longer for its next one finds the thread asleep.
 const LOOK: Duration = Duration::from_micros(100);
 /// If others use the processor for longer than that when the thread offers it to them, they need it: then the thread sleeps before each of
@@ -54,6 +56,11 @@ impl Rest {
     }
 }
 
+/// Whether a read or write of a socket with a timeout ended because of it.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 /// A socket.
 #[derive(Clone)]
 pub enum Stream {
@@ -71,8 +78,14 @@ impl Stream {
 
     fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
-            Stream::Unix(stream) => stream.set_read_timeout(timeout),
+            Stream::Tcp(stream) => {
+                stream.set_read_timeout(timeout)?;
+                stream.set_write_timeout(timeout)
+            }
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(timeout)?;
+                stream.set_write_timeout(timeout)
+            }
         }
     }
 
@@ -98,9 +111,15 @@ impl Stream {
     }
 }
 
+/// How often a wait for a client is interrupted while the connection has memory that other connections may need.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
 /// A socket as one thread uses it.
 pub struct Connection<'stream> {
     stream: &'stream Stream,
+    memory: &'stream ConnectionMemory<'stream>,
+    /// Waits are interrupted after [`WATCH_INTERVAL`].
+    is_watched: Cell<bool>,
     /// The handshake is over. During the handshake, reads have a timeout.
     has_begun: Cell<bool>,
     /// The last request came soon.
@@ -109,12 +128,18 @@ pub struct Connection<'stream> {
     is_blocking: Cell<bool>,
 }
 
-impl Connection<'_> {
+impl<'stream> Connection<'stream> {
     /// Reads of the handshake wait at most for `timeout`.
-    pub fn new(stream: &Stream, timeout: Duration) -> io::Result<Connection<'_>> {
+    pub fn new(
+        stream: &'stream Stream,
+        timeout: Duration,
+        memory: &'stream ConnectionMemory<'stream>,
+    ) -> io::Result<Connection<'stream>> {
         stream.set_timeout(Some(timeout))?;
         Ok(Connection {
             stream,
+            memory,
+            is_watched: Cell::new(false),
             has_begun: Cell::new(false),
             looks: Cell::new(false),
             rest: Rest::new(),
@@ -133,6 +158,31 @@ impl Connection<'_> {
             return Ok(());
         }
         self.stream.set_nonblocking(!blocking)
+    }
+
+    /// Whether waits are interrupted follows whether the connection has memory that others may need.
+    fn watch(&self) -> io::Result<bool> {
+        let is_watched = self.has_begun.get() && self.memory.is_watched();
+        if self.is_watched.replace(is_watched) != is_watched {
+            self.stream.set_timeout(is_watched.then_some(WATCH_INTERVAL))?;
+        }
+        Ok(is_watched)
+    }
+
+    /// Repeats a transfer that waits for the client until it does something, or until others need the memory.
+    fn transfer(&self, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+        if !self.watch()? {
+            return call();
+        }
+        loop {
+            let began = Instant::now();
+            let result = call();
+            self.memory.waited(began.elapsed())?;
+            match result {
+                Err(error) if is_timeout(&error) => {}
+                result => return result,
+            }
+        }
     }
 
     /// What arrives within [`LOOK`].
@@ -167,7 +217,7 @@ impl Read for &Connection<'_> {
         }
         self.set_blocking(true)?;
         let began = Instant::now();
-        let result = self.stream.read(buffer);
+        let result = self.transfer(|| self.stream.read(buffer));
         let comes_soon = self.has_begun.get() && began.elapsed() < LOOK;
         self.looks.set(comes_soon && self.rest.is_over());
         self.rest.pass();
@@ -177,13 +227,13 @@ impl Read for &Connection<'_> {
 
 impl Write for &Connection<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        match self.stream.write(data) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.is_blocking.get() => {
-                self.set_blocking(true)?;
-                self.stream.write(data)
+        if !self.is_blocking.get() {
+            match self.stream.write(data) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.set_blocking(true)?,
+                result => return result,
             }
-            result => result,
         }
+        self.transfer(|| self.stream.write(data))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -194,6 +244,7 @@ impl Write for &Connection<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Memory;
 
     #[test]
     fn rests_get_longer_while_others_need_the_processor_and_shorter_while_they_do_not() {
@@ -219,7 +270,9 @@ mod tests {
     fn a_thread_that_looks_waits_for_a_slow_peer_in_both_directions() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let stream = Stream::Unix(Arc::new(ours));
-        let connection = Connection::new(&stream, Duration::from_secs(60)).unwrap();
+        let all = Memory::new(0, 1);
+        let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
+        let connection = Connection::new(&stream, Duration::from_secs(60), &memory).unwrap();
         connection.begin().unwrap();
         connection.looks.set(true);
         (&theirs).write_all(b"at once").unwrap();
@@ -230,7 +283,11 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 // More than the socket holds, although the peer reads nothing yet.
-                (&connection_of(&stream)).write_all(&sent).unwrap();
+                let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
+                let connection = Connection::new(&stream, Duration::from_secs(60), &memory).unwrap();
+                // As a connection that looks for requests leaves it.
+                connection.is_blocking.set(false);
+                (&connection).write_all(&sent).unwrap();
             });
             thread::sleep(Duration::from_millis(20));
             let mut received = vec![0; sent.len()];
@@ -238,19 +295,12 @@ mod tests {
             assert!(received == sent);
         });
         // The peer is silent: the thread sleeps after its look, here until the timeout of a handshake.
-        let silent = Connection::new(&stream, Duration::from_millis(1)).unwrap();
+        let silent = Connection::new(&stream, Duration::from_millis(1), &memory).unwrap();
         silent.set_blocking(false).unwrap();
         silent.looks.set(true);
         assert!((&silent).read(&mut buffer).is_err());
         assert!(silent.is_blocking.get() && !silent.looks.get());
         drop(theirs);
         assert_eq!((&silent).read(&mut buffer).unwrap(), 0);
-    }
-
-    /// A connection that finds its socket as one that looks for requests leaves it.
-    fn connection_of(stream: &Stream) -> Connection<'_> {
-        let connection = Connection::new(stream, Duration::from_secs(60)).unwrap();
-        connection.is_blocking.set(false);
-        connection
     }
 }

@@ -10,6 +10,7 @@
 //! | `export` | what is served |
 //! | `session` | one connection: the handshake, then requests |
 //! | `connection` | how its thread waits for requests |
+//! | `memory` | the bound of the memory of all requests |
 //! | `server` | listening, the threads of the connections, the end |
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ struct Readme;
 
 mod connection;
 mod export;
+mod memory;
 #[cfg(test)]
 mod memory_export;
 mod protocol;

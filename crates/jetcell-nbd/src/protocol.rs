@@ -13,6 +13,8 @@ pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668E_33EF;
 pub const REQUEST_HEADER: usize = 28;
 /// Most bytes of one read or write, which the specification lets clients expect.
 pub const MOST_PAYLOAD: u32 = 32 << 20;
+/// Maximum number of bytes of a request or reply with its data: room for the headers of many reads.
+pub const MAX_MESSAGE: usize = MOST_PAYLOAD as usize + (64 << 10);
 /// Most bytes of a name.
 pub const LONGEST_NAME: usize = 4096;
 

@@ -1,22 +1,25 @@
 //! Listening, the threads of the connections, and the end.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use crate::connection::{Connection, Stream};
+use crate::memory::{ConnectionMemory, Memory};
 use crate::session::{End, Exports, serve};
 
 /// Time for clients to take the last replies after the server was stopped.
@@ -25,6 +28,10 @@ const LAST_REPLIES: Duration = Duration::from_secs(5);
 const BACKLOG: i32 = 128;
 /// Pause after a connection could not be accepted, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a server that starts waits for others that start in the same directory.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,23 +71,34 @@ pub struct Limits {
     pub connections: usize,
     /// Longest pause in a handshake.
     pub handshake: Duration,
+    /// Bytes of requests and replies in memory, of all connections together. At least one request of the greatest length is possible. In
+    /// addition, each connection has a buffer of 256 KiB for its input.
+    pub request_bytes: usize,
+    /// How long a connection may wait for its client while it has memory that other connections wait for. Then it is closed.
+    pub stall: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections: 64, handshake: Duration::from_secs(10) }
+        let ten_seconds = Duration::from_secs(10);
+        Limits { connections: 64, handshake: ten_seconds, request_bytes: 256 << 20, stall: ten_seconds }
     }
 }
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    /// With the path and the identity of the socket's file.
+    Unix(UnixListener, PathBuf, FileId),
 }
+
+/// Device and inode of a file.
+type FileId = (u64, u64);
 
 struct Shared {
     listener: Listener,
     exports: Exports,
     limits: Limits,
+    memory: Memory,
     note: Box<dyn Fn(&str) + Send + Sync>,
     is_stopped: AtomicBool,
     connections: Mutex<BTreeMap<u64, Stream>>,
@@ -113,19 +131,15 @@ impl Server {
         let listener = match address {
             Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
             Address::Unix(path) => {
-                remove_abandoned(path)?;
-                let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-                socket.bind(&SockAddr::unix(path)?)?;
-                // No client can connect before the server listens, so none connects with other permissions.
-                fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-                socket.listen(BACKLOG)?;
-                Listener::Unix(OwnedFd::from(socket).into(), path.clone())
+                let (listener, file) = listen_on(path)?;
+                Listener::Unix(listener, path.clone(), file)
             }
         };
         Ok(Server(Arc::new(Shared {
             listener,
             exports,
             limits,
+            memory: Memory::new(limits.request_bytes, limits.connections),
             note: Box::new(note),
             is_stopped: AtomicBool::new(false),
             connections: Mutex::new(BTreeMap::new()),
@@ -140,7 +154,7 @@ impl Server {
     pub fn address(&self) -> io::Result<Address> {
         match &self.0.listener {
             Listener::Tcp(listener) => listener.local_addr().map(Address::Tcp),
-            Listener::Unix(_, path) => Ok(Address::Unix(path.clone())),
+            Listener::Unix(_, path, _) => Ok(Address::Unix(path.clone())),
         }
     }
 
@@ -178,9 +192,47 @@ impl Stopper {
         // Wakes the thread that accepts connections.
         let _ = match &self.0.listener {
             Listener::Tcp(listener) => SockRef::from(listener).shutdown(Shutdown::Both),
-            Listener::Unix(listener, _) => SockRef::from(listener).shutdown(Shutdown::Both),
+            Listener::Unix(listener, ..) => SockRef::from(listener).shutdown(Shutdown::Both),
         };
     }
+}
+
+/// Listens on a socket that only its owner can use. Replaces the socket of a server that does not exist any more.
+fn listen_on(path: &Path) -> io::Result<(UnixListener, FileId)> {
+    let address = SockAddr::unix(path)?;
+    // Two servers that start must not take each other's socket for an abandoned one. This directory exists, or nothing can be made there.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(parent.unwrap_or(Path::new(".")))?;
+    lock(&directory)?;
+    remove_abandoned(path)?;
+    // The file of the socket gets the mode that the socket has when it is bound. A change by the path could reach another file.
+    let socket = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
+    socket.set_permissions(fs::Permissions::from_mode(0o600))?;
+    let socket = Socket::from(OwnedFd::from(socket));
+    socket.bind(&address)?;
+    let file = file_id(path)?;
+    socket.listen(BACKLOG)?;
+    Ok((OwnedFd::from(socket).into(), file))
+}
+
+/// Locks a directory until it is closed. Other servers have the lock only while they start.
+fn lock(directory: &File) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => thread::sleep(LOCK_POLL_INTERVAL),
+            Err(Errno::WOULDBLOCK) => {
+                let text = "another process has locked the directory";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 /// Removes the socket of a server that does not exist any more.
@@ -200,7 +252,7 @@ impl Shared {
                 SockRef::from(&stream).set_keepalive(true)?;
                 Ok((Stream::Tcp(Arc::new(stream)), peer.to_string()))
             }
-            Listener::Unix(listener, _) => {
+            Listener::Unix(listener, ..) => {
                 let (stream, _) = listener.accept()?;
                 Ok((Stream::Unix(Arc::new(stream)), "a client".into()))
             }
@@ -235,8 +287,9 @@ impl Shared {
 
     fn serve(&self, stream: &Stream, peer: &str) {
         let note = |text: &str| (self.note)(&format!("{peer}: {text}"));
-        let Ok(connection) = Connection::new(stream, self.limits.handshake) else { return };
-        match serve(&connection, &connection, &self.exports, || connection.begin(), &note) {
+        let memory = ConnectionMemory::new(&self.memory, self.limits.stall);
+        let Ok(connection) = Connection::new(stream, self.limits.handshake, &memory) else { return };
+        match serve(&connection, &connection, &self.exports, &memory, || connection.begin(), &note) {
             End::Closed => {}
             End::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
             End::Lost(error) => note(&format!("the connection was lost: {error}")),
@@ -249,8 +302,11 @@ impl Shared {
 
     /// Ends all connections.
     fn finish(&self) {
-        if let Listener::Unix(_, path) = &self.listener {
-            let _ = fs::remove_file(path);
+        if let Listener::Unix(_, path, file) = &self.listener {
+            // A socket that another server put there stays.
+            if file_id(path).ok() == Some(*file) {
+                let _ = fs::remove_file(path);
+            }
         }
         let mut connections = self.connections();
         for how in [Shutdown::Read, Shutdown::Both] {

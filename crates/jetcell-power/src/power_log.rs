@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use chrono::DateTime;
@@ -290,7 +291,12 @@ pub struct Recorder {
 impl Recorder {
     /// Starts a log, which must not exist, with a first reading.
     pub fn create(path: &Path, scope: Scope, unix_ms: i64, first: Reading) -> Result<Recorder, PowerError> {
-        let file = File::create_new(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| PowerError::Io { path: path.into(), error })?;
         let counts = matches!(first, Reading::WattsAndJoules(..));
         let mut recorder = Recorder { path: path.into(), file, scope, counts };
         let unit = match first {

@@ -89,7 +89,7 @@ impl Request {
             Request::Ping => FieldWriter::new(1),
             Request::Open { place, mode } => at(2, place).u8(match mode {
                 OpenMode::Read => 0,
-                OpenMode::Write => 1,
+                OpenMode::Write | OpenMode::WriteOwn => 1,
                 OpenMode::CreateNew => 2,
             }),
             Request::Close { file } => FieldWriter::new(3).u32(*file),

@@ -253,7 +253,7 @@ impl Session {
         let vfs = self.exports.vfs.clone();
         let (file, writer) = match mode {
             OpenMode::Read => (vfs.open(&self.own_file(&place)?, mode)?, None),
-            OpenMode::Write => {
+            OpenMode::Write | OpenMode::WriteOwn => {
                 self.check(&place, Change::Write(&place.file))?;
                 (vfs.open(&self.own_file(&place)?, mode)?, None)
             }
@@ -314,7 +314,7 @@ impl Session {
         let (place, name) = (&open.place, &open.place.file);
         let max = match open.mode {
             OpenMode::Read => return Err(refused("the file was opened to be read")),
-            OpenMode::Write => {
+            OpenMode::Write | OpenMode::WriteOwn => {
                 self.check(place, Change::Write(name))?;
                 open.file.len()?
             }

@@ -8,7 +8,6 @@ use crate::chart::{Along, Chart, Cloud, Scale, Series};
 use crate::drive_test::{compared, details, notes, overview};
 use crate::number::of_unit;
 use crate::page::Page;
-use crate::printable::printable_lines;
 use crate::series::{PER_DECADE, commonest};
 
 const GIB: f64 = (1 << 30) as f64;
@@ -24,8 +23,7 @@ pub fn drive_test_html(test: &DriveTest) -> String {
     let bars: Vec<Bars> = ["read", "write"].into_iter().filter_map(|kind| by_size(test, kind)).collect();
     page = page.heading("Random transfers").bars(&bars).charts(&by_depth(test));
     page = page.heading("Latency").charts(&histograms(test));
-    let page = details(test).iter().fold(page.heading("Tables"), Page::table).finish();
-    printable_lines(&page).into_owned()
+    details(test).iter().fold(page.heading("Tables"), Page::table).finish()
 }
 
 /// Each target that did the step, with its name.

@@ -9,7 +9,6 @@ use crate::csv::table_csv;
 use crate::markdown::tables_markdown;
 use crate::number::{decimal, significant};
 use crate::page::Page;
-use crate::printable::printable_lines;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
@@ -37,7 +36,7 @@ pub fn drives_csv(summary: &Summary) -> String {
 pub fn drives_html(summary: &Summary) -> String {
     let page = notes(summary).iter().fold(Page::new("Drives"), |page, line| page.text(line));
     let page = page.bars(&bars(summary));
-    printable_lines(&tables(summary).iter().fold(page, Page::table).finish()).into_owned()
+    tables(summary).iter().fold(page, Page::table).finish()
 }
 
 fn signed(percent: f64) -> String {

@@ -7,7 +7,6 @@ use crate::chart::Scale;
 use crate::markdown as md;
 use crate::number::grouped;
 use crate::page::Page;
-use crate::printable::printable_lines;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
@@ -46,7 +45,7 @@ pub fn durability_html(found: &Verification) -> String {
     let page = if found.is_kept() { page } else { page.bars(&[damages(found)]) };
     let page = tables(found).iter().fold(page, Page::table);
     let page = remarks(found).iter().fold(page.heading("Remarks"), |page, line| page.text(line));
-    printable_lines(&page.finish()).into_owned()
+    page.finish()
 }
 
 fn tables(found: &Verification) -> Vec<Table> {

@@ -7,7 +7,6 @@ use crate::filesystems::{comparison, filesystems_text, notes, tables};
 use crate::fragmentation::{fragmentation_tables, fragmentation_text};
 use crate::markdown::tables_markdown;
 use crate::page::Page;
-use crate::printable::printable_lines;
 use crate::text_table::wrapped;
 
 const QUESTION: &str = "Should one defragment a database on this drive?";
@@ -37,7 +36,7 @@ pub fn experiment_html(found: &Experiment) -> String {
     let page = Page::new(found.comparison.title).heading(QUESTION).text(&found.answer).text(&pieces(found));
     let page = comparison(page.heading("Measured"), &found.comparison);
     let page = fragmentation_tables(&found.files).iter().fold(page, Page::table);
-    printable_lines(&page.finish()).into_owned()
+    page.finish()
 }
 
 /// What was compared.

@@ -10,7 +10,6 @@ use crate::drive_test::compared;
 use crate::markdown as md;
 use crate::number::{of_unit, significant};
 use crate::page::Page;
-use crate::printable::printable_lines;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
@@ -44,7 +43,7 @@ pub fn filesystems_markdown(test: &FilesystemTest) -> String {
 
 /// The same as a page, with the turns and the most important rows as charts.
 pub fn filesystems_html(test: &FilesystemTest) -> String {
-    printable_lines(&comparison(Page::new(test.title), test).finish()).into_owned()
+    comparison(Page::new(test.title), test).finish()
 }
 
 /// A page with the comparison on it.

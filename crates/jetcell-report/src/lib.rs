@@ -31,7 +31,6 @@ mod number;
 mod page;
 #[cfg(test)]
 mod palette;
-mod printable;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
@@ -59,9 +58,8 @@ pub use html::html;
 pub use markdown::{markdown, tables_markdown};
 pub use number::{decimal, four_digits, grouped, significant};
 pub use page::{Page, tables_html};
-pub use printable::{printable, printable_lines};
 pub use run_lines::run_lines;
-pub use stored::{Stored, Unreadable};
+pub use stored::{MAX_RESULT_BYTES, Stored, Unreadable};
 pub use table::{Cell, Column, Table};
 pub use text::text;
 pub use text_table::{folded, table_text, wrapped};

@@ -6,9 +6,9 @@ use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
 
 use crate::advice::advice;
-use crate::printable::printable;
 use crate::table::{Cell, Table};
 use crate::tables;
+use jetcell_input::{printable, printable_lines};
 
 /// The whole report.
 pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
@@ -80,12 +80,10 @@ pub(crate) fn table_below(level: usize, table: &Table) -> String {
 /// Escapes text for Markdown and HTML, on one line.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::new();
-    for c in text.chars() {
+    for c in printable_lines(&text.replace(['\n', '\r'], " ")).chars() {
         match c {
-            '\n' | '\r' => out.push(' '),
             '\\' | '|' | '`' | '*' | '_' | '<' | '[' | ']' => out.extend(['\\', c]),
             '&' => out += "&amp;",
-            c if c.is_control() => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }

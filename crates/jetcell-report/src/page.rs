@@ -5,8 +5,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::bars::Bars;
 use crate::chart::Chart;
-use crate::printable::printable_lines;
 use crate::table::{Cell, Column, Table, Tone};
+use jetcell_input::printable_lines;
 
 /// Colours for light and dark pages, and everything else.
 pub(crate) const STYLE: &str = concat!(include_str!("colours.css"), include_str!("report.css"));
@@ -91,10 +91,10 @@ impl Page {
 /// A page of tables, with the remarks above them.
 pub fn tables_html(title: &str, tables: &[Table], remarks: &[String]) -> String {
     let page = remarks.iter().fold(Page::new(title), |page, line| page.text(line));
-    printable_lines(&tables.iter().fold(page, Page::table).finish()).into_owned()
+    tables.iter().fold(page, Page::table).finish()
 }
 
-/// A complete page with its style sheet.
+/// A complete page with its style sheet. Every page comes from here, so text from files is prepared here for all of them.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -111,7 +111,7 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
             }
         }
     };
-    page.into_string()
+    printable_lines(&page.into_string()).into_owned()
 }
 
 pub(crate) const fn class_of(tone: Tone) -> Option<&'static str> {

@@ -1,5 +1,6 @@
 //! Drawings as files of their own.
 
+use jetcell_input::printable_lines;
 use maud::{PreEscaped, html};
 
 const COLOURS: &str = include_str!("colours.css");
@@ -22,7 +23,7 @@ pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
         .unwrap_or(244.0);
     let drawing =
         drawing.replacen("<svg ", &format!("<svg y=\"{top}\" width=\"480\" height=\"{height}\" "), 1);
-    html! {
+    let svg = html! {
         svg xmlns="http://www.w3.org/2000/svg" width="960" viewBox=(format!("0 0 480 {}", top + height + 6.0)) font-family="sans-serif" {
             style { (PreEscaped(COLOURS)) "svg { color: light-dark(#222, #ddd); }" }
             rect width="480" height=(top + height + 6.0) style="fill:var(--paper)" {}
@@ -32,6 +33,6 @@ pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
             (PreEscaped(drawing))
         }
     }
-    .into_string()
-        + "\n"
+    .into_string();
+    printable_lines(&svg).into_owned() + "\n"
 }

@@ -1,15 +1,15 @@
 //! A stored run: reads `result.json` and `samples.csv` from a directory, and changes nothing there.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::read_input;
 use jetcell_workload::measurement::{Sample, read_samples};
 use jetcell_workload::result::{RunResult, SCHEMA_VERSION};
 use serde::Deserialize;
 
-/// Longer results are refused. A real one has some kilobytes.
-const LONGEST_RESULT: u64 = 256 << 20;
+/// Maximum size of a stored result in bytes. A result with a thousand databases has a few megabytes.
+pub const MAX_RESULT_BYTES: u64 = 32 << 20;
 
 /// Why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -74,23 +74,8 @@ impl Stored {
     /// Reads the run in `directory`.
     pub fn read(directory: &Path) -> Result<Stored, Unreadable> {
         let path = directory.join("result.json");
-        let mut text = String::new();
-        let missing = |error| Unreadable::Missing { path: path.clone(), error };
         let damaged = |what: String| Unreadable::Damaged { path: path.clone(), what };
-        // The open of a pipe would wait for its other end.
-        if let Ok(found) = path.metadata()
-            && !found.is_file()
-        {
-            return Err(missing(io::Error::other("this is not a file")));
-        }
-        let file = File::open(&path).map_err(missing)?;
-        match file.take(LONGEST_RESULT).read_to_string(&mut text) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(damaged(error.to_string()));
-            }
-            Err(error) => return Err(missing(error)),
-            Ok(_) => {}
-        }
+        let text = result_text(&path)?;
         // The version comes first, because an error about a field of another version would be misleading.
         let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         match (version.schema_version, version.schema) {
@@ -109,6 +94,16 @@ impl Stored {
         }
         Ok(Stored { result, samples })
     }
+}
+
+/// The text of a stored result.
+pub(crate) fn result_text(path: &Path) -> Result<String, Unreadable> {
+    read_input(path, MAX_RESULT_BYTES).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => {
+            Unreadable::Damaged { path: path.to_path_buf(), what: error.to_string() }
+        }
+        _ => Unreadable::Missing { path: path.to_path_buf(), error },
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tables and paragraphs for a terminal.
 
-use crate::printable::printable;
 use crate::table::{Cell, Table, Tone};
+use jetcell_input::printable;
 
 /// Two spaces before the first column and between columns.
 const GAP: usize = 2;

@@ -77,6 +77,12 @@ impl<'p> ResolvedPath<'p> {
             .map(|found| FileType::from_raw_mode(found.st_mode))
     }
 
+    /// Whether the entry is a symbolic link.
+    pub fn is_link(&self) -> bool {
+        let found = rustix::fs::statat(self.directory(), self.name, AtFlags::SYMLINK_NOFOLLOW);
+        found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
+    }
+
     /// The error of an operation on the entry.
     pub fn explained(&self, error: Errno) -> io::Error {
         match error {

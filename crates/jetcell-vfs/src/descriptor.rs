@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::confinement::ResolvedPath;
+use crate::own_file::{NEW_FILE, check_own, not_followed};
 use crate::retry::retry;
 use crate::{IoBuffer, OpenMode};
 
@@ -48,12 +49,13 @@ impl Descriptor {
         let (access, create) = match mode {
             OpenMode::Read => (OFlags::RDONLY, OFlags::empty()),
             OpenMode::Write => (OFlags::RDWR, OFlags::empty()),
+            OpenMode::WriteOwn => (OFlags::RDWR, OFlags::NOFOLLOW),
             OpenMode::CreateNew => (OFlags::RDWR, OFlags::CREATE | OFlags::EXCL),
         };
-        let rights = Mode::from_raw_mode(0o666);
         // Without NONBLOCK, the open of a pipe would wait for its other end.
-        let file = match at.open(access | create | OFlags::NONBLOCK, rights) {
+        let file = match at.open(access | create | OFlags::NONBLOCK, NEW_FILE) {
             Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
+            Err(error) if mode == OpenMode::WriteOwn && !at.is_confined() => return Err(not_followed(error)),
             other => other.map_err(|error| at.explained(error))?,
         };
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
@@ -62,6 +64,9 @@ impl Descriptor {
             FileType::Fifo => return Err(no_file("a pipe")),
             FileType::CharacterDevice => return Err(no_file("a character device")),
             _ => {}
+        }
+        if mode == OpenMode::WriteOwn {
+            check_own(&file, path)?;
         }
         // io_uring would fail where it has to wait.
         let flags = rustix::fs::fcntl_getfl(&file)?;

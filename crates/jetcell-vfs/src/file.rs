@@ -7,6 +7,7 @@ use std::time::Duration;
 use jetcell_sync::Arc;
 
 use crate::IoBuffer;
+use crate::replaced_file::{UNFINISHED, with_ending};
 
 /// Why a transfer happens. Counters, throttles and fault injection distinguish transfers by it. ESE: `iorp`.
 #[doc(alias = "iorp")]
@@ -72,7 +73,10 @@ pub enum OpenMode {
     Read,
     /// Must exist.
     Write,
-    /// Must not exist.
+    /// Must exist, as a regular file with one name, which is not a symbolic link, and of this user or of the owner of its directory.
+    /// Other files are refused with `InvalidInput`. For directories in which other users can create files.
+    WriteOwn,
+    /// Must not exist, not even as a link. Only the user reads and writes the new file.
     CreateNew,
 }
 
@@ -162,6 +166,11 @@ pub trait File: Send + Sync {
 /// Held while this process uses a directory or file; dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync {}
 
+/// The lock of a directory in a file system that does not exclude others.
+struct Unlocked;
+
+impl DirectoryLock for Unlocked {}
+
 /// A file system: the real one, or a simulated one.
 pub trait Vfs: Send + Sync {
     /// Opens a file, with O_DIRECT where the file system can.
@@ -178,6 +187,11 @@ pub trait Vfs: Send + Sync {
         let _ = directory;
         false
     }
+    /// A path for a file that gets the name `path` when it is finished, in the same directory. Concurrent calls, also of other
+    /// processes, get different ones if the file system is shared with other processes.
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        with_ending(path, UNFINISHED)
+    }
     /// Length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         self.open(path, OpenMode::Read)?.len()
@@ -188,7 +202,7 @@ pub trait Vfs: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in `directory` durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
-    /// Creates a directory and its parents.
+    /// Creates a directory and its parents. Only the user reads new ones.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
     /// Paths of the regular files in `directory`, sorted by name.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
@@ -197,6 +211,12 @@ pub trait Vfs: Send + Sync {
     /// Exclusive lock on `path` (a lock file, created if missing, or the database itself). `WouldBlock` when
     /// another instance, of this or another process, holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>>;
+    /// Exclusive lock on a directory itself, which exists. `WouldBlock` when another caller, of this or another process, holds it. A file
+    /// system that no other process uses need not exclude others.
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        let _ = directory;
+        Ok(Box::new(Unlocked))
+    }
     /// Creates `to` with the content that `from` has now, sharing its blocks, so that it takes no time and no space.
     /// Durable after a sync of the file and of its directory.
     ///

@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::descriptor::no_file;
+use crate::own_file::{check_own, not_followed};
 use crate::retry::{bounded, retry};
 
 /// `PIPEFS_MAGIC` of Linux: pipes without a name, such as those of `<(command)`.
@@ -31,9 +32,24 @@ impl Read for InputFile {
 /// # Errors
 /// Besides those of the system: a directory, a pipe with a name, a socket or a device.
 pub fn open_input(path: &Path) -> io::Result<InputFile> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    open(path, OFlags::empty())
+}
+
+/// Like [`open_input`], for a file that decides what is written or removed.
+///
+/// # Errors
+/// Those of [`open_input`]; the path is a link, or a file with other names or one that another user can have prepared.
+pub fn open_own_input(path: &Path) -> io::Result<InputFile> {
+    let file = open(path, OFlags::NOFOLLOW)?;
+    check_own(&file.0, path)?;
+    Ok(file)
+}
+
+fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | how;
     let file = match retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty())) {
         Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
+        Err(error) if how.contains(OFlags::NOFOLLOW) => return Err(not_followed(error)),
         other => other?,
     };
     match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
@@ -179,6 +195,22 @@ mod tests {
         // A link to a private file is one.
         std::os::unix::fs::symlink(&file, dir.path().join("link")).unwrap();
         assert_eq!(read_secret(&dir.path().join("link"), 6).unwrap(), "secret");
+    }
+
+    #[test]
+    fn a_file_that_decides_what_is_written_is_not_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        std::fs::write(&file, "text").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let mut text = String::new();
+        open_own_input(&file).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+        open_input(&link).unwrap();
+        assert_eq!(open_own_input(&link).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(open_own_input(&dir.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        std::fs::hard_link(&file, dir.path().join("second")).unwrap();
+        assert_eq!(open_own_input(&file).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub trait VfsLayer: Send + Sync {
     fn confines(&self, directory: &Path) -> bool {
         self.inner().confines(directory)
     }
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        self.inner().unfinished_path(path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.inner().remove(path)
     }
@@ -43,6 +46,9 @@ pub trait VfsLayer: Send + Sync {
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         self.inner().lock(path)
+    }
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.inner().lock_directory(directory)
     }
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         self.inner().same_file(one, other)
@@ -75,6 +81,9 @@ impl<L: VfsLayer> Vfs for L {
     fn confines(&self, directory: &Path) -> bool {
         VfsLayer::confines(self, directory)
     }
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        VfsLayer::unfinished_path(self, path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         VfsLayer::remove(self, path)
     }
@@ -95,6 +104,9 @@ impl<L: VfsLayer> Vfs for L {
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         VfsLayer::lock(self, path)
+    }
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        VfsLayer::lock_directory(self, directory)
     }
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         VfsLayer::same_file(self, one, other)

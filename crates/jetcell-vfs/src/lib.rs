@@ -21,11 +21,13 @@ mod memory;
 mod mounted;
 mod output_file;
 mod overlay;
+mod own_file;
 mod pacer;
 mod panic;
 mod pool;
 mod process;
 mod real;
+mod replaced_file;
 mod retry;
 pub mod sim;
 mod thread_limit;
@@ -42,17 +44,21 @@ pub use file::{
 pub use file_name::{FileName, FileStem, NameError};
 pub use freeze::{FreezableVfs, FrozenVfs};
 pub use input_file::{
-    InputFile, check_input, check_secret, open_input, read_input, read_input_bytes, read_secret,
+    InputFile, check_input, check_secret, open_input, open_own_input, read_input, read_input_bytes,
+    read_secret,
 };
 pub use layer::{FileLayer, VfsLayer};
 pub use lock::is_locked;
 pub use memory::{MemoryLimit, memory_limit, try_reserve};
 pub use mounted::MountedVfs;
-pub use output_file::OutputFile;
+pub use output_file::{OutputFile, create_new, create_private_directory, open_or_create};
 pub use overlay::OverlayVfs;
 pub use pacer::{Cancel, Pacer};
 pub use panic::abort_on_panic;
 pub use process::{host_name, report_file_size_limit};
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
+pub use replaced_file::{
+    UnfinishedFile, is_unfinished, remove_if_exists, replace_file, replace_file_through, unique_unfinished,
+};
 pub use sim::{CrashOptions, SimVfs, is_power_off};
 pub use thread_limit::try_threads;

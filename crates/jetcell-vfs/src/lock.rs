@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::confinement::ResolvedPath;
 use crate::descriptor::no_file;
+use crate::own_file::NEW_FILE;
 use crate::{Clock, DirectoryLock};
 
 /// Device and inode of every file locked by this process.
@@ -24,6 +25,9 @@ static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 /// How long a block device in use is asked for again. Some uses end by themselves: udev locks a device to look at it when a writer has
 /// closed it, and a process that was just forked keeps the claims of its parent until it executes its program.
 const DEVICE_WAIT: Duration = Duration::from_millis(500);
+
+/// Attempts to create a lock file that another process creates and removes at the same time.
+const CREATIONS: usize = 100;
 
 pub(crate) struct FileLock {
     file: Option<OwnedFd>,
@@ -47,15 +51,22 @@ impl FileLock {
     fn acquire_now(at: &ResolvedPath<'_>) -> io::Result<FileLock> {
         let file = open(at)?;
         let stat = rustix::fs::fstat(&file)?;
-        if at.is_confined() && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(no_file("a directory or a special file"));
+        let is_usual =
+            matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Directory);
+        if at.is_confined() && !is_usual {
+            return Err(no_file("a special file"));
         }
         let identity = (stat.st_dev, stat.st_ino);
         let mut held = HELD.lock();
         if held.contains(&identity) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // A network file system that locks only what can be written. Locks of this process still exclude each other.
+            Err(Errno::BADF | Errno::OPNOTSUPP | Errno::INVAL) if is_directory => {}
+            locked => locked?,
+        }
         held.insert(identity);
         Ok(FileLock { file: Some(file), identity })
     }
@@ -67,22 +78,33 @@ fn is_block_device(at: &ResolvedPath<'_>) -> bool {
     at.file_type().is_ok_and(|found| found == FileType::BlockDevice)
 }
 
-/// Creates a file that is missing. A block device is claimed: while it is open, the kernel refuses to mount it, to make it part of a
-/// device of its own, and to let others claim it. Where one of these is so already, this fails with [`io::ErrorKind::WouldBlock`].
+/// Creates a file that is missing, but not through a link. A block device is claimed: while it is open, the kernel refuses to mount it,
+/// to make it part of a device of its own, and to let others claim it. Where one of these is so already, this fails with
+/// [`io::ErrorKind::WouldBlock`].
 fn open(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
-    // In a confined directory, an entry may be a pipe, whose open must not wait for its other end.
-    let wait = if at.is_confined() { OFlags::NONBLOCK } else { OFlags::empty() };
-    let open = |flags| at.open(flags | wait, Mode::from_raw_mode(0o666));
+    // Without NONBLOCK, the open of a pipe would wait for its other end.
+    let open = |flags| at.open(flags | OFlags::NONBLOCK, NEW_FILE);
     let is_device = is_block_device(at);
-    // O_EXCL claims a device; together with O_CREAT, it would refuse whatever exists.
-    let (claim, create) =
-        if is_device { (OFlags::EXCL, OFlags::empty()) } else { (OFlags::empty(), OFlags::CREATE) };
-    let opened = match open(OFlags::RDWR | claim | create) {
-        // What may only be read can still be locked.
-        Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(OFlags::RDONLY | claim),
+    // O_EXCL claims a device; together with O_CREAT, it refuses whatever exists, links included.
+    let claim = if is_device { OFlags::EXCL } else { OFlags::empty() };
+    let existing = || match open(OFlags::RDWR | claim) {
+        // What may only be read can still be locked, and so can a directory.
+        Err(Errno::ACCESS | Errno::ROFS | Errno::PERM | Errno::ISDIR) => open(OFlags::RDONLY | claim),
         other => other,
     };
+    let mut opened = existing();
+    // Another process may create the file or remove it between the two calls.
+    for _ in 0..CREATIONS {
+        if !matches!(opened, Err(Errno::NOENT)) {
+            break;
+        }
+        opened = match open(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL) {
+            Err(Errno::EXIST) => existing(),
+            created => created,
+        };
+    }
     opened.map_err(|error| match error {
+        Errno::NOENT if at.is_link() => no_file("a link to a file that does not exist"),
         Errno::BUSY if is_device => io::ErrorKind::WouldBlock.into(),
         other => at.explained(other),
     })

@@ -51,6 +51,9 @@ impl Vfs for MountedVfs {
     fn confines(&self, directory: &Path) -> bool {
         self.at(directory).confines(directory)
     }
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        self.at(path).unfinished_path(path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.at(path).remove(path)
     }
@@ -71,6 +74,9 @@ impl Vfs for MountedVfs {
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         self.at(path).lock(path)
+    }
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.at(directory).lock_directory(directory)
     }
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.at_both(from, to)?.clone_file(from, to)

@@ -1,15 +1,22 @@
-//! Files that are written from their begin to their end: results, samples, events.
+//! Files that are written from their start to their end (results, samples, events), and directories for them.
 //!
 //! Invariant: no call hangs. The standard library repeats interrupted calls without end, and so it never ends on a file system that
 //! interrupts each of them.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
-use crate::retry::bounded;
+use crate::descriptor::no_file;
+use crate::own_file::{NEW_DIRECTORY, NEW_FILE, check_own, not_followed};
+use crate::retry::{bounded, retry};
+
+/// Attempts to open a file that another process creates and removes at the same time.
+const CREATIONS: usize = 100;
 
 /// A file for output.
 #[derive(Debug)]
@@ -17,19 +24,26 @@ pub struct OutputFile(File);
 
 impl OutputFile {
     /// Creates a file, or empties one.
+    ///
+    /// # Errors
+    /// The path is a link, or a file that somebody else prepared: with other names, or of another user.
     pub fn create(path: &Path) -> io::Result<OutputFile> {
-        OutputFile::open(path, OFlags::TRUNC)
+        let file = OutputFile::open(path, OFlags::empty())?;
+        // The file must not be emptied before it was found to be an own one.
+        file.set_len(0)?;
+        Ok(file)
     }
 
-    /// Opens a file to write behind its end. Creates it if there is none.
+    /// Opens a file to write after its end. Creates it if there is none.
+    ///
+    /// # Errors
+    /// Those of [`OutputFile::create`].
     pub fn append(path: &Path) -> io::Result<OutputFile> {
         OutputFile::open(path, OFlags::APPEND)
     }
 
     fn open(path: &Path, how: OFlags) -> io::Result<OutputFile> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | how;
-        let file = bounded(|| rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o666)))?;
-        Ok(OutputFile(file.into()))
+        open_own(path, OFlags::WRONLY | how).map(OutputFile)
     }
 
     /// Makes content and length durable.
@@ -37,8 +51,11 @@ impl OutputFile {
         bounded(|| rustix::fs::fdatasync(&self.0))
     }
 
-    /// Cuts or extends the file.
+    /// Cuts or extends the file. A device has no length to change.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.0.metadata()?.file_type().is_char_device() {
+            return Ok(());
+        }
         bounded(|| rustix::fs::ftruncate(&self.0, len))
     }
 
@@ -48,6 +65,50 @@ impl OutputFile {
         let opened = bounded(|| rustix::fs::openat(CWD, directory, flags, Mode::empty()))?;
         bounded(|| rustix::fs::fsync(&opened))
     }
+}
+
+/// Creates a file that does not exist, not even as a link. Only the user reads and writes the file.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(NEW_FILE.bits()).open(path)
+}
+
+/// Opens a file for reading and writing, and keeps its content. Creates it if there is none.
+///
+/// # Errors
+/// Those of [`OutputFile::create`].
+pub fn open_or_create(path: &Path) -> io::Result<File> {
+    open_own(path, OFlags::RDWR)
+}
+
+/// Opens a file, or creates it. A character device is not refused: its content is nobody's.
+fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
+    // Without NONBLOCK, the open of a pipe would wait for its other end.
+    let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = |more| retry(|| rustix::fs::openat(CWD, path, flags | more, NEW_FILE));
+    // Another process may create the file or remove it between the two calls.
+    for _ in 0..CREATIONS {
+        match open(OFlags::CREATE | OFlags::EXCL) {
+            Err(Errno::EXIST) => {}
+            created => return Ok(created?.into()),
+        }
+        let file = match open(OFlags::empty()) {
+            Err(Errno::NOENT) => continue,
+            Err(Errno::NXIO) => return Err(no_file("a pipe or a socket")),
+            opened => opened.map_err(not_followed)?,
+        };
+        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+            FileType::Fifo => return Err(no_file("a pipe")),
+            FileType::CharacterDevice => {}
+            _ => check_own(&file, path)?,
+        }
+        return Ok(file.into());
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Creates a directory and its parents, unless they exist. Only the user can enter new ones.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)
 }
 
 impl Write for OutputFile {
@@ -68,7 +129,43 @@ impl Seek for OutputFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
     use super::*;
+
+    #[test]
+    fn what_somebody_planted_is_refused_and_not_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("victim"), "victim").unwrap();
+        symlink(at("victim"), at("link")).unwrap();
+        symlink(at("created"), at("to nothing")).unwrap();
+        std::fs::hard_link(at("victim"), at("second name")).unwrap();
+        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, NEW_FILE, 0).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for name in ["link", "to nothing", "second name", "pipe", "socket"] {
+            for opened in [OutputFile::create(&at(name)), OutputFile::append(&at(name))] {
+                let error = opened.unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}: {error}");
+            }
+            assert!(create_new(&at(name)).is_err());
+        }
+        assert_eq!(std::fs::read(at("victim")).unwrap(), b"victim");
+        assert!(!at("created").exists());
+        OutputFile::create(Path::new("/dev/null")).unwrap().write_all(b"x").unwrap();
+    }
+
+    #[test]
+    fn new_files_and_directories_are_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        create_private_directory(&path).unwrap();
+        create_private_directory(&path).unwrap();
+        create_new(&path.join("file")).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!((mode(&path), mode(&dir.path().join("a"))), (0o700, 0o700));
+        assert_eq!(mode(&path.join("file")), 0o600);
+    }
 
     #[test]
     fn a_file_is_created_emptied_appended_and_cut() {
@@ -86,6 +183,7 @@ mod tests {
         file.write_all(b"new").unwrap();
         assert_eq!(text(), "new");
         OutputFile::sync_directory(dir.path()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         assert!(
             OutputFile::create(dir.path()).is_err() && OutputFile::append(Path::new("/none/file")).is_err()
         );

@@ -70,7 +70,7 @@ impl VfsLayer for OverlayVfs {
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let content = match mode {
-            OpenMode::Read | OpenMode::Write => self.content(path)?,
+            OpenMode::Read | OpenMode::Write | OpenMode::WriteOwn => self.content(path)?,
             OpenMode::CreateNew if Vfs::exists(self, path)? => {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }

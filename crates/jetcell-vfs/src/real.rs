@@ -18,7 +18,9 @@ use crate::confinement::{Confinement, ResolvedPath};
 use crate::descriptor::{Descriptor, set_direct};
 use crate::engine::Engine;
 use crate::lock::FileLock;
+use crate::output_file::create_private_directory;
 use crate::pool::Pool;
+use crate::replaced_file::unique_unfinished;
 use crate::retry::retry;
 use crate::uring::Uring;
 use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
@@ -120,13 +122,13 @@ impl RealVfs {
 
     /// Creates the directories of a path in a confined directory, and that directory.
     fn create_confined(&self, root: &Path, created: &[&Path], directory: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(root)?;
+        create_private_directory(root)?;
         for path in created.iter().rev() {
             if self.confinement.root_of(path).is_none() {
                 continue;
             }
             let at = self.confinement.resolve(path)?;
-            match rustix::fs::mkdirat(at.directory(), at.name(), Mode::from_raw_mode(0o777)) {
+            match rustix::fs::mkdirat(at.directory(), at.name(), Mode::RWXU) {
                 // Another process was faster.
                 Err(Errno::EXIST) => {}
                 made => made.map_err(|error| at.explained(error))?,
@@ -226,6 +228,10 @@ impl Vfs for RealVfs {
         self.confinement.root_of(directory).is_some()
     }
 
+    fn unfinished_path(&self, path: &Path) -> PathBuf {
+        unique_unfinished(path)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let at = self.confinement.resolve(path)?;
         Ok(rustix::fs::unlinkat(at.directory(), at.name(), AtFlags::empty())?)
@@ -252,7 +258,7 @@ impl Vfs for RealVfs {
         }
         match self.confinement.root_of(directory) {
             Some(root) => self.create_confined(root, &created, directory)?,
-            None => std::fs::create_dir_all(directory)?,
+            None => create_private_directory(directory)?,
         }
         created
             .iter()
@@ -294,6 +300,10 @@ impl Vfs for RealVfs {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         Ok(Box::new(FileLock::acquire(&self.confinement.resolve(path)?, &*self.clock)?))
+    }
+
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.lock(directory)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

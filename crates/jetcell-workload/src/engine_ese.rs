@@ -253,7 +253,7 @@ impl Unit {
         let digits = if plan.instances.len() > PRECISE_INSTANCES { IoDigits::Two } else { IoDigits::Three };
         let counted = Arc::new(CountedVfs::with_digits(files.clone(), digits));
         let options = InstanceOptions {
-            base_name: LOG_BASE_NAME.to_string(),
+            base_name: LOG_BASE_NAME,
             circular: plan.circular_log,
             waypoint_latency: plan.waypoint_latency,
             events: events.clone(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{OutputFile, open_input};
+use jetcell_vfs::{OutputFile, UnfinishedFile, open_own_input};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -28,7 +28,7 @@ impl KeptFile {
         let refusal =
             |what: String| Refusal::new(Mistake::new(format!("{}{what}", path.display())).to_string());
         let mut bytes = Vec::new();
-        match open_input(&path).and_then(|file| file.take(self.largest).read_to_end(&mut bytes)) {
+        match open_own_input(&path).and_then(|file| file.take(self.largest).read_to_end(&mut bytes)) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refusal(format!(": cannot be read: {error}"))),
@@ -39,12 +39,9 @@ impl KeptFile {
 
     /// Writes the file atomically, and syncs it and its directory.
     pub(crate) fn write(&self, dir: &Path, content: &impl Serialize) -> io::Result<()> {
-        let unfinished = dir.join(self.name).with_extension("json.tmp");
-        let mut file = OutputFile::create(&unfinished)?;
+        let mut file = UnfinishedFile::create(&dir.join(self.name))?;
         file.write_all(serde_json::to_string_pretty(content)?.as_bytes())?;
-        file.sync()?;
-        fs::rename(&unfinished, dir.join(self.name))?;
-        OutputFile::sync_directory(dir)
+        file.finish()
     }
 
     /// Removes the file: nothing is left to continue.

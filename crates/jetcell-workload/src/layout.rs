@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::FileStem;
 use serde::{Deserialize, Serialize};
 
 use crate::engine_settings::EventNumbers;
@@ -17,7 +18,7 @@ use crate::memory_budget::MemoryBudget;
 pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
 
 /// Base name of every log stream. Each stream has a directory of its own.
-pub const LOG_BASE_NAME: &str = "E00";
+pub const LOG_BASE_NAME: FileStem = FileStem::E00;
 
 /// One database with its log stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

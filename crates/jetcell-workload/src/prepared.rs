@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use jetcell_vfs::{create_private_directory, open_or_create};
 use serde::{Deserialize, Serialize};
 
 use crate::kept_file::{KeptFile, absolute};
@@ -240,7 +241,7 @@ fn copy_one(
     };
     let directories = [to.database.parent().unwrap_or(Path::new(".")), &to.log_dir];
     for directory in directories {
-        fs::create_dir_all(directory).map_err(failed(directory))?;
+        create_private_directory(directory).map_err(failed(directory))?;
     }
     // Without this, files of a database without a state would be removed below.
     if !from.database.is_file() {
@@ -280,7 +281,7 @@ fn copy_file(
 ) -> io::Result<()> {
     let mut from = File::open(source)?;
     let len = from.metadata()?.len();
-    let mut to = File::options().write(true).create(true).truncate(false).open(target)?;
+    let mut to = open_or_create(target)?;
     match method {
         ResetMethod::Snapshot => {
             // Blocks behind the end would stay.

@@ -276,7 +276,7 @@ fn main() -> ExitCode {
         // Help and version are reported as errors, too.
         Err(error) if !error.use_stderr() => {
             colour::choose(asked_colour(std::env::args()));
-            console::print(&match colour::is_wanted() {
+            console::print_exact(&match colour::is_wanted() {
                 true => error.render().ansi().to_string(),
                 false => error.render().to_string(),
             });

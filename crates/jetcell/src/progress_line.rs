@@ -39,7 +39,7 @@ impl ProgressLine {
     /// Shows a title, the share that is done if it is known, and details that commas separate, the most important one first.
     pub fn show(&self, title: &str, share: Option<f64>, details: &str) {
         let width = console::terminal_width().saturating_sub(SPINNER);
-        self.0.set_message(line(width, &jetcell_report::printable(title), share, details));
+        self.0.set_message(line(width, &jetcell_input::printable(title), share, details));
     }
 
     /// Writes something else while the line is hidden.

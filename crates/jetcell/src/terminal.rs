@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use jetcell_report::{printable, wrapped};
+use jetcell_input::printable;
+use jetcell_report::wrapped;
 
 /// Characters in a line of standard output: as the terminal has, or without a limit if it is no terminal.
 pub fn width() -> usize {

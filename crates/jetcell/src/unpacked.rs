@@ -1,29 +1,50 @@
 //! Reads files that are compressed with Zstandard as if they were not.
 
 use std::fs::File as RealFile;
-use std::io::{self, Read, Seek};
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
+use ese_format::recognise::{Format, START_LEN};
 use jetcell_vfs::{File, FileLayer, OpenMode, RealOptions, RealVfs, Vfs, VfsLayer};
+use jetcell_workload::units::ByteSize;
 
 /// First bytes of a Zstandard frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// Size up to which every file is unpacked by default. Small databases are mostly free space, which packs to almost nothing.
+const DEFAULT_MAX_BYTES: u64 = 1 << 30;
+
+/// Default limit of larger files as a multiple of the packed size. Databases of Windows pack to a tenth or less of that.
+const DEFAULT_MAX_RATIO: u64 = 100;
+
+/// The options of commands that read compressed files.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct UnpackOptions {
+    /// Unpack .zst files up to this size; by default 1 GiB, or 100 times the packed size if that is more
+    #[arg(long, value_name = "SIZE")]
+    max_unpacked: Option<ByteSize>,
+}
+
 /// Files of the machine; one that ends in `.zst` is unpacked into a temporary file when it is opened for reading.
+///
+/// Compressed files may be hostile: a few kilobytes can unpack to terabytes. Only ESE files are unpacked as a whole. Of other content the
+/// first [`START_LEN`] bytes are unpacked, which is what commands need to report that the file is not an ESE file.
 pub struct Unpacked {
     inner: RealVfs,
+    options: UnpackOptions,
 }
 
 impl Unpacked {
     /// See [`RealVfs::new`].
-    pub fn new(options: RealOptions) -> io::Result<Unpacked> {
-        Ok(Unpacked { inner: RealVfs::new(options)? })
+    pub fn new(options: RealOptions, unpack: UnpackOptions) -> io::Result<Unpacked> {
+        Ok(Unpacked { inner: RealVfs::new(options)?, options: unpack })
     }
 
     /// The unpacked content in a file without a name; `None` if the file is not compressed.
-    fn unpack(path: &Path) -> io::Result<Option<RealFile>> {
+    fn unpack(&self, path: &Path) -> io::Result<Option<RealFile>> {
         if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst")) {
             return Ok(None);
         }
@@ -33,18 +54,79 @@ impl Unpacked {
         }
         let mut packed = RealFile::open(path)?;
         let mut magic = Vec::new();
-        packed.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+        Read::by_ref(&mut packed).take(MAGIC.len() as u64).read_to_end(&mut magic)?;
         if magic != MAGIC {
             return Ok(None);
         }
         packed.rewind()?;
-        let mut plain = tempfile::tempfile()?;
-        let place = |error: io::Error| {
-            let space = std::env::temp_dir();
-            io::Error::new(error.kind(), format!("cannot be unpacked to {}: {error}", space.display()))
+        let packed_len = packed.metadata()?.len();
+        let space = std::env::temp_dir();
+        // Other kinds of errors would read as errors of the compressed file itself.
+        let no_space = |error: io::Error| {
+            let shown = space.display();
+            io::Error::other(format!(
+                "cannot be unpacked to {shown}: {error}; set TMPDIR to another directory"
+            ))
         };
-        zstd::stream::copy_decode(packed, &mut plain).map_err(place)?;
-        Ok(Some(plain))
+        let corrupt = |error: io::Error| {
+            io::Error::new(error.kind(), format!("the compressed content is damaged: {error}"))
+        };
+        let mut content = zstd::Decoder::new(BufReader::new(packed)).map_err(corrupt)?;
+        let mut start = Vec::new();
+        Read::by_ref(&mut content).take(START_LEN as u64).read_to_end(&mut start).map_err(corrupt)?;
+        let mut plain = tempfile::tempfile_in(&space).map_err(no_space)?;
+        plain.write_all(&start).map_err(no_space)?;
+        if Format::of(&start) == Format::Unknown {
+            return Ok(Some(plain));
+        }
+        let limit = self.limit(packed_len, &plain).map_err(no_space)?;
+        let mut len = start.len() as u64;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let count = content.read(&mut buffer).map_err(corrupt)?;
+            if count == 0 {
+                return Ok(Some(plain));
+            }
+            len += count as u64;
+            limit.check(len)?;
+            plain.write_all(&buffer[..count]).map_err(no_space)?;
+        }
+    }
+
+    /// The limit of a file with this many packed bytes, which is unpacked into `plain`.
+    fn limit(&self, packed: u64, plain: &RealFile) -> io::Result<Limit> {
+        let stat = rustix::fs::fstatvfs(plain)?;
+        // A tenth stays free for other programs.
+        let space = stat.f_bavail.saturating_mul(stat.f_frsize) / 10 * 9;
+        let default = packed.saturating_mul(DEFAULT_MAX_RATIO).max(DEFAULT_MAX_BYTES);
+        Ok(Limit { asked: self.options.max_unpacked.map_or(default, |size| size.0), space })
+    }
+}
+
+/// The limits of an unpacked file in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    /// What the user allows.
+    asked: u64,
+    /// What the file system of temporary files has free.
+    space: u64,
+}
+
+impl Limit {
+    fn check(self, len: u64) -> io::Result<()> {
+        let what = if len > self.asked {
+            let asked = ByteSize(self.asked);
+            format!("unpacks to more than {asked}; if that is expected, raise the limit with --max-unpacked")
+        } else if len > self.space {
+            let (space, shown) = (ByteSize(self.space >> 20 << 20), std::env::temp_dir());
+            let shown = shown.display();
+            format!(
+                "unpacks to more than {space}, nine tenths of the space in {shown}; set TMPDIR to another directory"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, what))
     }
 }
 
@@ -54,7 +136,7 @@ impl VfsLayer for Unpacked {
     }
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         if mode == OpenMode::Read
-            && let Some(plain) = Unpacked::unpack(path)?
+            && let Some(plain) = self.unpack(path)?
         {
             let inner = self.inner.open(Path::new(&format!("/proc/self/fd/{}", plain.as_raw_fd())), mode)?;
             return Ok(Arc::new(Plain { inner, path: path.to_owned(), _held: plain.into() }));
@@ -81,34 +163,5 @@ impl FileLayer for Plain {
 }
 
 #[cfg(test)]
-mod tests {
-    use jetcell_vfs::IoReason;
-
-    use super::*;
-
-    #[test]
-    fn a_compressed_file_reads_as_its_content_and_other_files_as_they_are() {
-        let dir = tempfile::tempdir().unwrap();
-        let content: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
-        let write = |name: &str, bytes: &[u8]| {
-            let path = dir.path().join(name);
-            std::fs::write(&path, bytes).unwrap();
-            path
-        };
-        let packed = zstd::encode_all(content.as_slice(), 3).unwrap();
-        let vfs = Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
-        let read = |path: &Path| {
-            let file = Vfs::open(&vfs, path, OpenMode::Read)?;
-            assert_eq!(file.path(), path);
-            let mut bytes = vec![0; file.len()? as usize];
-            file.read_at(0, &mut bytes, IoReason::Verify)?;
-            io::Result::Ok(bytes)
-        };
-        assert!(read(&write("a.edb.zst", &packed)).unwrap() == content);
-        assert!(read(&write("a.edb", &packed)).unwrap() == packed, "the name says that it is not compressed");
-        assert!(read(&write("b.edb.zst", &content)).unwrap() == content, "the content says so");
-        let cut = read(&write("c.zst", &packed[..packed.len() / 2])).unwrap_err().to_string();
-        assert!(cut.contains("cannot be unpacked"), "{cut}");
-        assert!(read(&dir.path().join("none.zst")).is_err());
-    }
-}
+#[path = "unpacked_tests.rs"]
+mod tests;

@@ -1,31 +1,21 @@
 //! Atomic writes of output files, which are complete or absent even after a kill or a power failure.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use jetcell_vfs::{OutputFile, parent_directory};
+use jetcell_vfs::UnfinishedFile;
 
-/// Writes the file under another name, syncs it, renames it, and syncs the directory. Removes the file after an error.
+/// Replaces the file, durably. After an error the old file is there.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
-    // A path without a file name cannot have a temporary file beside it.
-    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let aside = path.with_file_name([name, OsStr::new(".unfinished")].join(OsStr::new("")));
-    let put = || {
-        let mut file = OutputFile::create(&aside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync()?;
-        fs::rename(&aside, path)
-    };
-    put().inspect_err(|_| {
-        let _ = fs::remove_file(&aside);
-    })?;
-    OutputFile::sync_directory(parent_directory(path))
+    let mut file = UnfinishedFile::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.finish()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn names(directory: &Path) -> Vec<String> {

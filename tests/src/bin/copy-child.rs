@@ -112,7 +112,7 @@ fn seed(from: &Path, to: &Path, again: bool) -> Result<()> {
 }
 
 fn source_of(vfs: &Arc<dyn Vfs>, state: &CopyState, from: &Path) -> Box<DirectorySource> {
-    Box::new(DirectorySource::new(StreamDirectory::new(vfs, from, &state.base_name, state.form())))
+    Box::new(DirectorySource::new(StreamDirectory::new(vfs, from, state.base_name, state.form())))
 }
 
 fn state_of(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<CopyState> {

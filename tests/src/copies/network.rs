@@ -9,7 +9,7 @@ use ese_format::{Generation, PageNumber, Signature};
 use jetcell_copies::{
     CopyError, DirectorySource, Handover, LogEnd, Offer, Phase, Result, Source, StreamDirectory,
 };
-use jetcell_vfs::{IoBuffer, Vfs};
+use jetcell_vfs::{FileStem, IoBuffer, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -131,7 +131,7 @@ impl RemoteSource {
     }
 
     fn directory(&self) -> DirectorySource {
-        DirectorySource::new(StreamDirectory::new(&self.vfs, &self.logs, "E00", Default::default()))
+        DirectorySource::new(StreamDirectory::new(&self.vfs, &self.logs, FileStem::E00, Default::default()))
     }
 
     /// Whether the request gets there.

@@ -16,7 +16,7 @@ use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, validate};
 use ese_format::record::{Column, ColumnId, ColumnType, ColumnValue, Record, Value, layout_fixed_columns};
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{Generation, LogPosition, PageNumber, PageSize};
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
 /// The page size for an input of this length: the largest that the input fills, or 4 KiB.
 fn page_size(len: usize) -> PageSize {
@@ -199,7 +199,8 @@ pub fn replay(data: &[u8]) {
     disk.put(path, &bytes);
     disk.set_capacity(disk.used() + (8 << 20));
     let mut options = InstanceOptions::with_vfs(Arc::new(disk.clone()), "/copy".into());
-    (options.base_name, options.threads, options.cache_bytes) = ("SRU".to_string(), false, 1 << 20);
+    (options.base_name, options.threads, options.cache_bytes) =
+        (FileStem::new("SRU").unwrap(), false, 1 << 20);
     options.database_paths.search("/copy");
     let Ok(mut replayer) = Replayer::open(options, path) else { return };
     if replayer.replay_until(path, LogPosition::MAX).is_ok() {

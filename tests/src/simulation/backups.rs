@@ -438,7 +438,13 @@ impl Rest {
     fn adopt_whole(&mut self, files: &Arc<dyn Vfs>, context: &str) {
         let Some((directory, _)) = &self.interrupted else { return };
         let Ok(BackupState::Whole(manifest)) = Manifest::state(&**files, directory) else { return };
-        let made = Made { manifest: *manifest, removed_logs: None, copied_bytes: 0, continued_bytes: 0 };
+        let made = Made {
+            manifest: *manifest,
+            removed_logs: None,
+            copied_bytes: 0,
+            continued_bytes: 0,
+            already: false,
+        };
         let directory = directory.clone();
         self.interrupted = None;
         self.made(files, directory, made, context);

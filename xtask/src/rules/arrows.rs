@@ -7,7 +7,8 @@ use crate::workspace::{Package, Workspace};
 
 /// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
 /// draws the same.
-const ARROWS: [(&str, &[&str], &[&str]); 25] = [
+const ARROWS: [(&str, &[&str], &[&str]); 26] = [
+    ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
     ("ese-format", &[], &[]),
     ("jetcell-raid-models", &[], &[]),
@@ -27,9 +28,9 @@ const ARROWS: [(&str, &[&str], &[&str]); 25] = [
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
     ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
-    ("jetcell-export", &["ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
+    ("jetcell-export", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
     ("jetcell-python", &["ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
-    ("jetcell-backup", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
+    ("jetcell-backup", &["jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
     (
         "jetcell-copies",
         &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"],
@@ -49,11 +50,12 @@ const ARROWS: [(&str, &[&str], &[&str]); 25] = [
         &[],
     ),
     ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"], &[]),
-    ("jetcell-report", &["jetcell-workload", "jetcell-lab"], &[]),
-    ("jetcell-fleet", &["jetcell-vfs", "jetcell-workload"], &["testkit"]),
+    ("jetcell-report", &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-lab"], &[]),
+    ("jetcell-fleet", &["jetcell-input", "jetcell-vfs", "jetcell-workload"], &["testkit"]),
     (
         "jetcell",
         &[
+            "jetcell-input",
             "ese-format",
             "jetcell-vfs",
             "jetcell-array",

@@ -8,6 +8,7 @@ use ese_format::log::record::{self, DatabaseIdInLog, LogRecord};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
+use jetcell_vfs::FileStem;
 
 use super::{BackupKind, Freeze, LogCopies, LogCopy, PageReader, ReadOptions};
 use crate::core::Core;
@@ -197,8 +198,8 @@ impl Backup {
         self.core.log().signature()
     }
 
-    /// First letters of the names of the logs.
-    pub fn base_name(&self) -> &str {
+    /// Base name of the logs.
+    pub fn base_name(&self) -> FileStem {
         self.core.log().base_name()
     }
 

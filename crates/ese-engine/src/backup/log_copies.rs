@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, Vfs};
+use jetcell_vfs::{FileStem, IoBuffer, Vfs};
 
 use crate::error::BackupFault;
 use crate::log::{LogChain, LogNames, LogReader};
@@ -40,7 +40,7 @@ impl LogCopy {
     /// Errors: it cannot be read, or is damaged ([`Error::Log`], [`Error::Corrupt`]).
     pub fn read(vfs: &Arc<dyn Vfs>, path: &Path, is_closed: bool) -> Result<LogCopy> {
         let directory = path.parent().unwrap_or(Path::new("."));
-        let reader = LogReader::received(vfs.clone(), LogNames::new(directory, ""));
+        let reader = LogReader::received(vfs.clone(), LogNames::new(directory, FileStem::E00));
         let generation = reader.header_at(path)?.generation;
         reader.add(generation, path);
         LogCopy::next(&reader, generation, path.to_path_buf(), &LogChain::default(), is_closed)
@@ -85,7 +85,7 @@ impl LogCopies {
     /// Reads these logs. `last_is_open`: the last one was not closed, so that a crash may have cut it off.
     pub fn new(vfs: Arc<dyn Vfs>, logs: Vec<(Generation, PathBuf)>, last_is_open: bool) -> LogCopies {
         let directory = logs.first().and_then(|(_, path)| path.parent()).unwrap_or(Path::new("."));
-        let reader = LogReader::received(vfs, LogNames::new(directory, ""));
+        let reader = LogReader::received(vfs, LogNames::new(directory, FileStem::E00));
         logs.iter().for_each(|(generation, path)| reader.add(*generation, path));
         LogCopies { reader, chain: LogChain::default(), logs: logs.into_iter(), last_is_open }
     }

@@ -7,7 +7,7 @@ use ese_format::log::record::LogRecord;
 use ese_format::page::{NodeFlags, PageFlags};
 use ese_format::{LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::SimVfs;
+use jetcell_vfs::{FileStem, SimVfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -22,7 +22,7 @@ use crate::transaction::View;
 
 /// All log records on a disk, in order.
 pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
-    let names = LogNames::new(Path::new("/log"), "E00");
+    let names = LogNames::new(Path::new("/log"), FileStem::E00);
     let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
     let mut records = Vec::new();
     let from = LogPosition { generation: reader.range().0, segment: 0, offset: 0 };

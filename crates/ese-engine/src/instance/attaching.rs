@@ -101,10 +101,7 @@ impl Instance {
         match header.state {
             DatabaseState::CleanShutdown => {}
             DatabaseState::JustCreated => {
-                return Err(Error::Usage(format!(
-                    "{}: its creation was interrupted; delete it and create it again",
-                    path.display()
-                )));
+                return Err(Error::Usage(format!("{}: {}", path.display(), storage::CREATION_INTERRUPTED)));
             }
             _ if self.has_logs_of(&header)? => {
                 return Err(Error::Usage(format!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, FileStem, IoBuffer, IoReason, OpenMode, Vfs};
 
 use super::LogNameForm;
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ pub struct CheckpointFile {
 
 impl CheckpointFile {
     /// The file of a base name in the system directory; it need not exist.
-    pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: &str, form: LogNameForm) -> CheckpointFile {
+    pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameForm) -> CheckpointFile {
         let name = format!("{base}.{}", form.checkpoint_extension());
         CheckpointFile { vfs, path: directory.join(name), file: Mutex::new(None) }
     }
@@ -89,7 +89,12 @@ mod tests {
     fn a_checkpoint_survives_a_power_cut_though_the_process_that_created_its_file_was_killed() {
         let checkpoint = Checkpoint::new(LogPosition::new(3, 1, 40), Signature::new(7, LogTime::NONE));
         let file = |disk: &SimVfs| {
-            CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00", LogNameForm::default())
+            CheckpointFile::new(
+                Arc::new(disk.clone()),
+                Path::new("/log"),
+                FileStem::E00,
+                LogNameForm::default(),
+            )
         };
         for operations in 1..5 {
             let disk = SimVfs::new();

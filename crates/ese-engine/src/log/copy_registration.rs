@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, replace_file_through};
 
 use crate::{Error, Result};
 
@@ -62,28 +62,17 @@ pub struct CopyRegistration {
 
 impl CopyRegistration {
     /// Stores the registration beside the logs, durably. It replaces the earlier one of the copy.
-    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: &str) -> Result<()> {
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<()> {
+        // Only one process keeps a copy, so no other process uses the second name.
         self.put(vfs, directory, base, "copy-new")
     }
 
-    fn put(&self, vfs: &dyn Vfs, directory: &Path, base: &str, aside: &str) -> Result<()> {
-        let path = directory.join(file_name(base, &self.id));
-        let text = self.to_text();
-        let aside = path.with_extension(aside);
-        let put = || {
-            if vfs.exists(&aside)? {
-                vfs.remove(&aside)?;
-            }
-            let file = vfs.open(&aside, OpenMode::CreateNew)?;
-            let mut block = IoBuffer::zeroed(CopyRegistration::BYTES);
-            let len = text.len().min(block.len());
-            block[..len].copy_from_slice(&text.as_bytes()[..len]);
-            file.write_at(0, &block, IoReason::Other)?;
-            file.sync(IoReason::Other)?;
-            vfs.rename(&aside, &path)?;
-            vfs.sync_directory(directory)
-        };
-        put().map_err(|error| Error::io(&path, &error))
+    fn put(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, aside: &str) -> Result<()> {
+        let path = directory.join(copy_file_name(base, &self.id, EXTENSION)?);
+        let mut block = self.to_text().into_bytes();
+        block.resize(CopyRegistration::BYTES, 0);
+        let replaced = replace_file_through(vfs, &path, &path.with_extension(aside), &block, IoReason::Other);
+        replaced.map_err(|error| Error::io(&path, &error))
     }
 
     /// Stands for a registration that cannot be read while `newest` is the newest generation: all logs are needed.
@@ -111,14 +100,15 @@ impl CopyRegistration {
     }
 
     /// The copy to which the registration with this name of a file belongs.
-    pub fn id_of<'n>(name: &'n str, base: &str) -> Option<&'n str> {
-        let id = name.strip_suffix(EXTENSION)?.strip_suffix('.')?.strip_prefix(base)?.strip_prefix('-')?;
-        (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(id)
+    pub fn id_of(name: &str, base: FileStem) -> Option<&str> {
+        let id = name.strip_suffix(EXTENSION)?.strip_suffix('.')?;
+        let id = id.strip_prefix(base.as_str())?.strip_prefix('-')?;
+        is_id(id).then_some(id)
     }
 
     /// Removes the registration of a copy, durably, if there is one.
-    pub fn remove(vfs: &dyn Vfs, directory: &Path, base: &str, id: &str) -> Result<()> {
-        let path = directory.join(file_name(base, id));
+    pub fn remove(vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
+        let path = directory.join(copy_file_name(base, id, EXTENSION)?);
         let removed = match vfs.remove(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             removed => removed.and_then(|()| vfs.sync_directory(directory)),
@@ -130,7 +120,7 @@ impl CopyRegistration {
     pub fn list(
         vfs: &dyn Vfs,
         directory: &Path,
-        base: &str,
+        base: FileStem,
     ) -> Result<Vec<(PathBuf, Option<CopyRegistration>)>> {
         let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
         let mut found = Vec::new();
@@ -151,7 +141,7 @@ impl CopyRegistration {
     pub fn oldest_needed(
         vfs: &dyn Vfs,
         directory: &Path,
-        base: &str,
+        base: FileStem,
         stream: Signature,
         newest: Generation,
         limit: u32,
@@ -232,11 +222,22 @@ impl CopyRegistration {
     }
 }
 
-fn file_name(base: &str, id: &str) -> String {
-    format!("{base}-{id}.{EXTENSION}")
+/// Name of the file of a copy in the directory of the logs.
+///
+/// Errors: the identity of the copy is not letters and digits ([`Error::Usage`]).
+pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileName> {
+    let name = FileName::new(format!("{base}-{id}.{extension}"));
+    name.ok().filter(|_| is_id(id)).ok_or_else(|| {
+        let id: String = id.chars().take(80).collect();
+        Error::Usage(format!("{id:?} is not the identity of a copy; use letters and digits"))
+    })
 }
 
-fn id_of<'p>(path: &'p Path, base: &str) -> Option<&'p str> {
+fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn id_of(path: &Path, base: FileStem) -> Option<&str> {
     CopyRegistration::id_of(path.file_name()?.to_str()?, base)
 }
 
@@ -271,9 +272,16 @@ mod tests {
 
     fn oldest(disk: &SimVfs, newest: u32, limit: u32) -> Option<u32> {
         let stream = Signature::new(7, LogTime::NONE);
-        CopyRegistration::oldest_needed(disk, Path::new(LOGS), "E00", stream, Generation(newest), limit)
-            .unwrap()
-            .map(|generation| generation.0)
+        CopyRegistration::oldest_needed(
+            disk,
+            Path::new(LOGS),
+            FileStem::E00,
+            stream,
+            Generation(newest),
+            limit,
+        )
+        .unwrap()
+        .map(|generation| generation.0)
     }
 
     #[test]
@@ -296,11 +304,12 @@ mod tests {
         let disk = SimVfs::new();
         disk.create_directory(Path::new(LOGS)).unwrap();
         assert_eq!(oldest(&disk, 30, 10), None);
-        let store =
-            |registration: &CopyRegistration| registration.store(&disk, Path::new(LOGS), "E00").unwrap();
+        let store = |registration: &CopyRegistration| {
+            registration.store(&disk, Path::new(LOGS), FileStem::E00).unwrap()
+        };
         [("aa", 0x1A), ("bb", 0x1C)].iter().for_each(|(id, needs)| store(&registration(id, *needs)));
         assert_eq!(oldest(&disk, 30, 10), Some(0x1A));
-        let found = CopyRegistration::list(&disk, Path::new(LOGS), "E00").unwrap();
+        let found = CopyRegistration::list(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!(found[0].1, Some(registration("aa", 0x1A)));
         assert_eq!(found[1].1, Some(registration("bb", 0x1C)));
         assert_eq!(oldest(&disk, 0x1A + 11, 10), Some(0x1C), "cut off");
@@ -308,10 +317,10 @@ mod tests {
         assert_eq!(oldest(&disk, 30, 10), Some(0x1C));
         // Of another stream, or of a stream with another name.
         store(&CopyRegistration { stream: Signature::new(8, LogTime::NONE), ..registration("cc", 1) });
-        registration("dd", 1).store(&disk, Path::new(LOGS), "E01").unwrap();
+        registration("dd", 1).store(&disk, Path::new(LOGS), FileStem::new("E01").unwrap()).unwrap();
         assert_eq!(oldest(&disk, 30, 100), Some(0x1C));
-        CopyRegistration::remove(&disk, Path::new(LOGS), "E00", "bb").unwrap();
-        CopyRegistration::remove(&disk, Path::new(LOGS), "E00", "bb").unwrap();
+        CopyRegistration::remove(&disk, Path::new(LOGS), FileStem::E00, "bb").unwrap();
+        CopyRegistration::remove(&disk, Path::new(LOGS), FileStem::E00, "bb").unwrap();
         assert_eq!(oldest(&disk, 30, 100), Some(0x1D));
     }
 
@@ -327,15 +336,15 @@ mod tests {
             assert_eq!(oldest(&disk, 40, 10), Some(0));
             assert_eq!(oldest(&disk, 41, 10), None, "cut off");
         }
-        let known = CopyRegistration::list(&disk, Path::new(LOGS), "E00").unwrap();
+        let known = CopyRegistration::list(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!(known[0].1.as_ref().unwrap().unreadable_since, Some(Generation(30)));
         // A limit in the future, where it would never be reached.
         let forged =
             CopyRegistration { unreadable_since: Some(Generation(u32::MAX)), ..registration("ee", 1) };
-        forged.store(&disk, Path::new(LOGS), "E00").unwrap();
+        forged.store(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!((oldest(&disk, 50, 10), oldest(&disk, 61, 10)), (Some(0), None));
         // The copy is there again.
-        registration("ee", 55).store(&disk, Path::new(LOGS), "E00").unwrap();
+        registration("ee", 55).store(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!(oldest(&disk, 61, 10), Some(55));
         let files = disk.list(Path::new(LOGS)).unwrap();
         assert_eq!(files, [file], "nothing is left aside");

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ese_format::Generation;
+use jetcell_vfs::FileStem;
 
 /// What differs between the file names of streams, besides their base names. The default is that of Exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,13 +28,13 @@ impl LogNameForm {
     }
 
     /// The name of an archived log.
-    pub fn archived(self, base: &str, generation: Generation) -> String {
+    pub fn archived(self, base: FileStem, generation: Generation) -> String {
         let digits = if self.short { 5 } else { 8 };
         format!("{base}{:0digits$X}.{}", generation.0, self.log_extension())
     }
 
     /// The name of the log that is being written.
-    pub fn current(self, base: &str) -> String {
+    pub fn current(self, base: FileStem) -> String {
         format!("{base}.{}", self.log_extension())
     }
 }
@@ -42,14 +43,14 @@ impl LogNameForm {
 #[derive(Clone, Debug)]
 pub struct LogNames {
     directory: PathBuf,
-    base: String,
+    base: FileStem,
     form: LogNameForm,
 }
 
 impl LogNames {
     /// Names like `E00.log` in `directory`.
-    pub fn new(directory: &Path, base: &str) -> LogNames {
-        LogNames { directory: directory.to_path_buf(), base: base.to_string(), form: LogNameForm::default() }
+    pub fn new(directory: &Path, base: FileStem) -> LogNames {
+        LogNames { directory: directory.to_path_buf(), base, form: LogNameForm::default() }
     }
 
     /// The same names in the form of the logs among `files`; in `form` if there are none, or if nothing tells.
@@ -83,19 +84,19 @@ impl LogNames {
         &self.directory
     }
 
-    /// First letters of the names.
-    pub fn base(&self) -> &str {
-        &self.base
+    /// Base name of the stream.
+    pub fn base(&self) -> FileStem {
+        self.base
     }
 
     /// The log being written.
     pub fn current(&self) -> PathBuf {
-        self.directory.join(self.form.current(&self.base))
+        self.directory.join(self.form.current(self.base))
     }
 
     /// An archived log.
     pub fn archived(&self, generation: Generation) -> PathBuf {
-        self.directory.join(self.form.archived(&self.base, generation))
+        self.directory.join(self.form.archived(self.base, generation))
     }
 
     /// The prepared log of the next generation.
@@ -123,12 +124,13 @@ mod tests {
 
     #[test]
     fn the_name_of_an_archived_log_tells_its_generation() {
-        let names = LogNames::new(Path::new("/logs"), "E00");
+        let names = LogNames::new(Path::new("/logs"), FileStem::E00);
         let path = names.archived(Generation(0x1ab));
         assert_eq!(path, Path::new("/logs/E00000001AB.log"));
         assert_eq!(names.generation_of(&path), Some(Generation(0x1ab)));
         let as_in = |base, file: &str| {
-            LogNames::new(Path::new("/logs"), base).as_in(&[file.into()], LogNameForm::default())
+            LogNames::new(Path::new("/logs"), FileStem::new(base).unwrap())
+                .as_in(&[file.into()], LogNameForm::default())
         };
         let short = as_in("SRU", "/logs/SRU0005B.log");
         assert_eq!(short.archived(Generation(0x5c)), Path::new("/logs/SRU0005C.log"));

@@ -21,6 +21,7 @@ mod transaction_numbers;
 
 pub use checkpoint_file::CheckpointFile;
 pub use copy_registration::CopyRegistration;
+pub(crate) use copy_registration::copy_file_name;
 pub use log_holds::LogHold;
 pub use log_names::{LogNameForm, LogNames};
 pub use log_options::{LogCounters, LogListener, LogOptions};

@@ -24,7 +24,7 @@ use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use jetcell_sync::{Arc, Condvar, Mutex, OnceLock};
-use jetcell_vfs::{File, IoBuffer};
+use jetcell_vfs::{File, FileStem, IoBuffer};
 
 use self::generations::{LogFiles, NameState, PreparedFile};
 pub(crate) use self::work_signal::Wake;
@@ -252,8 +252,8 @@ impl LogStream {
         self.signature
     }
 
-    /// First letters of the names of the files.
-    pub(crate) fn base_name(&self) -> &str {
+    /// Base name of the stream.
+    pub(crate) fn base_name(&self) -> FileStem {
         self.options.names.base()
     }
 

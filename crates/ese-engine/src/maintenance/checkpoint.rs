@@ -140,7 +140,7 @@ mod tests {
     use ese_format::header::DatabaseHeader;
     use ese_format::page::PageFlags;
     use ese_format::{PageNumber, PageSize};
-    use jetcell_vfs::{SimVfs, Vfs};
+    use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
     use super::*;
     use crate::btree::tests::create_tree;
@@ -210,7 +210,8 @@ mod tests {
                 instance.step().unwrap();
                 let bytes = disk.contents(Path::new("/db/test.edb")).unwrap();
                 let header = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0;
-                let reader = LogReader::open(Arc::new(disk.clone()), LogNames::new(Path::new("/log"), "E00"));
+                let reader =
+                    LogReader::open(Arc::new(disk.clone()), LogNames::new(Path::new("/log"), FileStem::E00));
                 let (oldest, newest) = reader.unwrap().unwrap().range();
                 let needed = header.gen_min_required..=header.gen_max_required;
                 assert!(

@@ -8,13 +8,15 @@
 //!
 //! Nothing in them is trusted: a page is used only where the log confirms it, or for the request of this instance.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{LogPosition, PageNumber, PageSize, Signature};
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, parent_directory, remove_if_exists};
 use twox_hash::XxHash3_64;
 
+use crate::log::copy_file_name;
 use crate::recovery::PageImage;
 use crate::{Error, Result};
 
@@ -39,14 +41,14 @@ impl PageWishes {
     }
 
     /// Stores the wishes of a copy beside the logs. They replace its earlier ones.
-    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: &str, id: &str) -> Result<()> {
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
         let line = |kind: &str, (database, page): &(Signature, PageNumber)| {
             format!("{kind} {} {:X}\n", database.to_hex(), page.get())
         };
         let wishes = self.repair.iter().map(|wish| line("repair", wish));
         let wishes: Vec<String> = wishes.chain(self.lost.iter().map(|wish| line("lost", wish))).collect();
         let text = format!("{WISHES}\n{}", wishes[..wishes.len().min(MOST_WISHES)].concat());
-        put(vfs, &directory.join(format!("{base}-{id}.wants")), &text, &[])
+        put(vfs, &directory.join(copy_file_name(base, id, "wants")?), &text, &[])
     }
 
     fn from_text(text: &str) -> Option<PageWishes> {
@@ -89,7 +91,7 @@ impl PageWay {
 
 impl PageImage {
     /// Stores the page beside the logs of the active side.
-    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: &str, way: PageWay) -> Result<()> {
+    pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, way: PageWay) -> Result<()> {
         let LogPosition { generation, segment, offset } = self.position;
         let text = format!(
             "{PAGE}\ndatabase {}\npage {:X}\nposition {:X} {segment:X} {offset:X}\nbytes {}\nhash {:016x}\n",
@@ -106,7 +108,7 @@ impl PageImage {
     pub fn read(
         vfs: &dyn Vfs,
         directory: &Path,
-        base: &str,
+        base: FileStem,
         (database, page): (Signature, PageNumber),
         way: PageWay,
     ) -> Result<Option<PageImage>> {
@@ -145,12 +147,12 @@ pub(super) struct Messages {
 
 impl Messages {
     /// Reads the messages to the instance whose logs have this base name.
-    pub fn read(vfs: &dyn Vfs, directory: &Path, base: &str) -> Result<Messages> {
+    pub fn read(vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<Messages> {
         let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
         let mut messages = Messages { wishes: Vec::new(), patches: Vec::new() };
         for path in files {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let Some(rest) = name.strip_prefix(base).and_then(|rest| rest.strip_prefix('-')) else {
+            let Some(rest) = name.strip_prefix(base.as_str()).and_then(|rest| rest.strip_prefix('-')) else {
                 continue;
             };
             if rest.ends_with(".wants") {
@@ -165,7 +167,13 @@ impl Messages {
     }
 }
 
-fn page_path(directory: &Path, base: &str, database: Signature, page: PageNumber, way: PageWay) -> PathBuf {
+fn page_path(
+    directory: &Path,
+    base: FileStem,
+    database: Signature,
+    page: PageNumber,
+    way: PageWay,
+) -> PathBuf {
     let hash = XxHash3_64::oneshot(database.to_hex().as_bytes()) as u32;
     directory.join(format!("{base}-{hash:08x}-{:X}.{}", page.get(), way.extension()))
 }
@@ -203,9 +211,7 @@ fn io_is_lasting(error: &std::io::Error) -> bool {
 fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
     let aside = path.with_extension("message-new");
     let store = || {
-        if vfs.exists(&aside)? {
-            vfs.remove(&aside)?;
-        }
+        remove_if_exists(vfs, &aside)?;
         let file = vfs.open(&aside, OpenMode::CreateNew)?;
         let mut block = IoBuffer::zeroed(SEGMENT_BYTES + rest.len());
         let bytes = text.as_bytes();
@@ -216,7 +222,14 @@ fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
         file.sync(IoReason::Other)?;
         vfs.rename(&aside, path)
     };
-    store().map_err(|error| Error::io(path, &error))
+    match store() {
+        // Another copy stores the same message at the same time. A reader ignores a damaged message.
+        Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+            let is_there = vfs.exists(parent_directory(path)).map_err(|error| Error::io(path, &error))?;
+            if is_there { Ok(()) } else { Err(Error::io(path, &error)) }
+        }
+        stored => stored.map_err(|error| Error::io(path, &error)),
+    }
 }
 
 #[cfg(test)]
@@ -235,27 +248,30 @@ mod tests {
         let page = PageNumber::fixed(0x1A);
         let wishes =
             PageWishes { repair: vec![(database, page)], lost: vec![(database, PageNumber::fixed(9))] };
-        wishes.store(&disk, logs, "E00", "a1").unwrap();
+        wishes.store(&disk, logs, FileStem::E00, "a1").unwrap();
         let bytes = vec![0x5A; 4096];
         let image = PageImage::new(database, page, LogPosition::new(3, 4, 5), bytes);
         for way in [PageWay::Image, PageWay::Patch] {
-            image.store(&disk, logs, "E00", way).unwrap();
-            let read = PageImage::read(&disk, logs, "E00", (database, page), way).unwrap();
+            image.store(&disk, logs, FileStem::E00, way).unwrap();
+            let read = PageImage::read(&disk, logs, FileStem::E00, (database, page), way).unwrap();
             assert_eq!(read.as_ref(), Some(&image));
         }
-        let found = Messages::read(&disk, logs, "E00").unwrap();
+        let found = Messages::read(&disk, logs, FileStem::E00).unwrap();
         assert_eq!((found.wishes.len(), found.patches.len()), (1, 1));
         assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&Some(wishes), &Some(image.clone())));
-        assert!(Messages::read(&disk, logs, "E01").unwrap().wishes.is_empty());
+        assert!(Messages::read(&disk, logs, FileStem::new("E01").unwrap()).unwrap().wishes.is_empty());
         disk.corrupt(&found.patches[0].0, 5000, &[1]).unwrap();
         disk.corrupt(&found.wishes[0].0, 0, b"x").unwrap();
-        let found = Messages::read(&disk, logs, "E00").unwrap();
+        let found = Messages::read(&disk, logs, FileStem::E00).unwrap();
         assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&None, &None));
         // It was damaged before it was stored.
         let damaged = PageImage { bytes: vec![0x5B; 4096], ..image };
-        damaged.store(&disk, logs, "E00", PageWay::Image).unwrap();
-        assert_eq!(PageImage::read(&disk, logs, "E00", (database, page), PageWay::Image).unwrap(), None);
+        damaged.store(&disk, logs, FileStem::E00, PageWay::Image).unwrap();
+        assert_eq!(
+            PageImage::read(&disk, logs, FileStem::E00, (database, page), PageWay::Image).unwrap(),
+            None
+        );
         let other = (database, PageNumber::fixed(5));
-        assert_eq!(PageImage::read(&disk, logs, "E00", other, PageWay::Image).unwrap(), None);
+        assert_eq!(PageImage::read(&disk, logs, FileStem::E00, other, PageWay::Image).unwrap(), None);
     }
 }

@@ -15,7 +15,7 @@ use ese_format::log::record::{AttachDb, Backup, CreateDb, SetDbVersion, decode_p
 use ese_format::log::segment::RECORDS_AT;
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{File, IoReason, OpenMode, Vfs, remove_if_exists};
 
 use crate::cache::FileId;
 use crate::core::Core;
@@ -462,9 +462,7 @@ fn create_file(vfs: &dyn Vfs, path: &Path, header: &DatabaseHeader) -> Result<()
         PathBuf::from(aside)
     };
     let failed = |e: std::io::Error| Error::io(&aside, &e);
-    if vfs.exists(&aside).map_err(failed)? {
-        vfs.remove(&aside).map_err(failed)?;
-    }
+    remove_if_exists(vfs, &aside).map_err(failed)?;
     let file = vfs.open(&aside, OpenMode::CreateNew).map_err(failed)?;
     file.grow(2 * header.page_size.bytes() as u64).map_err(failed)?;
     write_header(&*file, header)?;

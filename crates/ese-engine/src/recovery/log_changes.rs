@@ -7,7 +7,7 @@ use ese_format::attachment::Attachment;
 use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition, PageNumber, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{FileStem, Vfs};
 
 use super::redo::{pages_changed, redoable};
 use crate::Result;
@@ -41,7 +41,7 @@ impl LogChanges {
         last_is_open: bool,
     ) -> Result<LogChanges> {
         let directory = logs.first().and_then(|(_, path)| path.parent()).unwrap_or(Path::new("."));
-        let reader = LogReader::received(vfs.clone(), LogNames::new(directory, ""));
+        let reader = LogReader::received(vfs.clone(), LogNames::new(directory, FileStem::E00));
         let start = LogPosition::new(from.0, 0, 0);
         let (mut chain, mut changes) = (LogChain::default(), LogChanges::default());
         let mut databases: BTreeMap<u8, Signature> = BTreeMap::new();

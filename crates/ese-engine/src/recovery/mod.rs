@@ -113,7 +113,7 @@ fn open_log_with(
 ) -> Result<Opened> {
     let directory = &options.log_directory;
     let files = options.vfs.list(directory).map_err(|e| Error::io(directory, &e))?;
-    let names = LogNames::new(directory, &options.base_name).as_in(&files, options.log_names);
+    let names = LogNames::new(directory, options.base_name).as_in(&files, options.log_names);
     let log_options = LogOptions {
         vfs: options.vfs.clone(),
         names: names.clone(),
@@ -129,7 +129,7 @@ fn open_log_with(
         begin_generation: options.begin_generation || options.accept_lost_logs,
     };
     let checkpoint_file =
-        CheckpointFile::new(options.vfs.clone(), &options.system_directory, &options.base_name, names.form());
+        CheckpointFile::new(options.vfs.clone(), &options.system_directory, options.base_name, names.form());
     match LogReader::open_with(options.vfs.clone(), names, options.accept_lost_logs)? {
         Some(reader) => {
             let recovery = LogRecovery::new(core, options, Arc::new(reader), checkpoint_file)?;

@@ -10,7 +10,7 @@ use ese_format::log::segment::finish;
 use ese_format::recognise::{Format, START_LEN};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
+use jetcell_vfs::{FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished};
 
 use super::attach::logs_content;
 use super::redo::redoable;
@@ -42,8 +42,8 @@ impl FoundDatabase {
 /// The logs of one stream, and databases, by what the files contain.
 #[derive(Clone, Debug)]
 pub struct RecoverySet {
-    /// First letters of the names of the logs.
-    pub base_name: String,
+    /// Base name of the logs: that of the first log whose name begins with a valid one, or else `E00`.
+    pub base_name: FileStem,
     /// The stream.
     pub signature: Signature,
     /// The file of each generation.
@@ -85,19 +85,22 @@ enum Role {
 struct FoundLog {
     path: PathBuf,
     header: LogHeader,
-    base: String,
+    /// `None`: the name does not begin with a valid base name.
+    base: Option<FileStem>,
     role: Role,
     short: bool,
 }
 
 impl RecoverySet {
-    /// Sorts files. Their content decides what they are. Nothing is changed.
+    /// Sorts files. Their content decides what they are. Nothing is changed. Files that are not finished, and files that another
+    /// process has removed or renamed since they were listed, are left out. [`RecoverySet::plan`] says if a log is missing then.
     ///
-    /// Errors: there are no logs, or logs of several streams.
+    /// Errors: there are no logs, or logs of several streams; a file that is there cannot be read.
     pub fn find(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let (mut logs, mut databases, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
-        for path in files {
-            match recognise(&**vfs, path)? {
+        for path in files.iter().filter(|path| !is_unfinished(path)) {
+            let Some(recognised) = recognise(&**vfs, path)? else { continue };
+            match recognised {
                 (Format::Log, start) => match LogHeader::decode(&start[..SEGMENT_BYTES.min(start.len())]) {
                     Ok(header) => logs.push(found_log(path, header)),
                     Err(error) => ignored.push((path.clone(), error.to_string())),
@@ -123,7 +126,7 @@ impl RecoverySet {
             ignored.push((database.path.clone(), "it belongs to another log stream".to_string()));
         }
         databases.retain(|database| database.header.log_signature == signature);
-        let base_name = logs.first().map(|log| log.base.clone()).unwrap_or_default();
+        let base_name = logs.iter().find_map(|log| log.base).unwrap_or_default();
         let newer = |log: &FoundLog| log.path.extension().is_some_and(|extension| extension == "jtx");
         let log_names =
             LogNameForm { short: logs.iter().any(|log| log.short), newer_extensions: logs.iter().any(newer) };
@@ -143,8 +146,8 @@ impl RecoverySet {
     /// The name that a generation has in a directory of its own, where `newest` is the newest one.
     pub fn name_of(&self, generation: Generation, newest: Generation) -> String {
         match generation == newest {
-            true => self.log_names.current(&self.base_name),
-            false => self.log_names.archived(&self.base_name, generation),
+            true => self.log_names.current(self.base_name),
+            false => self.log_names.archived(self.base_name, generation),
         }
     }
 
@@ -187,7 +190,7 @@ impl RecoverySet {
     /// Returns whether redo can create a database from them.
     pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
         let mut creates = false;
-        let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &self.base_name));
+        let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
         let mut chain = LogChain::default();
         for (index, (generation, path)) in plan.logs.iter().enumerate() {
             reader.add(*generation, path);
@@ -205,7 +208,7 @@ impl RecoverySet {
 
     /// The first position whose records may be of a time after `time`; the end of the log if it is older.
     pub fn position_after(&self, vfs: &Arc<dyn Vfs>, time: LogTime) -> Result<LogPosition> {
-        let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &self.base_name));
+        let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
         for (generation, path) in &self.logs {
             reader.add(*generation, path);
             let log = reader.receive(*generation, &LogChain::default(), true)?;
@@ -246,13 +249,17 @@ impl RecoverySet {
     }
 }
 
-fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<(Format, Vec<u8>)> {
+/// What a file is, and its start. `None`: it is not there any more.
+fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(Format, Vec<u8>)>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
-    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    let file = match vfs.open(path, OpenMode::Read) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
     let len = file.len().map_err(failed)?.min(START_LEN as u64) as usize / 4096 * 4096;
     let mut start = IoBuffer::zeroed(len);
     file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(failed)?;
-    Ok((Format::of(&start), start.to_vec()))
+    Ok(Some((Format::of(&start), start.to_vec())))
 }
 
 /// The stream to which the files belong.
@@ -304,7 +311,7 @@ fn found_log(path: &Path, header: LogHeader) -> FoundLog {
     } else {
         (stem, Role::Current, false)
     };
-    FoundLog { path: path.to_path_buf(), header, base, role, short }
+    FoundLog { path: path.to_path_buf(), header, base: FileStem::new(&base).ok(), role, short }
 }
 
 /// Chooses one file for each generation. A prepared file belongs to the stream if a log before it or behind it says so:
@@ -367,7 +374,8 @@ fn choose(
 }
 
 fn content_of(vfs: &Arc<dyn Vfs>, log: &FoundLog) -> Result<u64> {
-    let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), &log.base));
+    let reader =
+        LogReader::received(vfs.clone(), LogNames::new(Path::new("."), log.base.unwrap_or_default()));
     reader.add(log.header.generation, &log.path);
     reader
         .receive(log.header.generation, &LogChain::default(), true)
@@ -414,7 +422,7 @@ mod tests {
     /// one that is missing.
     fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> Planned {
         let set = RecoverySet {
-            base_name: "E00".to_string(),
+            base_name: FileStem::E00,
             signature: Signature::default(),
             logs: logs.iter().map(|number| (Generation(*number), PathBuf::new())).collect(),
             databases: databases.iter().map(database).collect(),

@@ -131,7 +131,7 @@ impl Replayer {
     /// Errors: the file cannot be read or is no log; another instance or replayer uses the directory. Nothing is changed.
     pub fn open(options: InstanceOptions, first: &Path) -> Result<Replayer> {
         let vfs = options.vfs.clone();
-        let names = LogNames::new(&options.log_directory, &options.base_name);
+        let names = LogNames::new(&options.log_directory, options.base_name);
         let reader = Arc::new(LogReader::received(vfs.clone(), names.clone()));
         let header = reader.header_at(first)?;
         let page_size = match header.database_page_size {
@@ -164,7 +164,7 @@ impl Replayer {
         *core.checkpoint.lock() = position;
         let checkpointer = Checkpointer {
             depth: options.checkpoint_depth,
-            file: CheckpointFile::new(vfs, &options.system_directory, &options.base_name, options.log_names),
+            file: CheckpointFile::new(vfs, &options.system_directory, options.base_name, options.log_names),
             signature: header.signature,
             circular: false,
         };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_format::Signature;
 use ese_format::header::DatabaseHeader;
-use jetcell_vfs::{OpenMode, Vfs};
+use jetcell_vfs::{FileName, OpenMode, Vfs};
 
 use super::header::read_header;
 
@@ -30,7 +30,7 @@ impl DatabasePaths {
     }
 
     /// Databases can also be in this directory, under the file names in the log. A new database is created in the first
-    /// such directory.
+    /// such directory. With such a directory, no database is found at the path in the log.
     pub fn search(&mut self, directory: impl Into<PathBuf>) {
         self.directories.push(directory.into());
     }
@@ -49,15 +49,19 @@ impl DatabasePaths {
             if old.eq_ignore_ascii_case(logged) {
                 return new.clone();
             }
-            if let Some(rest) = inside(logged, old).filter(|rest| rest.split(['\\', '/']).all(is_name)) {
-                return rest.split(['\\', '/']).fold(new.clone(), |path, part| path.join(part));
+            let parts = inside(logged, old).map(|rest| rest.split(['\\', '/']).map(FileName::new).collect());
+            if let Some(Ok(parts)) = parts {
+                let parts: Vec<FileName> = parts;
+                return parts.iter().fold(new.clone(), |path, part| path.join(part));
             }
         }
-        let name = file_name(logged);
-        if !is_name(name) {
+        if self.directories.is_empty() {
             return PathBuf::from(logged);
         }
-        let found = self.directories.iter().flat_map(|directory| named(vfs, directory, name));
+        // A log is not trusted: it must not lead out of the directories.
+        let name = FileName::new(file_name(logged)).or_else(|_| FileName::new("unnamed.edb"));
+        let Ok(name) = name else { return PathBuf::from(logged) };
+        let found = self.directories.iter().flat_map(|directory| named(vfs, directory, &name));
         let mut first = None;
         for path in found {
             if header_of(vfs, &path).is_some_and(|header| header.signature == signature) {
@@ -66,7 +70,7 @@ impl DatabasePaths {
             first.get_or_insert(path);
         }
         first
-            .or_else(|| self.directories.first().map(|directory| directory.join(name)))
+            .or_else(|| self.directories.first().map(|directory| directory.join(&name)))
             .unwrap_or_else(|| PathBuf::from(logged))
     }
 }
@@ -74,11 +78,6 @@ impl DatabasePaths {
 /// The file name of a path of Windows or Unix.
 pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit(['\\', '/']).next().unwrap_or(path)
-}
-
-/// Whether a part of a path names a file. A log is not trusted: it must not lead out of the directory.
-fn is_name(part: &str) -> bool {
-    !matches!(part, "" | "." | "..") && !part.contains('\0')
 }
 
 /// The part of `path` behind the directory `directory`.
@@ -133,6 +132,9 @@ mod tests {
         assert_eq!(resolve(&paths, r"C:\Windows\sru.dat", 1), "/copy/sru.DAT");
         assert_eq!(resolve(&paths, r"C:\Windows\sru.dat", 2), "/copy/SRU.dat");
         assert_eq!(resolve(&paths, "/old/other.edb", 2), "/copy/other.edb");
+        for outside in ["/old/..", r"/old/x\..", "/old/", "..", "/old/a\0b"] {
+            assert_eq!(resolve(&paths, outside, 3), "/copy/unnamed.edb", "{outside}");
+        }
         paths.rename(r"c:\windows\", "/a");
         paths.rename("/old/other.edb", "/b/new.edb");
         assert_eq!(resolve(&paths, r"C:\WINDOWS\System32\x.edb", 1), "/a/System32/x.edb");

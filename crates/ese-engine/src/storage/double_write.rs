@@ -92,10 +92,10 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     let magic = |path: &Path| {
         let failed = |e: std::io::Error| Error::io(path, &e);
-        if !vfs.exists(path).map_err(failed)? {
-            return Ok(None);
-        }
-        let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+        let file = match vfs.open(path, OpenMode::Read) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
         let mut start = IoBuffer::zeroed(DESCRIPTOR);
         if file.len().map_err(failed)? >= DESCRIPTOR as u64 {
             file.read_at(0, &mut start, IoReason::DatabaseRead).map_err(failed)?;

@@ -36,12 +36,40 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
     let len = file.len().map_err(|e| Error::io(&path, &e))?;
     let mut start = IoBuffer::zeroed(len.min(64 << 10) as usize / 4096 * 4096);
     file.read_at(0, &mut start, IoReason::DatabaseHeader).map_err(|e| Error::io(&path, &e))?;
+    let usage = |what: &str| Error::Usage(format!("{}: {what}", path.display()));
     DatabaseHeader::read_from_start(&start).map_err(|e| match e {
-        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => {
-            Error::Usage(format!("{}: not an ESE database", path.display()))
+        _ if len == 0 => usage(CREATION_INTERRUPTED),
+        HeaderError::NotADatabase { .. }
+        | HeaderError::Truncated { .. }
+        | HeaderError::BadChecksum { .. }
+            if lacks_header(&start) =>
+        {
+            usage(NO_HEADER)
         }
-        other => Error::Corrupt { path, page: None, what: other.to_string() },
+        HeaderError::NotADatabase { .. } | HeaderError::Truncated { .. } => usage("not an ESE database"),
+        other => Error::Corrupt { path: path.clone(), page: None, what: other.to_string() },
     })
+}
+
+const NO_HEADER: &str = "there is no database header: its creation was interrupted, or the header was overwritten; delete the file \
+                         if it was never in use, or restore it from a backup";
+
+/// The end of the message about a database that was never complete.
+pub(crate) const CREATION_INTERRUPTED: &str = "its creation was interrupted; delete it and create it again";
+
+/// Smallest unit that a device writes as a whole.
+const SECTOR_BYTES: usize = 512;
+
+/// Returns true if no header was ever written completely, where no copy is good: the shadow or the first sector is all zeros.
+///
+/// A crash during the creation of a database leaves such a file, but a database whose header was overwritten looks the same.
+/// Therefore only the owner can decide to delete it. The shadow of a complete database is never all zeros.
+fn lacks_header(start: &[u8]) -> bool {
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    match DatabaseHeader::stored_page_size(start) {
+        Some(size) => start.get(size.bytes()..2 * size.bytes()).is_some_and(is_zero),
+        None => start.get(..SECTOR_BYTES).is_some_and(is_zero),
+    }
 }
 
 /// The newest format update whose log records redo knows.

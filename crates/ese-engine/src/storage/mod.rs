@@ -19,5 +19,5 @@ pub(crate) use database_file::{FileServices, OpenedFile};
 pub(crate) use database_file::{backup_scope, note_backup};
 pub use database_paths::DatabasePaths;
 pub(crate) use giving_back::GivenBackPages;
-pub(crate) use header::{check_format, mend_shadow, read_header, write_header};
+pub(crate) use header::{CREATION_INTERRUPTED, check_format, mend_shadow, read_header, write_header};
 pub use torn_page_protection::TornPageProtection;

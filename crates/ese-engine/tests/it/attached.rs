@@ -10,7 +10,7 @@ use ese_engine::internals::log::LogNames;
 use ese_engine::{CreateOptions, Error, Instance};
 use ese_format::log::header::LogHeader;
 use jetcell_sync::{Arc, Condvar, Mutex, thread};
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs, VfsLayer};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, FileStem, SimVfs, Vfs, VfsLayer};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -138,7 +138,7 @@ fn the_log_id_of_a_failed_attachment_is_not_reused() {
     }
     // The stream has entered the next generation, but its file does not have its final name yet.
     let third = create_one(&instance, "/db/three.edb");
-    let next = LogNames::new(Path::new("/log"), "E00").next();
+    let next = LogNames::new(Path::new("/log"), FileStem::E00).next();
     let entered = || disk.contents(&next).is_some_and(|bytes| LogHeader::decode(&bytes).is_ok());
     for seed in 2.. {
         if entered() {

@@ -9,7 +9,7 @@ use ese_engine::internals::log::{LogNames, LogOptions, LogReader, LogStream, Log
 use ese_format::log::record::{LogRecord, Trace};
 use ese_format::{Generation, LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FileStem, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -34,7 +34,7 @@ impl Work {
         traced.create_directory(Path::new("/log")).unwrap();
         let mut options = LogOptions {
             vfs: Arc::new(traced.clone()),
-            names: LogNames::new(Path::new("/log"), "E00"),
+            names: LogNames::new(Path::new("/log"), FileStem::E00),
             file_size: 64 << 10,
             page_size: 4096,
             circular: false,

@@ -7,7 +7,7 @@ use ese_engine::internals::log::LogNames;
 use ese_engine::{CommitMode, Freeze, Replayer, Seek, TornPageProtection};
 use ese_format::record::Value;
 use ese_format::{Generation, LogPosition, PageSize};
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{FileStem, Vfs};
 use rand::Rng;
 
 use super::golden::{DELTAS, SETUP, Setup, Work, options};
@@ -117,7 +117,7 @@ fn a_copy_that_follows_in_parts() {
     let mut work = Work::new(Setup { log_bytes: 64 << 10, ..SETUP });
     work.traced.create_directory(Path::new("/copy")).unwrap();
     work = work.copy_database(COPY);
-    let names = LogNames::new(Path::new("/log"), "E00");
+    let names = LogNames::new(Path::new("/log"), FileStem::E00);
     let open = |work: &Work, first: Generation| {
         let mut options = options(Setup { depth: 5, frames: 40, ..work.setup }, &work.traced, "/copy");
         options.database_paths.search("/copy");

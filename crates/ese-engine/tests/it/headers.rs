@@ -15,7 +15,7 @@ use ese_format::page::Page;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{DbTime, LogPosition, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FileStem, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const DATABASE: &str = "/db/data.edb";
@@ -58,6 +58,56 @@ fn a_damaged_shadow_is_repaired_before_the_first_copy_is_written() {
             assert!(attached.is_ok(), "cut {cut}, seed {seed}: {:?}", attached.err());
         }
     }
+}
+
+/// A cut during the creation leaves no file, a file that says that its creation was interrupted, or a complete database.
+#[test]
+fn an_interrupted_creation_is_reported_as_such() {
+    let (mut interrupted, mut complete, mut absent) = (0, 0, 0);
+    for cut in 1..60 {
+        for seed in 0..8 {
+            let disk = SimVfs::new();
+            disk.create_directory(Path::new("/db")).unwrap();
+            disk.create_directory(Path::new("/log")).unwrap();
+            let instance = open(&disk).unwrap();
+            disk.stop_after(disk.operations() + cut);
+            let _ = instance.create_database(Path::new(DATABASE), &CreateOptions::default());
+            drop(instance);
+            let lose = CrashOptions { tear_write: 0.5, lose_write: 0.5, ..CrashOptions::default() };
+            let after = disk.crash(seed, lose);
+            let instance = open(&after).unwrap_or_else(|error| panic!("cut {cut}, seed {seed}: {error}"));
+            match instance.attach(Path::new(DATABASE), 32) {
+                Ok(_) => complete += 1,
+                Err(_) if !after.exists(Path::new(DATABASE)).unwrap() => absent += 1,
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains("its creation was interrupted"), "cut {cut}, seed {seed}: {text}");
+                    interrupted += 1;
+                }
+            }
+        }
+    }
+    assert!(
+        interrupted > 20 && complete > 20,
+        "{interrupted} interrupted, {complete} complete, {absent} absent"
+    );
+}
+
+#[test]
+fn a_file_without_a_header_is_told_from_another_file() {
+    let disk = SimVfs::new();
+    disk.create_directory(Path::new("/db")).unwrap();
+    disk.create_directory(Path::new("/log")).unwrap();
+    let instance = open(&disk).unwrap();
+    let refused = |bytes: &[u8]| {
+        disk.put(Path::new(DATABASE), bytes);
+        instance.attach(Path::new(DATABASE), 32).err().unwrap().to_string()
+    };
+    assert!(refused(&[]).ends_with("its creation was interrupted; delete it and create it again"));
+    let zeros = refused(&[0; 1 << 20]);
+    assert!(zeros.contains("or restore it from a backup"), "a header may have been overwritten: {zeros}");
+    assert!(refused(&[b'x'; 1 << 20]).ends_with("not an ESE database"));
+    assert!(refused(b"short").ends_with("not an ESE database"));
 }
 
 /// The log enters a generation without an update of the database headers. But a page with changes of that generation is
@@ -103,7 +153,7 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
         let durable = disk.crash(0, CrashOptions { all_or_nothing: 0.0, ..nothing_more });
         let bytes = durable.contents(Path::new(DATABASE)).unwrap();
         let named = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0.gen_max_required;
-        let names = LogNames::new(Path::new("/log"), "E00");
+        let names = LogNames::new(Path::new("/log"), FileStem::E00);
         let current = LogHeader::decode(&durable.contents(&names.current()).unwrap()).unwrap().generation;
         assert!(
             named == current || durable.exists(&names.archived(named)).unwrap(),

@@ -7,7 +7,7 @@ use ese_engine::internals::log::LogNames;
 use ese_engine::{CommitMode, Error, Instance, Result};
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -59,7 +59,7 @@ fn missing_oldest_or_newest_logs_are_reported() {
     change(1, 20);
     instance.flush().unwrap();
     let disk = disk.process_kill();
-    let names = LogNames::new(Path::new("/log"), "E00");
+    let names = LogNames::new(Path::new("/log"), FileStem::E00);
     assert!(
         checkpoint.generation.0 > 1 && header(&disk, DATABASES[1]).gen_max_required > checkpoint.generation
     );
@@ -94,7 +94,7 @@ fn a_missing_newest_log_is_reported_after_a_clean_shutdown() {
     instance.core().log().roll().unwrap();
     instance.shutdown().unwrap();
     drop(instance);
-    let names = LogNames::new(Path::new("/log"), "E00");
+    let names = LogNames::new(Path::new("/log"), FileStem::E00);
     disk.remove(&names.current()).unwrap();
     let logs = disk.list(Path::new("/log")).unwrap();
     let newest = logs.iter().filter(|path| names.generation_of(path).is_some()).max().unwrap();

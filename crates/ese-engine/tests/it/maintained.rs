@@ -18,7 +18,7 @@ use ese_format::page::Page;
 use ese_format::record::{ColumnId, Value};
 use ese_format::{LogPosition, PageNumber};
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -211,7 +211,7 @@ fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
     let mut options = InstanceOptions::with_cache(vfs, "/copy".into(), cache);
     options.threads = false;
     options.database_paths.search("/copy");
-    let names = LogNames::new(Path::new("/log"), "E00");
+    let names = LogNames::new(Path::new("/log"), FileStem::E00);
     let mut replayer = Replayer::open(options, &names.archived(ese_format::Generation(1))).unwrap();
     while disk.exists(&names.archived(replayer.next())).unwrap() {
         replayer.replay(&names.archived(replayer.next())).unwrap();

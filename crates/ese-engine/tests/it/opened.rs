@@ -11,7 +11,7 @@ use ese_engine::{CommitMode, CreateOptions, Error, Instance, InstanceOptions, Re
 use ese_format::LogPosition;
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
 use super::recovered::{DATABASES, Rows, create_one, open, options, options_with, rows};
 
@@ -163,8 +163,12 @@ fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
         let bytes = |position: LogPosition| {
             u64::from(position.generation.0) * u64::from(made) + u64::from(position.segment) * 4096
         };
-        let file =
-            CheckpointFile::new(Arc::new(disk.clone()), Path::new("/log"), "E00", LogNameForm::default());
+        let file = CheckpointFile::new(
+            Arc::new(disk.clone()),
+            Path::new("/log"),
+            FileStem::E00,
+            LogNameForm::default(),
+        );
         let mut session = instance.session();
         let insert = |session: &mut Session, key: i32| {
             let mut table = session.open_table(&db, "t").unwrap();
@@ -201,7 +205,7 @@ fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
         long.commit(CommitMode::Durable).unwrap();
         instance.step().unwrap();
         instance.checkpoint().unwrap();
-        let names = LogNames::new(Path::new("/log"), "E00");
+        let names = LogNames::new(Path::new("/log"), FileStem::E00);
         let archived = disk.list(Path::new("/log")).unwrap();
         let archived = archived.iter().filter(|path| names.generation_of(path).is_some()).count() as u64;
         assert!(archived <= most / u64::from(made) + 5, "{archived} old files of {made}");

@@ -18,7 +18,7 @@ use ese_format::log::record::LogRecord;
 use ese_format::record::{ColumnId, ColumnType, Value};
 use ese_format::{LogPosition, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FileStem, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -143,7 +143,7 @@ fn state(disk: &SimVfs, path: &str) -> DatabaseState {
 }
 
 fn last_record(disk: &SimVfs) -> LogRecord {
-    let reader = LogReader::open(Arc::new(disk.clone()), LogNames::new(Path::new("/log"), "E00"));
+    let reader = LogReader::open(Arc::new(disk.clone()), LogNames::new(Path::new("/log"), FileStem::E00));
     let mut last = LogRecord::Nop;
     let read = reader.unwrap().unwrap().read_from(LogPosition::new(1, 1, 0), |stored| {
         let record = LogRecord::decode(&stored.bytes).unwrap().0;

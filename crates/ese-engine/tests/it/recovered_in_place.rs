@@ -36,7 +36,7 @@ fn recover(disk: &SimVfs) -> Result<usize> {
     assert!(plan.required.is_none() && plan.missing.is_none() && plan.committed.is_none(), "{plan:?}");
     set.verify(&vfs, &plan, LogPosition::MAX)?;
     let mut options = InstanceOptions::with_vfs(vfs, DIRECTORY.into());
-    options.base_name.clone_from(&set.base_name);
+    options.base_name = set.base_name;
     options.log_names = set.log_names;
     (options.threads, options.cache_bytes) = (false, 1 << 20);
     options.database_paths.search(DIRECTORY);

@@ -1,21 +1,22 @@
 //! Which of several log files of a generation belongs to the stream.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use ese_engine::RecoverySet;
 use ese_engine::internals::log::LogNames;
+use ese_engine::{Error, RecoverySet};
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::LogHeader;
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, FileStem, SimVfs, Vfs, VfsLayer};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{DATABASES, Rows, SIZE, create_one, open, work};
 
 fn names() -> LogNames {
-    LogNames::new(Path::new("/log"), "E00")
+    LogNames::new(Path::new("/log"), FileStem::E00)
 }
 
 fn prepared() -> PathBuf {
@@ -115,4 +116,75 @@ fn of_two_logs_of_a_generation_the_next_one_names_the_right_one() {
         assert_eq!(files(&disk)[1], right);
         assert_eq!(find(&disk).ignored.len(), 1);
     }
+}
+
+/// Another process renames a file between the listing of a directory and the opening of its files, or removes it.
+struct Vanishing {
+    disk: SimVfs,
+    vanishes: PathBuf,
+    renamed: Option<PathBuf>,
+}
+
+impl VfsLayer for Vanishing {
+    fn inner(&self) -> &dyn Vfs {
+        &self.disk
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+        let listed = self.disk.list(directory)?;
+        match &self.renamed {
+            Some(to) => self.disk.rename(&self.vanishes, to)?,
+            None => self.disk.remove(&self.vanishes)?,
+        }
+        Ok(listed)
+    }
+}
+
+fn vanishing(disk: &SimVfs, vanishes: &Path, renamed: Option<&Path>) -> ese_engine::Result<RecoverySet> {
+    let (vanishes, renamed) = (vanishes.to_path_buf(), renamed.map(PathBuf::from));
+    let vfs: Arc<dyn Vfs> = Arc::new(Vanishing { disk: disk.clone_disk(), vanishes, renamed });
+    RecoverySet::find(&vfs, &vfs.list(Path::new("/log")).unwrap())
+}
+
+#[test]
+fn a_file_that_vanishes_after_the_listing_is_not_there() {
+    let disk = stream();
+    let all = find(&disk).logs;
+    for (name, renamed) in [
+        ("/log/copy.json.unfinished", Some("/log/copy.json")),
+        ("/log/copy.json.1a2b-0.unfinished", Some("/log/copy.json")),
+        ("/log/E00-a1.copy-new", Some("/log/E00-a1.copy")),
+        ("/log/E00-a1.wants", None),
+        ("/log/old.edb", None),
+    ] {
+        let name = Path::new(name);
+        disk.put(name, &[b' '; 4096]);
+        assert_eq!(vanishing(&disk, name, renamed.map(Path::new)).unwrap().logs, all, "{}", name.display());
+        disk.remove(name).unwrap();
+    }
+    // A log that is needed is missing then.
+    let set = vanishing(&disk, &archived(3), None).unwrap();
+    assert_eq!(set.logs.len() + 1, all.len());
+    assert_eq!(set.plan(LogPosition::MAX).missing, Some(Generation(3)));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_an_error() {
+    let faulty = FaultVfs::new(Arc::new(stream()));
+    faulty.inject(Fault::new(FaultTarget::Open, FaultEffect::IoError));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty);
+    let error = RecoverySet::find(&vfs, &vfs.list(Path::new("/log")).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+}
+
+#[test]
+fn files_that_are_not_finished_are_not_part_of_a_set() {
+    let disk = stream();
+    let all = find(&disk).logs;
+    let log = disk.contents(&archived(2)).unwrap();
+    for ending in ["restoring", "partial", "unfinished"] {
+        disk.put(&archived(2).with_extension(format!("log.{ending}")), &log);
+    }
+    let set = find(&disk);
+    assert_eq!((set.logs, set.ignored), (all, vec![]));
 }

@@ -13,7 +13,7 @@ use ese_format::log::scan::scan_log;
 use ese_format::record::{ColumnId, Value};
 use ese_format::{DbTime, Generation, LogPosition, TreeId};
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -24,7 +24,7 @@ type Edit = fn(&mut LogHeader);
 const COPY: &str = "/copy/one.edb";
 
 fn names() -> LogNames {
-    LogNames::new(Path::new("/log"), "E00")
+    LogNames::new(Path::new("/log"), FileStem::E00)
 }
 
 fn header(disk: &SimVfs, path: &str) -> DatabaseHeader {

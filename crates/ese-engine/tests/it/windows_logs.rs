@@ -9,7 +9,7 @@ use ese_format::log::header::LogHeader;
 use ese_format::page::Page;
 use ese_format::{Generation, LogPosition, PageNumber, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
+use jetcell_vfs::{CrashOptions, FileStem, SimVfs, Vfs};
 use testkit::corpus::Corpus;
 
 const SIZE: PageSize = PageSize::KIB_4;
@@ -38,7 +38,8 @@ fn server2022(corpus: &Corpus) -> SimVfs {
 fn options(disk: &SimVfs) -> InstanceOptions {
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let mut options = InstanceOptions::with_vfs(vfs, "/copy".into());
-    (options.base_name, options.threads, options.cache_bytes) = ("SRU".to_string(), false, 1 << 20);
+    (options.base_name, options.threads, options.cache_bytes) =
+        (FileStem::new("SRU").unwrap(), false, 1 << 20);
     options.database_paths.search("/copy");
     options
 }

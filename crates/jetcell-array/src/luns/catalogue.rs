@@ -7,7 +7,9 @@ use super::block_map::{Pointer, height};
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, MAX_NUMBER};
 
-const MAGIC: [u8; 8] = *b"JETLUNS1";
+const MAGIC: [u8; 8] = *b"JETLUNS2";
+/// Magic of catalogues that earlier versions wrote. They lack the size of the write log.
+const MAGIC_WITHOUT_LOG_SIZE: [u8; 8] = *b"JETLUNS1";
 /// Start of what the checksum covers.
 const CHECKED: usize = 16;
 /// Place of the length.
@@ -55,7 +57,7 @@ impl LunEntry {
 
 /// ```text
 /// offset  bytes
-///      0      8  "JETLUNS1"
+///      0      8  "JETLUNS2"
 ///      8      8  checksum (XXH3) from byte 16 to the end
 ///     16      8  bytes from the start to the end
 ///     24      8  number of this state; the higher one of two catalogues counts
@@ -63,7 +65,8 @@ impl LunEntry {
 ///     40      8  number of the one after which the file of the write log was made
 ///     48      8  1 if the volume was shut down: the write log is not needed
 ///     56      8  identity of the next LUN
-///     64         zones in which whole rows may be written next: their number (8), each zone (8)
+///     64      8  bytes of the write log; 0: an earlier version made the log. Catalogues with the magic "JETLUNS1" lack this number
+///     72         zones in which whole rows may be written next: their number (8), each zone (8)
 ///                LUNs: their number (8); of each: identity (8), name, blocks (8), root (16), floor (8), snapshots
 ///                snapshots: their number (8); of each: name, created (8), consistency point (8), root (16)
 ///                names: length (8), bytes
@@ -75,6 +78,8 @@ pub(super) struct Catalogue {
     pub log_made: u64,
     pub is_clean: bool,
     pub next_lun: LunId,
+    /// 0: unknown, because an earlier version made the log.
+    pub log_bytes: u64,
     pub window: Vec<u64>,
     pub luns: Vec<LunEntry>,
 }
@@ -105,7 +110,7 @@ impl Catalogue {
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut out = Encoder(vec![0; LENGTH + 8]);
         out.numbers(&[self.sequence, self.point, self.log_made, self.is_clean.into(), self.next_lun.into()]);
-        out.numbers(&[self.window.len() as u64]);
+        out.numbers(&[self.log_bytes, self.window.len() as u64]);
         out.numbers(&self.window);
         out.numbers(&[self.luns.len() as u64]);
         for lun in &self.luns {
@@ -136,7 +141,10 @@ impl Catalogue {
         let mut head = Decoder(bytes.get(..LENGTH + 8)?);
         let (magic, sum, end) = (head.take(8)?, head.number()?, head.number()?);
         let bytes = bytes.get(..usize::try_from(end).ok()?)?;
-        if magic != MAGIC || sum != XxHash3_64::oneshot(bytes.get(CHECKED..)?) {
+        let has_log_size = magic == MAGIC;
+        if !has_log_size && magic != MAGIC_WITHOUT_LOG_SIZE
+            || sum != XxHash3_64::oneshot(bytes.get(CHECKED..)?)
+        {
             return None;
         }
         let mut input = Decoder(bytes.get(LENGTH + 8..)?);
@@ -146,6 +154,7 @@ impl Catalogue {
             log_made: input.number()?,
             is_clean: input.number()? == 1,
             next_lun: LunId::try_from(input.number()?).ok()?,
+            log_bytes: if has_log_size { input.number()? } else { 0 },
             ..Catalogue::default()
         };
         for _ in 0..input.number()? {
@@ -258,6 +267,7 @@ mod tests {
             log_made: 1,
             is_clean: true,
             next_lun: 7,
+            log_bytes: 64 << 20,
             window: vec![4, 5],
             luns: vec![lun(1, "a"), lun(6, "b-2")],
         }

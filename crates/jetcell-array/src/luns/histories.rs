@@ -3,6 +3,8 @@
 //!
 //! `JETCELL_LUN_HISTORIES` sets the number of histories, `JETCELL_LUN_SEED` the first seed.
 
+mod log_damage;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -89,6 +91,9 @@ pub struct Done {
     pub healed: usize,
     pub early: usize,
     pub filling: usize,
+    pub logs_damaged: usize,
+    pub logs_refused: usize,
+    pub logs_intact: usize,
 }
 
 impl std::ops::AddAssign for Done {
@@ -100,6 +105,9 @@ impl std::ops::AddAssign for Done {
         self.healed += other.healed;
         self.early += other.early;
         self.filling += other.filling;
+        self.logs_damaged += other.logs_damaged;
+        self.logs_refused += other.logs_refused;
+        self.logs_intact += other.logs_intact;
     }
 }
 
@@ -469,6 +477,9 @@ impl History {
         self.disk = self.disk.crash(seed, CrashOptions::default());
         self.faults = Arc::new(FaultVfs::new(Arc::new(self.disk.clone())));
         self.members.retain(|member| !self.dead.contains(member));
+        if self.rng.random_bool(0.5) {
+            self.damage_log();
+        }
         self.start().unwrap();
         self.adopt();
         self.check();
@@ -538,6 +549,7 @@ fn what_was_flushed_survives_whatever_the_level_bears_and_snapshots_never_change
     }
     println!("{done:?}");
     assert!(done.cuts > 0 && done.early > 0 && done.filling > 0);
+    assert!(done.logs_refused > 0 && done.logs_intact > done.logs_damaged / 2);
 }
 
 #[test]

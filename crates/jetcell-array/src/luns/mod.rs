@@ -245,9 +245,14 @@ impl LunVolume {
 
     /// Writes everything to the array, and shuts it down. The write log is not needed any more.
     pub fn close(mut self) -> Result<()> {
+        self.shut_log()?;
+        self.array.close()
+    }
+
+    /// Writes everything to the array. The write log is not needed any more, until the next state of the catalogue is written.
+    fn shut_log(&mut self) -> Result<()> {
         self.consistency_point()?;
         self.catalogue.is_clean = true;
-        self.end_point()?;
-        self.array.close()
+        self.end_point()
     }
 }

@@ -266,6 +266,7 @@ impl LunVolume {
 
     /// What the log lacks, with runs of neighbours as one entry.
     pub(super) fn unlogged_entries(&self) -> Vec<Entry> {
+        let max_blocks = self.log.max_entry_blocks().min(MAX_ENTRY_BLOCKS);
         let mut entries: Vec<Entry> = vec![];
         for (lun, index) in &self.unlogged {
             let Some(content) = self.pending.get(&(*lun, *index)) else { continue };
@@ -273,7 +274,7 @@ impl LunVolume {
                 entries.last_mut().filter(|last| last.lun == *lun && last.first + last.count == *index);
             match (content, last) {
                 (Pending::Data(block), Some(Entry { count, data: Some(data), .. }))
-                    if *count < MOST_IN_ENTRY =>
+                    if *count < max_blocks =>
                 {
                     data.push(block.clone());
                     *count += 1;
@@ -292,8 +293,8 @@ impl LunVolume {
     }
 }
 
-/// Most blocks of an entry with data.
-const MOST_IN_ENTRY: u64 = 256;
+/// Maximum number of blocks in an entry with data.
+const MAX_ENTRY_BLOCKS: u64 = 256;
 
 /// The blocks of a LUN that a consistency point changes, in ascending order.
 fn changed_blocks(lun: LunId, pending: &PendingBlocks, early: &EarlyWrites) -> Vec<u64> {

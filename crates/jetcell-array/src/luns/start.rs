@@ -8,7 +8,7 @@ use jetcell_vfs::Vfs;
 use super::block_map::walk;
 use super::catalogue::Catalogue;
 use super::space::Space;
-use super::write_log::{Entry, WriteLog};
+use super::write_log::{Entry, LogIdentity, WriteLog};
 use super::{AREA, FIRST_BLOCK, LunVolume, MapReader, Maps, Pending};
 use crate::array::Array;
 use crate::error::{ArrayError, Refusal, Result};
@@ -21,8 +21,8 @@ pub struct LogOptions {
     pub vfs: Arc<dyn Vfs>,
     /// The file.
     pub path: PathBuf,
-    /// Its size when it is made, in bytes. One that is there keeps its size. Consistency points are at most this far apart,
-    /// unless nothing is flushed.
+    /// Its size when it is made, in bytes. The log of a volume keeps its size. Consistency points are at most this far apart, unless
+    /// nothing is flushed.
     pub bytes: u64,
     /// Start although the log is lost or damaged: writes after the last consistency point are lost, although they were acknowledged.
     pub forget: bool,
@@ -91,10 +91,14 @@ impl LunVolume {
         } else if array.was_written() {
             Err(Refusal::Parameter("the array holds something else; LUNs need a new one".into()).into())
         } else {
-            WriteLog::create(&*log.vfs, &log.path, log.bytes, array.id(), catalogue.sequence)
+            let identity = LogIdentity { array: array.id(), made: catalogue.sequence, bytes: log.bytes };
+            WriteLog::create(&*log.vfs, &log.path, identity)
         };
         match file {
-            Ok(file) => LunVolume::with_space(array, catalogue, file)?.open(),
+            Ok(file) => {
+                let catalogue = Catalogue { log_bytes: file.bytes(), ..catalogue };
+                LunVolume::with_space(array, catalogue, file)?.open()
+            }
             Err(error) => refuse(array, error),
         }
     }
@@ -124,35 +128,50 @@ impl LunVolume {
             let text = "the array holds no LUNs, or both catalogues of its LUNs are damaged";
             return refuse(array, Refusal::Parameter(text.into()).into());
         };
-        let (id, sequence, point) = (array.id(), catalogue.sequence, catalogue.point);
-        let made = catalogue.log_made;
-        let opened = match catalogue.is_clean {
-            true => None,
-            false => Some(
-                WriteLog::open(&*log.vfs, &log.path, id, made)
-                    .and_then(|mut file| Ok((file.replay(point)?, file))),
-            ),
+        let (sequence, point, was_clean) = (catalogue.sequence, catalogue.point, catalogue.is_clean);
+        let identity =
+            LogIdentity { array: array.id(), made: catalogue.log_made, bytes: catalogue.log_bytes };
+        let opened = (!was_clean).then(|| {
+            WriteLog::open(&*log.vfs, &log.path, identity)
+                .and_then(|mut file| Ok((file.replay(point)?, file)))
+        });
+        let make = || {
+            let identity = LogIdentity { made: sequence, ..identity };
+            WriteLog::create_again(&*log.vfs, &log.path, log.bytes, identity)
         };
-        let make = || WriteLog::create_again(&*log.vfs, &log.path, log.bytes, id, sequence);
         let found = match opened {
-            Some(Ok((entries, file))) => Ok((entries, file, made)),
+            Some(Ok((entries, file))) => Ok((entries, file, identity.made)),
             Some(Err(error)) if !log.forget => Err(error),
             Some(Err(_)) => make().and_then(|mut file| file.clear().map(|()| (vec![], file, sequence))),
             None => make().map(|file| (vec![], file, sequence)),
         };
-        let (entries, file, made) = match found {
+        let (entries, file, log_made) = match found {
             Ok(found) => found,
             Err(error) => return refuse(array, error),
         };
-        let catalogue = Catalogue { log_made: made, ..catalogue };
-        let was_clean = catalogue.is_clean;
+        // The size of a log from an earlier version stays unknown until the log is replaced.
+        let log_bytes = if file.is_from_earlier_version() { 0 } else { file.bytes() };
+        let catalogue = Catalogue { log_made, log_bytes, ..catalogue };
         let mut volume = LunVolume::with_space(array, catalogue, file)?;
         if !was_clean {
             let rows = volume.space.doubtful_rows();
             volume.array.clear_rows(&rows)?;
         }
         volume.replay(entries)?;
+        if volume.log.is_from_earlier_version() {
+            volume.replace_log(log)?;
+        }
         volume.open()
+    }
+
+    /// Makes the log again, in its present form. The content of the old one goes to the array first.
+    fn replace_log(&mut self, log: &LogOptions) -> Result<()> {
+        self.shut_log()?;
+        let (array, made) = (self.array.id(), self.catalogue.sequence);
+        let identity = LogIdentity { array, made, bytes: 0 };
+        self.log = WriteLog::create_again(&*log.vfs, &log.path, log.bytes, identity)?;
+        (self.catalogue.log_made, self.catalogue.log_bytes) = (made, self.log.bytes());
+        Ok(())
     }
 
     /// The volume with the space that its maps leave.

@@ -376,5 +376,135 @@ fn a_write_log_keeps_its_size_in_all_starts() {
     disk.remove(LOG.as_ref()).unwrap();
     let volume = LunVolume::start(array(&disk, &members(5)).unwrap(), &default).unwrap();
     volume.close().unwrap();
-    assert_eq!(length(&disk) as u64, default.bytes);
+    assert_eq!(length(&disk), size, "a log that is made again has its size again");
+}
+
+/// A volume that crashed after `flushes` flushes of a block each, with the disk after the crash.
+fn crashed_after_flushes(flushes: u64) -> SimVfs {
+    let disk = disk(Level::Raid5, 3, 9);
+    // While the volume is shut down, the log may be made larger.
+    let mut log = disk.contents(Path::new(LOG)).unwrap();
+    log.resize(4 << 20, 0);
+    disk.put(Path::new(LOG), &log);
+    let mut volume = start(&disk, &members(3)).unwrap();
+    volume.create_lun("a", 300).unwrap();
+    for flush in 0..flushes {
+        write(&mut volume, "a", flush, &[flush + 1]).unwrap();
+        volume.flush().unwrap();
+    }
+    assert_eq!(volume.counters().points, 0);
+    drop(volume);
+    disk.crash(1, CrashOptions::default())
+}
+
+#[test]
+fn a_shortened_write_log_is_refused_and_only_given_up_on_demand() {
+    const FLUSHES: u64 = 200;
+    let disk = crashed_after_flushes(FLUSHES);
+    let whole = disk.contents(Path::new(LOG)).unwrap();
+    for length in [1 << 20, 0, BLOCK, whole.len() / 2, whole.len() - BLOCK, whole.len() - 1] {
+        let cut = disk.clone_disk();
+        cut.put(Path::new(LOG), &whole[..length]);
+        let refused = start(&cut, &members(3)).err().expect("flushed writes are lost").to_string();
+        assert!(refused.contains("write log"), "{length}: {refused}");
+        // The whole file again: nothing is lost.
+        let restored = cut.clone_disk();
+        restored.put(Path::new(LOG), &whole);
+        let expected: Vec<u64> = (1..=FLUSHES).collect();
+        assert_eq!(values(&mut start(&restored, &members(3)).unwrap(), "a")[..FLUSHES as usize], expected);
+        if length == 0 || length >= 1 << 15 {
+            let forget = LogOptions { forget: true, ..log(&cut) };
+            let mut volume = LunVolume::start(array(&cut, &members(3)).unwrap(), &forget).unwrap();
+            assert_eq!(values(&mut volume, "a"), [0; 300], "the state of the last consistency point");
+            assert_eq!(cut.contents(Path::new(LOG)).unwrap().len(), whole.len());
+        }
+    }
+}
+
+/// The files of a volume that an earlier version left, from a fixture: each line has the offset, the value and the number of equal words.
+fn disk_of_earlier_version(fixture: &str) -> SimVfs {
+    let disk = SimVfs::new();
+    let mut files: Vec<(PathBuf, Vec<u8>)> = vec![];
+    for line in fixture.lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        if fields[0] == "file" {
+            files.push((fields[1].into(), vec![0; fields[2].parse().unwrap()]));
+            continue;
+        }
+        let hex = |text| u64::from_str_radix(text, 16).unwrap();
+        let (at, count): (usize, usize) = (hex(fields[0]) as usize, fields[2].parse().unwrap());
+        let words = hex(fields[1]).to_le_bytes().repeat(count);
+        files.last_mut().unwrap().1[at..at + words.len()].copy_from_slice(&words);
+    }
+    files.iter().for_each(|(path, bytes)| disk.put(path, bytes));
+    disk
+}
+
+/// The content of the LUN in the fixtures.
+fn values_of_earlier_version() -> Vec<u64> {
+    let mut expected = vec![0; 300];
+    (0..20).for_each(|index| expected[index] = index as u64 + 1);
+    expected[7..12].copy_from_slice(&[101, 102, 0, 0, 0]);
+    expected[200..202].copy_from_slice(&[104, 105]);
+    expected
+}
+
+const IN_USE: &str = include_str!("../../fixtures/luns-before-log-size-in-use.txt");
+const SHUT_DOWN: &str = include_str!("../../fixtures/luns-before-log-size-shut-down.txt");
+
+/// Starts a volume, with a power cut after every possible number of operations, and checks its content each time.
+fn check_with_power_cuts(disk: &SimVfs, expected: &[u64]) {
+    let mut has_ended = false;
+    for operations in 0..400 {
+        let cut = disk.clone_disk();
+        cut.stop_after(cut.operations() + operations);
+        let started = start(&cut, &members(3));
+        has_ended = started.is_ok();
+        drop(started);
+        let mut volume = start(&cut.crash(operations, CrashOptions::default()), &members(3)).unwrap();
+        assert_eq!(values(&mut volume, "a"), expected, "after {operations} operations");
+        if has_ended {
+            break;
+        }
+    }
+    assert!(has_ended);
+}
+
+#[test]
+fn volumes_of_the_version_before_the_log_had_its_size_still_start() {
+    for fixture in [IN_USE, SHUT_DOWN] {
+        let disk = disk_of_earlier_version(fixture);
+        let size = disk.contents(Path::new(LOG)).unwrap().len();
+        check_with_power_cuts(&disk, &values_of_earlier_version());
+        let mut volume = start(&disk, &members(3)).unwrap();
+        assert_eq!(values(&mut volume, "a"), values_of_earlier_version());
+        assert_eq!(volume.luns().unwrap()[0].snapshots[0].name, "s");
+        // From now on, the log has its size and shadows.
+        assert!(!volume.log.is_from_earlier_version());
+        assert_eq!((volume.log.bytes(), volume.catalogue.log_bytes), (size as u64, size as u64));
+        write(&mut volume, "a", 0, &[7]).unwrap();
+        volume.flush().unwrap();
+        drop(volume);
+        let cut = disk.crash(3, CrashOptions::default());
+        assert_eq!(values(&mut start(&cut, &members(3)).unwrap(), "a")[..2], [7, 2]);
+    }
+}
+
+#[test]
+fn a_log_of_an_earlier_version_is_checked_where_that_is_possible() {
+    let disk = disk_of_earlier_version(IN_USE);
+    let whole = disk.contents(Path::new(LOG)).unwrap();
+    let refused = |log: &[u8]| {
+        let disk = disk.clone_disk();
+        disk.put(Path::new(LOG), log);
+        start(&disk, &members(3)).err().unwrap().to_string()
+    };
+    assert!(refused(&whole[..whole.len() - 1]).contains("instead of"));
+    let mut damaged = whole.clone();
+    damaged[BLOCK + 100] ^= 1;
+    assert!(refused(&damaged).contains("damaged at byte 4096"));
+    // The second record reaches past the end of the file: its number of blocks is wrong, or the file was longer.
+    let mut longer = whole.clone();
+    longer[5 * BLOCK + 48..5 * BLOCK + 50].copy_from_slice(&[0xFF, 3]);
+    assert!(refused(&longer).contains("damaged at byte 20480"));
 }

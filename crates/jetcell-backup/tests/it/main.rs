@@ -3,5 +3,8 @@
 mod bulk_loads;
 mod faults;
 mod histories;
+mod hostile;
 mod interrupted;
+mod links;
+mod repeated;
 mod site;

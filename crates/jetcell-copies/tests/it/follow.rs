@@ -7,7 +7,7 @@ use ese_engine::CopyRegistration;
 use ese_format::Generation;
 use jetcell_copies::{CopyError, CopyState, Phase, ReplayOptions, Replication, UnfitReason};
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
 use super::site::{
     ACTIVE, COPY, Heard, KEEP, Site, catch_up, follow, logs, pages, replay_options, seed, seed_to, seeded,
@@ -245,7 +245,7 @@ fn without_a_kept_instance_the_databases_are_durable_after_each_batch() {
     copy.stop().unwrap();
     assert!(pages(&disk, "/copy/data.edb") == kept, "nothing was left in the cache");
     site.close();
-    let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), "E00").unwrap();
+    let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), FileStem::E00).unwrap();
     assert_eq!(registered[0].1.as_ref().map(|known| known.needs.0), Some(state(&disk).next));
 }
 
@@ -270,7 +270,7 @@ fn both_sides_say_that_a_copy_waits_for_space_and_the_active_side_goes_on() {
     site.insert(200..220);
     site.instance.exchange_pages().unwrap();
     assert_eq!(at_active.of_copies(), [("copy_waiting", None)]);
-    let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), "E00").unwrap();
+    let registered = CopyRegistration::list(&disk, Path::new(ACTIVE), FileStem::E00).unwrap();
     let why = registered[0].1.as_ref().unwrap().waiting.clone().unwrap();
     assert!(why.contains("disk full"), "{why}");
     while !copy.step().unwrap().is_idle() {}
@@ -332,7 +332,7 @@ fn an_unreadable_registration_keeps_logs_only_up_to_the_limit() {
     }
     let generation = site.instance.core().log().tail().generation;
     assert!(generation.0 > 30 && largest > 8 && count() < 20, "{generation:?}: {largest}, {} logs", count());
-    let found = CopyRegistration::list(&disk, Path::new(ACTIVE), "E00").unwrap();
+    let found = CopyRegistration::list(&disk, Path::new(ACTIVE), FileStem::E00).unwrap();
     let found = found[0].1.clone().unwrap();
     assert!(found.unreadable_since.is_some() && found.is_cut_off(generation, 10), "{found:?}");
     site.close();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ese_format::Generation;
 use jetcell_copies::{DirectorySource, History, Relation, Source, StreamDirectory};
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{DirectoryLock, OpenMode, SimVfs, Vfs, VfsLayer};
+use jetcell_vfs::{DirectoryLock, FileStem, OpenMode, SimVfs, Vfs, VfsLayer};
 
 use super::site::{ACTIVE, KEEP, Site, logs, seeded};
 
@@ -69,7 +69,7 @@ fn logs_that_the_instance_closed_before_it_was_locked_out_are_part_of_the_handov
     };
     let hook: Hook = Box::new(last);
     let vfs: Arc<dyn Vfs> = Arc::new(BeforeLock { disk: disk.clone(), hook: Mutex::new(Some(hook)) });
-    let directory = StreamDirectory::new(&vfs, Path::new(ACTIVE), "E00", Default::default());
+    let directory = StreamDirectory::new(&vfs, Path::new(ACTIVE), FileStem::E00, Default::default());
     let handover = DirectorySource::new(directory).hand_over("/copy").unwrap();
     let closed = *logs(&disk, ACTIVE).closed().unwrap().last_key_value().unwrap().0;
     assert!(closed > newest, "{closed:?} {newest:?}");
@@ -103,7 +103,7 @@ fn a_file_that_another_process_removes_at_the_same_time_stops_no_copy() {
     let left = logs(&disk, ACTIVE).archived(Generation(next));
     disk.put(&Path::new("/copy/incoming").join(left.file_name().unwrap()), b"part");
     let vfs: Arc<dyn Vfs> = Arc::new(Contested(disk.clone()));
-    let active = StreamDirectory::new(&vfs, Path::new(ACTIVE), "E00", Default::default());
+    let active = StreamDirectory::new(&vfs, Path::new(ACTIVE), FileStem::E00, Default::default());
     let source = Box::new(DirectorySource::new(active));
     let options = super::site::replay_options();
     let mut copy = jetcell_copies::Replication::open(&vfs, Path::new("/copy"), source, options).unwrap();

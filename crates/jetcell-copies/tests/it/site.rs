@@ -16,7 +16,7 @@ use jetcell_copies::{
     StreamDirectory, seed_stopped,
 };
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
 pub const SIZE: PageSize = PageSize::KIB_4;
 pub const ACTIVE: &str = "/active";
@@ -159,7 +159,7 @@ impl Site {
 
 /// The logs of a directory.
 pub fn logs(disk: &SimVfs, directory: &str) -> StreamDirectory {
-    StreamDirectory::new(&vfs(disk), Path::new(directory), "E00", Default::default())
+    StreamDirectory::new(&vfs(disk), Path::new(directory), FileStem::E00, Default::default())
 }
 
 pub fn source(disk: &SimVfs) -> DirectorySource {

@@ -5,6 +5,8 @@
 
 use std::io;
 
+use jetcell_input::printable;
+
 use crate::format::{DELETED, write_cell_text};
 use crate::output::Stream;
 use crate::rows::Row;
@@ -38,7 +40,8 @@ impl CsvTable {
         let mut writer =
             csv::WriterBuilder::new().buffer_capacity(1 << 16).flexible(true).from_writer(stream);
         for column in &table.columns {
-            let name = &column.column.name;
+            // Names that ESE accepts have no control characters.
+            let name = &*printable(&column.column.name);
             match safe && is_formula(name.as_bytes()) {
                 true => writer.write_field(format!("'{name}"))?,
                 false => writer.write_field(name)?,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Condition, Gate, HostBeat, shown};
+use crate::message::{Condition, Gate, HostBeat, printable_start, shown};
 use crate::parcel::Intake;
 
 /// When a host was lost.
@@ -141,9 +141,5 @@ fn cleaned(beat: HostBeat) -> HostBeat {
         Condition::Ended { failure } => Condition::Ended { failure: failure.as_deref().map(shown) },
         other => other,
     };
-    HostBeat {
-        name: beat.name.chars().filter(|char| !char.is_control()).take(64).collect(),
-        condition,
-        ..beat
-    }
+    HostBeat { name: printable_start(&beat.name, 64), condition, ..beat }
 }

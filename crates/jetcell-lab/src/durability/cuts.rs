@@ -246,19 +246,19 @@ fn a_journal_ends_at_an_incomplete_line_and_damage_in_the_middle_is_refused() {
     let whole = witness.journal().unwrap();
     assert!(whole.ended && whole.last.0 > 40);
     let cut = &witness.0[..witness.0.len() - "\"ended\"\n".len() - 3];
-    let shorter = Journal::parse(cut).unwrap();
+    let shorter = Journal::read(cut.as_bytes()).unwrap();
     assert!(!shorter.ended && shorter.last < whole.last);
-    assert_eq!(Journal::parse("").unwrap_err(), JournalError::NoBegin);
-    assert_eq!(Journal::parse("{\"begin\":7}\n").unwrap_err(), JournalError::NoBegin);
+    assert_eq!(Journal::read("".as_bytes()).unwrap_err(), JournalError::NoBegin);
+    assert_eq!(Journal::read("{\"begin\":7}\n".as_bytes()).unwrap_err(), JournalError::NoBegin);
     let other = witness.0.replacen("\"schema\":2", "\"schema\":9", 1);
-    assert_eq!(Journal::parse(&other).unwrap_err(), JournalError::Version(9));
+    assert_eq!(Journal::read(other.as_bytes()).unwrap_err(), JournalError::Version(9));
     let older = "{\"begin\":{\"schema\":1,\"seed\":7}}\n";
-    assert_eq!(Journal::parse(older).unwrap_err(), JournalError::Version(1));
+    assert_eq!(Journal::read(older.as_bytes()).unwrap_err(), JournalError::Version(1));
     let lines: Vec<&str> = witness.0.split_inclusive('\n').collect();
     let damaged = [&lines[..3], &["{\n"], &lines[3..]].concat().concat();
-    assert_eq!(Journal::parse(&damaged).unwrap_err(), JournalError::Damaged(4));
+    assert_eq!(Journal::read(damaged.as_bytes()).unwrap_err(), JournalError::Damaged(4));
     let swapped = [&lines[..1], &lines[2..3], &lines[1..2], &lines[3..]].concat().concat();
-    assert_eq!(Journal::parse(&swapped).unwrap_err(), JournalError::Damaged(3));
+    assert_eq!(Journal::read(swapped.as_bytes()).unwrap_err(), JournalError::Damaged(3));
 }
 
 #[test]
@@ -276,7 +276,10 @@ fn a_witness_over_tcp_keeps_what_it_is_told_and_refuses_strangers() {
     drop(witness);
     let lines = serving.join().unwrap().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!((text.lines().count() as u64, Journal::parse(&text).unwrap().last), (lines, written.last));
+    assert_eq!(
+        (text.lines().count() as u64, Journal::read(text.as_bytes()).unwrap().last),
+        (lines, written.last)
+    );
 
     assert!(FileWitness::create(&path).is_err(), "a journal is never overwritten");
     let mut other = FileWitness::create(&directory.path().join("other")).unwrap();

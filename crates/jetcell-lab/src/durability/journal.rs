@@ -1,5 +1,6 @@
 //! The journal of a witness: JSON lines, one for each promise that the storage made.
 
+use std::io::{self, BufRead};
 use std::path::PathBuf;
 
 use jetcell_workload::machine::Storage;
@@ -105,10 +106,13 @@ struct VersionOfBegin {
 }
 
 impl Version {
-    fn of(first: &str) -> Option<u32> {
-        serde_json::from_str(first).ok().map(|found: Version| found.begin.schema)
+    fn of(first: &[u8]) -> Option<u32> {
+        serde_json::from_slice(first).ok().map(|found: Version| found.begin.schema)
     }
 }
+
+/// Maximum length of a line in bytes.
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Why a journal cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -123,6 +127,9 @@ pub enum JournalError {
         "the journal has version {0}; this program verifies version {SCHEMA}: use the jetcell that wrote it"
     )]
     Version(u32),
+    /// The system cannot read the file.
+    #[error("the journal cannot be read: {0}; copy it to another device")]
+    Read(io::ErrorKind),
     /// A line in the middle cannot be read.
     #[error(
         "line {0} of the journal is damaged, so the witness itself has lost something; repeat the test with another witness"
@@ -148,36 +155,47 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads a journal. Its last line may be incomplete.
+    /// Reads a journal line by line. Its last line may be incomplete.
     ///
     /// # Errors
     /// See [`JournalError`].
-    pub fn parse(text: &str) -> Result<Journal, JournalError> {
-        let mut lines = text.split_inclusive('\n').enumerate().peekable();
-        let first = lines.next().map_or("", |(_, line)| line);
-        let version = Version::of(first).ok_or(JournalError::NoBegin)?;
+    pub fn read(mut input: impl BufRead) -> Result<Journal, JournalError> {
+        let mut line = Vec::new();
+        read_line(&mut input, &mut line)?;
+        let version = Version::of(&line).ok_or(JournalError::NoBegin)?;
         if version != SCHEMA {
             return Err(JournalError::Version(version));
         }
-        let Some(Line::Begin(begin)) = Line::parse(first.as_bytes()) else {
+        let Some(Line::Begin(begin)) = Line::parse(&line) else {
             return Err(JournalError::NoBegin);
         };
         let (last_unix_ms, last) = (begin.unix_ms, OperationNumber(0));
         let latencies = Latencies::default();
         let mut journal = Journal { begin, last, last_unix_ms, latencies, failed: None, ended: false };
-        while let Some((number, line)) = lines.next() {
-            match Line::parse(line.as_bytes()) {
+        for number in 2.. {
+            read_line(&mut input, &mut line)?;
+            if line.is_empty() {
+                break;
+            }
+            match Line::parse(&line) {
                 Some(Line::Complete { operation, us, unix_ms }) if operation > journal.last => {
                     (journal.last, journal.last_unix_ms) = (operation, unix_ms);
                     journal.latencies.record(us);
                 }
                 Some(Line::Failed { operation, error }) => journal.failed = Some((operation, error)),
                 Some(Line::Ended) => journal.ended = true,
-                // The witness may have been cut, too.
-                None if lines.peek().is_none() && !line.ends_with('\n') => {}
-                _ => return Err(JournalError::Damaged(number + 1)),
+                // The cut may have interrupted the witness as well. Only the last line has no line end.
+                None if !line.ends_with(b"\n") && line.len() < MAX_LINE_BYTES => {}
+                _ => return Err(JournalError::Damaged(number)),
             }
         }
         Ok(journal)
     }
+}
+
+/// Replaces `line` by the next line, which is empty at the end. A longer line is cut off, and is damaged therefore.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<(), JournalError> {
+    line.clear();
+    let read = io::Read::take(input, MAX_LINE_BYTES as u64).read_until(b'\n', line);
+    read.map(drop).map_err(|error| JournalError::Read(error.kind()))
 }

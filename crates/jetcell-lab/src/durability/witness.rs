@@ -60,7 +60,7 @@ impl MemoryWitness {
     /// # Errors
     /// It has no first line.
     pub fn journal(&self) -> Result<Journal, JournalError> {
-        Journal::parse(&self.0)
+        Journal::read(self.0.as_bytes())
     }
 }
 

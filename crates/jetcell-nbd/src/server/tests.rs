@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{Address, Limits, Server, Stopper};
+use super::{Address, Limits, Server, Shared, Stopper};
 use crate::memory_export::MemoryExport;
 
 struct Running {
@@ -13,16 +13,22 @@ struct Running {
     stopper: Stopper,
     thread: JoinHandle<()>,
     notes: Arc<Mutex<Vec<String>>>,
+    shared: Arc<Shared>,
 }
 
 fn running(address: &Address, limits: Limits) -> Running {
-    let exports: crate::session::Exports = vec![("disk".into(), Arc::new(MemoryExport::new(8192)))];
+    running_with_size(address, limits, 8192)
+}
+
+fn running_with_size(address: &Address, limits: Limits, bytes: usize) -> Running {
+    let exports: crate::session::Exports = vec![("disk".into(), Arc::new(MemoryExport::new(bytes)))];
     let notes = Arc::new(Mutex::new(vec![]));
     let noted = notes.clone();
     let note = move |text: &str| noted.lock().unwrap().push(text.to_string());
     let server = Server::bind(address, exports, limits, note).unwrap();
     let (address, stopper) = (server.address().unwrap(), server.stopper());
-    Running { address, stopper, thread: thread::spawn(move || server.run()), notes }
+    let shared = server.0.clone();
+    Running { address, stopper, thread: thread::spawn(move || server.run()), notes, shared }
 }
 
 impl Running {
@@ -71,7 +77,7 @@ fn clients_are_served_until_the_server_is_stopped_while_they_are_connected() {
 
 #[test]
 fn silent_clients_and_too_many_are_closed_and_others_stay() {
-    let limits = Limits { connections: 2, handshake: Duration::from_millis(200) };
+    let limits = Limits { connections: 2, handshake: Duration::from_millis(200), ..Limits::default() };
     let server = running(&any_port(), limits);
     let mut first = server.connect();
     handshake(&mut first);
@@ -128,4 +134,128 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
     std::fs::write(&path, "a file").unwrap();
     assert!(Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), note).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"a file");
+}
+
+/// Of servers that start at the same time on one socket, which a dead server left behind, one listens, and clients reach it.
+#[test]
+fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nbd.sock");
+    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(8192)))] };
+    for _ in 0..30 {
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let start = || Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), |_| {});
+        let servers: Vec<Server> = thread::scope(|scope| {
+            let started: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+            started.into_iter().filter_map(|server| server.join().unwrap().ok()).collect()
+        });
+        let [server] = &servers[..] else { panic!("{} servers listen", servers.len()) };
+        thread::scope(|scope| {
+            scope.spawn(|| server.run());
+            handshake(UnixStream::connect(&path).unwrap());
+            server.stopper().stop();
+        });
+        assert!(!path.exists());
+    }
+}
+
+/// A mask of the process that takes nothing away still gives a socket of its owner, and a link is not followed.
+#[test]
+fn no_other_file_gets_the_mode_of_the_socket_or_is_removed_in_its_place() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("nbd.sock"), dir.path().join("other"));
+    std::fs::write(&other, "other").unwrap();
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::symlink(&other, &path).unwrap();
+    let exports = || -> crate::session::Exports { vec![("x".into(), Arc::new(MemoryExport::new(1)))] };
+    let refused = Server::bind(&Address::Unix(path.clone()), exports(), Limits::default(), |_| {});
+    assert_eq!(refused.err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
+    assert_eq!(std::fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o644);
+    std::fs::remove_file(&path).unwrap();
+    let server = running(&Address::Unix(path.clone()), Limits::default());
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "of another program").unwrap();
+    server.stop();
+    assert_eq!(std::fs::read(&path).unwrap(), b"of another program");
+}
+
+const LARGE: u32 = 32 << 20;
+
+/// The header of a request for the first bytes of a device.
+fn header(kind: u8, length: u32) -> Vec<u8> {
+    [&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, kind][..], &[0; 16], &length.to_be_bytes()].concat()
+}
+
+fn wait_until(is_met: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_met() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// One client stops within a large request, another one does not take the reply of one. Both have the memory of all large requests.
+#[test]
+fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
+    let limits =
+        Limits { request_bytes: 0, stall: Duration::from_millis(200), connections: 8, ..Limits::default() };
+    let server = running_with_size(&any_port(), limits, LARGE as usize);
+    let memory = || &server.shared.memory;
+    let all = memory().free();
+    let connect = || {
+        let mut stream = server.connect();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        handshake(&mut stream);
+        stream
+    };
+    let read_large = |stream: &mut TcpStream| {
+        stream.write_all(&header(0, LARGE)).unwrap();
+        let mut reply = vec![0; 16 + LARGE as usize];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+    };
+    let (mut honest, mut sender, mut receiver) = (connect(), connect(), connect());
+    for (stuck, request) in
+        [(&mut sender, [header(1, LARGE), vec![7; 1 << 20]].concat()), (&mut receiver, header(0, LARGE))]
+    {
+        stuck.write_all(&request).unwrap();
+        wait_until(|| memory().free() < all);
+        // Nobody needs the memory, and small requests need none of it.
+        read(&mut honest);
+        read_large(&mut honest);
+        // The end of the connection may be a reset.
+        let _ = stuck.read_to_end(&mut vec![]);
+        wait_until(|| memory().free() == all);
+    }
+    // An idle connection keeps nothing after its large requests.
+    assert_eq!(memory().waiting(), 0);
+    read(&mut honest);
+    let notes = server.stop();
+    assert_eq!(notes.iter().filter(|note| note.contains("other clients need")).count(), 2, "{notes:?}");
+}
+
+#[test]
+fn many_clients_with_large_requests_share_the_memory_and_all_are_served() {
+    let limits = Limits { request_bytes: 80 << 20, connections: 16, ..Limits::default() };
+    let server = running_with_size(&any_port(), limits, LARGE as usize);
+    let all = server.shared.memory.free();
+    assert!(all <= 80 << 20);
+    thread::scope(|scope| {
+        for client in 0..16u8 {
+            let mut stream = server.connect();
+            scope.spawn(move || {
+                handshake(&mut stream);
+                for length in [LARGE / 2, 3 << 20, 5000] {
+                    let data = vec![client; length as usize];
+                    stream.write_all(&[header(1, length), data].concat()).unwrap();
+                    stream.read_exact(&mut [0; 16]).unwrap();
+                    stream.write_all(&header(0, length)).unwrap();
+                    stream.read_exact(&mut vec![0; 16 + length as usize]).unwrap();
+                }
+            });
+        }
+    });
+    wait_until(|| server.shared.memory.free() == all);
+    assert!(server.stop().is_empty());
 }

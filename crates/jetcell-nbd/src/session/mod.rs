@@ -11,10 +11,8 @@ use std::sync::Arc;
 use self::handshake::Handshake;
 use self::requests::Transmission;
 use crate::export::Export;
+use crate::memory::ConnectionMemory;
 use crate::protocol::LONGEST_NAME;
-
-/// Bytes of input that are taken from the connection at once.
-const INPUT: usize = 256 << 10;
 
 /// Exports by name, in the order in which they are listed. The first one also has the empty name.
 pub type Exports = Vec<(String, Arc<dyn Export>)>;
@@ -46,16 +44,17 @@ pub fn serve(
     input: impl Read,
     mut output: impl Write,
     exports: &Exports,
+    memory: &ConnectionMemory<'_>,
     begins: impl FnOnce() -> io::Result<()>,
     note: &dyn Fn(&str),
 ) -> End {
-    let mut input = BufReader::with_capacity(INPUT, input);
+    let mut input = BufReader::with_capacity(memory.input_bytes(), input);
     match Handshake::new(&mut input, &mut output, exports).run() {
         Ok(chosen) => {
             if let Err(error) = begins() {
                 return End::Lost(error);
             }
-            match Transmission::new(&mut input, output, chosen, note).run() {
+            match Transmission::new(&mut input, output, chosen, memory, note).run() {
                 // The keepalive of the system found that the machine of the client is gone.
                 End::Silent => End::Lost(io::ErrorKind::TimedOut.into()),
                 end => end,
@@ -72,7 +71,7 @@ fn bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], End> {
     Ok(bytes)
 }
 
-/// Reads data of a length that the client gave. Memory is allocated as data arrives.
+/// Reads data of a length that the client gave.
 fn data(input: &mut impl Read, length: u32, target: &mut Vec<u8>) -> Result<(), End> {
     target.clear();
     input.take(length.into()).read_to_end(target)?;

@@ -9,6 +9,7 @@ use std::mem;
 use super::handshake::Chosen;
 use super::{End, bytes, data, is_closed, skip};
 use crate::export::Read;
+use crate::memory::ConnectionMemory;
 use crate::protocol::{
     ALLOCATION_ID, MOST_PAYLOAD, REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO,
     STRUCTURED_REPLY_MAGIC, chunk, command, command_flag, error,
@@ -20,8 +21,18 @@ const MOST_REPLIES: usize = 4 << 20;
 const MOST_READS: usize = 128;
 /// Data of at most so many bytes that comes behind its header, and not with it, goes past the buffer of the input.
 const SHORT: u32 = 64 << 10;
-/// Bytes of buffers that are kept between messages.
-const KEPT: usize = 8 << 20;
+/// Bytes for the state of a block in a reply, and while the reply is made.
+const STATE_BYTES: usize = 8;
+const STATUS_BYTES: usize = 56;
+/// Maximum number of bytes in a reply without data.
+const MAX_SHORT_REPLY: usize = 64;
+/// Maximum number of bytes by which the buffer of replies grows beyond what is needed.
+const MAX_GROWTH: usize = 256 << 10;
+
+/// Maximum number of blocks in the answer to a request for the block status.
+const MAX_STATUS_BLOCKS: u32 = 64 << 10;
+/// Maximum number of bytes before the data of a read, in its reply.
+const MAX_READ_HEAD: usize = 28;
 
 /// A request, without the data of a write.
 #[derive(Clone, Copy)]
@@ -56,6 +67,7 @@ pub struct Transmission<'session, R, W> {
     input: &'session mut BufReader<R>,
     output: W,
     chosen: Chosen,
+    memory: &'session ConnectionMemory<'session>,
     note: &'session dyn Fn(&str),
     /// Replies that are not sent yet.
     replies: Vec<u8>,
@@ -70,10 +82,11 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         input: &'session mut BufReader<R>,
         output: W,
         chosen: Chosen,
+        memory: &'session ConnectionMemory<'session>,
         note: &'session dyn Fn(&str),
     ) -> Self {
         let (replies, unflushed, payload) = (vec![], vec![], vec![]);
-        Transmission { input, output, chosen, note, replies, unflushed, payload, failures: 0 }
+        Transmission { input, output, chosen, memory, note, replies, unflushed, payload, failures: 0 }
     }
 
     /// Answers requests until the connection ends.
@@ -108,13 +121,19 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         let Some(request) = Request::parse(&header) else {
             return Err(End::Garbage(format!("{:02x?} instead of a request", &header[..4])));
         };
+        self.allow(MAX_SHORT_REPLY, 0)?;
         match request.kind {
             command::DISCONNECT => return Ok(false),
-            command::READ => self.reads(request),
+            command::READ => self.reads(request)?,
             command::WRITE => {
                 if request.length > MOST_PAYLOAD {
+                    // The client may take long to send all that, and gets its other replies before.
+                    self.send()?;
                     skip(self.input, request.length)?;
                 } else {
+                    self.allow(0, request.length as usize)?;
+                    self.payload.clear();
+                    self.payload.reserve_exact(request.length as usize);
                     let mut payload = mem::take(&mut self.payload);
                     let taken = if request.length <= SHORT && self.input.buffer().is_empty() {
                         payload.resize(request.length as usize, 0);
@@ -128,9 +147,15 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
                 self.change(request);
             }
             command::FLUSH | command::TRIM | command::WRITE_ZEROES => self.change(request),
-            command::BLOCK_STATUS => self.status(request),
+            command::BLOCK_STATUS => {
+                let blocks =
+                    (self.status_length(&request) / self.chosen.export.preferred_block().max(1)) as usize + 2;
+                self.allow(MAX_SHORT_REPLY + blocks * STATE_BYTES, blocks * STATUS_BYTES)?;
+                self.status(request);
+            }
             _ => self.simple_reply(request, Err(error::EINVAL)),
         }
+        debug_assert!(self.replies.capacity() + self.payload.capacity() <= self.memory.allowed());
         Ok(true)
     }
 
@@ -148,12 +173,38 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         self.output.write_all(&self.replies)?;
         self.output.flush()?;
         self.replies.clear();
-        for buffer in [&mut self.replies, &mut self.payload] {
-            if buffer.capacity() > KEPT {
-                *buffer = vec![];
-            }
+        if self.memory.is_watched() {
+            self.payload = vec![];
+            self.replies = vec![];
+            self.memory.give_back();
         }
         Ok(())
+    }
+
+    /// Makes room for this number of bytes of replies, and of other data at the same time. Replies that wait are sent before, if there is no
+    /// memory for all.
+    fn allow(&mut self, replies: usize, other: usize) -> Result<(), End> {
+        let other_and_kept = other.max(self.payload.capacity());
+        let needed = self.replies.len() + replies;
+        let mut capacity = self.replies.capacity();
+        if needed > capacity {
+            // Replies come one by one: their buffer grows by more than each of them.
+            capacity = needed.max(capacity + capacity.clamp(MAX_SHORT_REPLY, MAX_GROWTH));
+        }
+        if !self.memory.try_allow(capacity + other_and_kept) {
+            self.send()?;
+            (self.replies, self.payload) = (vec![], vec![]);
+            capacity = replies;
+            self.memory.allow(replies + other);
+        }
+        self.replies.reserve_exact(capacity - self.replies.len());
+        Ok(())
+    }
+
+    /// The length of which the status is told: an answer may be about less than was asked for.
+    fn status_length(&self, request: &Request) -> u32 {
+        let most = self.chosen.export.preferred_block().max(1).saturating_mul(MAX_STATUS_BLOCKS);
+        request.length.min(most)
     }
 
     /// Whether a request may be tried.
@@ -178,7 +229,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     }
 
     /// The first read, and those that have arrived behind it.
-    fn reads(&mut self, first: Request) {
+    fn reads(&mut self, first: Request) -> Result<(), End> {
         let mut requests = vec![first];
         let mut total = first.length as usize;
         while requests.len() < MOST_READS
@@ -192,11 +243,16 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             requests.push(next);
         }
         let is_good = |request: &Request| request.length > 0 && self.check(request).is_ok();
+        let payload = |request: &Request| if is_good(request) { request.length as usize } else { 0 };
+        let room = requests.iter().map(|request| MAX_READ_HEAD + payload(request)).sum();
+        self.allow(room, 0)?;
+        let is_good = |request: &Request| request.length > 0 && self.check(request).is_ok();
         if !(requests.iter().all(is_good) && self.read(&requests).is_ok()) {
             for request in requests {
                 self.read_alone(request);
             }
         }
+        Ok(())
     }
 
     fn read_alone(&mut self, request: Request) {
@@ -287,7 +343,8 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         let answer = match self.check(&request) {
             Ok(()) if !self.chosen.has_allocation || request.length == 0 => Err(error::EINVAL),
             Ok(()) => {
-                let found = self.chosen.export.extents(request.offset, request.length.into());
+                let length = self.status_length(&request).into();
+                let found = self.chosen.export.extents(request.offset, length);
                 found.map_err(|failed| self.failed("a block status", &failed))
             }
             Err(number) => Err(number),
@@ -297,7 +354,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             Err(number) => return self.structured_error(request, number),
         };
         let mut states: Vec<(u32, u32)> = vec![];
-        let mut left = request.length;
+        let mut left = self.status_length(&request);
         for extent in extents {
             let length = u32::try_from(extent.length).unwrap_or(u32::MAX).min(left);
             let state = if extent.is_hole { STATE_HOLE | STATE_ZERO } else { 0 };

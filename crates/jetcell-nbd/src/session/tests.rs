@@ -1,10 +1,12 @@
 use std::cell::RefCell;
 use std::io::{self, Read};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::{End, Exports, serve};
+use crate::memory::{ConnectionMemory, Memory};
 use crate::memory_export::MemoryExport;
 use crate::protocol::{
     ALLOCATION, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC,
@@ -12,6 +14,12 @@ use crate::protocol::{
 };
 
 const SIZE: usize = 64 << 10;
+
+/// Memory for a connection without others.
+fn memory() -> ConnectionMemory<'static> {
+    static ALL: LazyLock<Memory> = LazyLock::new(|| Memory::new(1 << 30, 1));
+    ConnectionMemory::new(&ALL, Duration::from_secs(60))
+}
 
 fn exports(first: MemoryExport) -> (Arc<MemoryExport>, Exports) {
     let first = Arc::new(first);
@@ -72,7 +80,7 @@ impl Talk {
     /// What the server says behind its hello.
     fn answers(&self, exports: &Exports) -> (Vec<u8>, End) {
         let mut output = vec![];
-        let end = serve(&self.0[..], &mut output, exports, || Ok(()), &|_| {});
+        let end = serve(&self.0[..], &mut output, exports, &memory(), || Ok(()), &|_| {});
         (output.split_off(18.min(output.len())), end)
     }
 }
@@ -310,7 +318,9 @@ fn reads_that_arrived_together_are_one_batch_and_fail_one_by_one() {
     let notes = RefCell::new(vec![]);
     let mut output = vec![];
     let talk = talk.read(8999, 2).read(9000, 1).read(SIZE as u64, 1);
-    serve(&talk.0[..], &mut output, &exports, || Ok(()), &|note| notes.borrow_mut().push(note.to_string()));
+    serve(&talk.0[..], &mut output, &exports, &memory(), || Ok(()), &|note| {
+        notes.borrow_mut().push(note.to_string())
+    });
     let errors = [error::EIO, error::EIO, error::EINVAL].map(error_of);
     assert_eq!(replies(&output[18..]), expected.into_iter().chain(errors).collect::<Vec<_>>());
     assert_eq!(*notes.borrow(), ["a read failed: unreadable", "2 requests failed in all"]);
@@ -344,7 +354,10 @@ fn a_client_that_ends_the_handshake_need_not_wait_for_the_answer() {
     let talk = Talk::new().option(option::ABORT, &[]);
     // There is space for the hello only.
     let mut output = [0; 18];
-    assert!(matches!(serve(&talk.0[..], &mut output[..], &exports, || Ok(()), &|_| {}), End::Closed));
+    assert!(matches!(
+        serve(&talk.0[..], &mut output[..], &exports, &memory(), || Ok(()), &|_| {}),
+        End::Closed
+    ));
 }
 
 /// A connection on which the system gives up.
@@ -359,7 +372,8 @@ impl Read for TimedOut {
 #[test]
 fn silence_is_a_lost_connection_behind_the_handshake_and_an_unfinished_handshake_before() {
     let (_, exports) = exports(MemoryExport::new(SIZE));
-    let end = |said: Talk| serve((&said.0[..]).chain(TimedOut), vec![], &exports, || Ok(()), &|_| {});
+    let end =
+        |said: Talk| serve((&said.0[..]).chain(TimedOut), vec![], &exports, &memory(), || Ok(()), &|_| {});
     assert!(matches!(end(Talk::new()), End::Silent));
     let lost = end(Talk::chosen().read(0, 10));
     assert!(matches!(&lost, End::Lost(error) if error.kind() == io::ErrorKind::TimedOut), "{lost:?}");

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use ese_engine::CopyRegistration;
 use ese_format::header::DatabaseHeader;
 use ese_format::{Generation, LogTime, PageSize, Signature};
-use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
+use jetcell_vfs::{FileStem, RealOptions, RealVfs, SimVfs, Vfs};
 use proptest::prelude::*;
 
 use super::*;
@@ -43,7 +43,7 @@ fn registration(id: &str) -> Vec<u8> {
         host: None,
         unreadable_since: None,
     };
-    stored.store(&disk, Path::new("/log"), "E00").unwrap();
+    stored.store(&disk, Path::new("/log"), FileStem::E00).unwrap();
     disk.contents(&Path::new("/log").join(format!("E00-{id}.copy"))).unwrap()
 }
 

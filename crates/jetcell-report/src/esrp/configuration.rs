@@ -5,10 +5,9 @@
 //! is there is checked.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use jetcell_vfs::read_input;
 use jetcell_workload::{Mistake, TestKind};
 use serde::Deserialize;
 
@@ -17,8 +16,8 @@ use crate::esrp::figure::{Capacity, Figure, Span};
 /// A commented configuration with every key.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Longer files are refused.
-const LONGEST: u64 = 16 << 20;
+/// Maximum size of a configuration in bytes.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The content of the file.
 #[derive(Clone, Debug, Deserialize)]
@@ -168,7 +167,7 @@ impl Configuration {
     /// Reads the file; directories in it are relative to its own. A mistake names the file and the line.
     pub fn read(path: &Path) -> Result<Configuration, Mistake> {
         let mistake = |what: String| Mistake::new(format!("--esrp {}: {what}", path.display()));
-        let text = contents(path).map_err(|error| {
+        let text = read_input(path, MAX_BYTES).map_err(|error| {
             mistake(format!("cannot be read: {error}; jetcell report --example-esrp prints an example"))
         })?;
         let mut configuration = Configuration::parse(text.strip_prefix('\u{feff}').unwrap_or(&text))
@@ -198,16 +197,6 @@ impl Configuration {
             Mistake::new(format!("line {line}: {what}"))
         })
     }
-}
-
-fn contents(path: &Path) -> io::Result<String> {
-    // The open of a pipe would wait for its other end.
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::other("this is not a file; give a regular file"));
-    }
-    let mut text = String::new();
-    let read = File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
-    if read as u64 == LONGEST { Err(io::Error::other("the file is too large")) } else { Ok(text) }
 }
 
 impl Claims {

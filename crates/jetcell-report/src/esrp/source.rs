@@ -1,7 +1,5 @@
 //! Where published results come from: the directory of a run, or a file with published reports.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,11 +8,8 @@ use crate::esrp::configuration::Claims;
 use crate::esrp::jetcell_run;
 use crate::esrp::published_report::{PublishedReport, SCHEMA};
 use crate::esrp::server_test::ServerTest;
-use crate::stored::{Stored, Unreadable};
+use crate::stored::{Stored, Unreadable, result_text};
 use jetcell_workload::TestKind;
-
-/// Longer files are refused.
-const LONGEST: u64 = 256 << 20;
 
 /// Why a document cannot have a run.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +57,7 @@ impl Source {
     /// Reads the run in a directory, or the published reports in a file.
     pub fn read(path: &Path) -> Result<Source, NoResults> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
-        let text = contents(&file)?;
+        let text = result_text(&file)?;
         let damaged =
             |error: serde_json::Error| Unreadable::Damaged { path: file.clone(), what: error.to_string() };
         let kind: Kind = serde_json::from_str(&text).map_err(damaged)?;
@@ -85,17 +80,4 @@ impl Source {
         let tests = vec![jetcell_run::published(&stored, test, source)];
         Ok(Source { path: file, tests, claims: Claims::default() })
     }
-}
-
-fn contents(path: &Path) -> Result<String, Unreadable> {
-    let missing = |error| Unreadable::Missing { path: path.to_path_buf(), error };
-    // The open of a pipe would wait for its other end.
-    if path.metadata().map_err(missing)?.is_file() {
-        let mut bytes = Vec::new();
-        File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes)).map_err(missing)?;
-        let what = |error: std::string::FromUtf8Error| error.to_string();
-        return String::from_utf8(bytes)
-            .map_err(|error| Unreadable::Damaged { path: path.to_path_buf(), what: what(error) });
-    }
-    Err(missing(std::io::Error::other("this is not a file")))
 }

@@ -520,3 +520,71 @@ fn a_link_to_a_file_and_a_directory_are_no_files_of_their_own() {
         assert_eq!(layer.is_own_file(path).unwrap(), is, "through a layer: {}", path.display());
     }
 }
+
+#[test]
+fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
+    let dir = on_disk();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("own"), [1; 4096]).unwrap();
+    std::fs::write(at("victim"), [7; 4096]).unwrap();
+    std::fs::hard_link(at("victim"), at("second name")).unwrap();
+    std::os::unix::fs::symlink(at("victim"), at("link")).unwrap();
+    std::os::unix::fs::symlink(at("created"), at("to nothing")).unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(vfs(Backend::Threads, true).unwrap());
+    let layer: Arc<dyn Vfs> = Arc::new(FaultVfs::new(vfs.clone()));
+    for vfs in [vfs, layer] {
+        vfs.open(&at("own"), OpenMode::WriteOwn).unwrap().write_at(0, &[2; 4096], IoReason::Other).unwrap();
+        for name in ["link", "to nothing", "second name"] {
+            let error = vfs.open(&at(name), OpenMode::WriteOwn).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{name}: {error}");
+        }
+        let none = vfs.open(&at("none"), OpenMode::WriteOwn).err().unwrap();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
+        assert!(vfs.open(&at("to nothing"), OpenMode::CreateNew).is_err());
+    }
+    assert_eq!(std::fs::read(at("victim")).unwrap(), [7; 4096]);
+    assert!(!at("created").exists());
+    // A file of another user in a directory that is not theirs. Only root can make one.
+    if std::os::unix::fs::chown(at("own"), Some(4711), None).is_ok() {
+        let vfs = super::RealVfs::new(RealOptions::default()).unwrap();
+        vfs.open(&at("own"), OpenMode::WriteOwn).unwrap();
+        // Others can create files there.
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+        let error = vfs.open(&at("own"), OpenMode::WriteOwn).err().unwrap();
+        assert!(error.to_string().contains("another user"), "{error}");
+        let error = crate::OutputFile::create(&at("own")).unwrap_err();
+        assert!(error.to_string().contains("another user"), "{error}");
+        std::os::unix::fs::chown(dir.path(), Some(4711), None).unwrap();
+        vfs.open(&at("own"), OpenMode::WriteOwn).unwrap();
+    }
+}
+
+#[test]
+fn a_lock_creates_no_file_through_a_link_and_a_directory_can_be_locked() {
+    let dir = on_disk();
+    let at = |name: &str| dir.path().join(name);
+    std::os::unix::fs::symlink(at("created"), at("to nothing")).unwrap();
+    let vfs = vfs(Backend::Threads, false).unwrap();
+    let error = vfs.lock(&at("to nothing")).err().unwrap();
+    assert!(error.to_string().contains("a link to a file that does not exist"), "{error}");
+    assert!(!at("created").exists());
+    let held = vfs.lock_directory(dir.path()).unwrap();
+    assert_eq!(vfs.lock_directory(dir.path()).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+    drop(held);
+    vfs.lock_directory(dir.path()).unwrap();
+    vfs.lock(&at("E00.lock")).unwrap();
+    assert!(at("E00.lock").exists());
+}
+
+#[test]
+fn what_the_file_system_creates_is_private() {
+    let dir = on_disk();
+    let directory = dir.path().join("a/b");
+    let vfs = vfs(Backend::Threads, true).unwrap();
+    vfs.create_directory(&directory).unwrap();
+    drop(vfs.open(&directory.join("file"), OpenMode::CreateNew).unwrap());
+    drop(vfs.lock(&directory.join("lock")).unwrap());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+    assert_eq!((mode(&dir.path().join("a")), mode(&directory)), (0o700, 0o700));
+    assert_eq!((mode(&directory.join("file")), mode(&directory.join("lock"))), (0o600, 0o600));
+}

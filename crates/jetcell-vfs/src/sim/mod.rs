@@ -164,6 +164,14 @@ impl Vfs for SimVfs {
                     state.check_power()?;
                     state.lookup(path)?
                 }
+                OpenMode::WriteOwn => {
+                    state.check_power()?;
+                    let node = state.lookup(path)?;
+                    match state.names.values().filter(|named| **named == node).count() {
+                        1 => node,
+                        _ => return Err(io::ErrorKind::InvalidInput.into()),
+                    }
+                }
                 OpenMode::CreateNew => state.create(path)?,
             };
             state.open_node(node);
@@ -225,6 +233,17 @@ impl Vfs for SimVfs {
             }
             state.locks.insert(path.to_owned());
             let lock = SimLock { state: self.state.clone(), path: path.to_owned() };
+            Ok(Box::new(lock) as Box<dyn DirectoryLock>)
+        })
+    }
+
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        self.call(|state| {
+            state.check_power()?;
+            if !state.locks.insert(directory.to_owned()) {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let lock = SimLock { state: self.state.clone(), path: directory.to_owned() };
             Ok(Box::new(lock) as Box<dyn DirectoryLock>)
         })
     }

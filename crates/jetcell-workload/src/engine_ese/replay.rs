@@ -17,7 +17,7 @@ use ese_format::Generation;
 use ese_format::LogPosition;
 use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::LogHeader;
-use jetcell_vfs::{CountedVfs, Vfs};
+use jetcell_vfs::{CountedVfs, Vfs, create_new};
 
 use super::io_of;
 use crate::engine::{ReplayStart, Result};
@@ -40,7 +40,12 @@ pub(super) fn keep(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> boo
 
 /// Copies a file; shares its blocks if the file system can.
 fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<()> {
-    let (source, mut target) = (File::open(from)?, File::create(to)?);
+    if let Err(error) = std::fs::remove_file(to)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let (source, mut target) = (File::open(from)?, create_new(to)?);
     if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
         let (mut buffer, mut at) = (vec![0; PIECE], 0);
         loop {
@@ -171,7 +176,7 @@ pub(super) fn replay(
     });
     cache.start_threads()?;
     let options = InstanceOptions {
-        base_name: LOG_BASE_NAME.to_string(),
+        base_name: LOG_BASE_NAME,
         torn_page_protection: TornPageProtection::Off,
         events,
         ..InstanceOptions::with_cache(counted.clone(), instance.log_dir.clone(), cache.clone())

@@ -243,7 +243,7 @@ fn not_shut_down(path: &Path, state: &str) -> Finding {
 }
 
 fn verify_logs(files: &dyn Vfs, directory: &Path, cancel: &Cancel) -> FileVerification {
-    let report = match check_logs(files, directory, LOG_BASE_NAME, cancel) {
+    let report = match check_logs(files, directory, &LOG_BASE_NAME, cancel) {
         Ok(report) => report,
         Err(error) => return unreadable(directory, &error),
     };

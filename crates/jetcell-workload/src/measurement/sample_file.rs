@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-use jetcell_vfs::{OutputFile, open_input};
+use jetcell_vfs::{OutputFile, open_input, unique_unfinished};
 
 use crate::measurement::io::IoRates;
 use crate::measurement::sample::{InstanceSample, Sample, SamplePercentiles};
@@ -51,12 +51,15 @@ impl SampleFile {
 
     /// Continues a file that has these samples. After a crash it has the old content or the new one.
     pub fn continued(path: &Path, samples: &[Sample]) -> io::Result<SampleFile> {
-        let unfinished = path.with_extension("csv.tmp");
-        let mut file = SampleFile::create(&unfinished)?;
-        samples.iter().try_for_each(|sample| file.add(sample))?;
-        file.file.get_ref().sync()?;
-        std::fs::rename(&unfinished, path)?;
-        Ok(file)
+        let unfinished = unique_unfinished(path);
+        let written = || {
+            let mut file = SampleFile::create(&unfinished)?;
+            samples.iter().try_for_each(|sample| file.add(sample))?;
+            file.file.get_ref().sync()?;
+            std::fs::rename(&unfinished, path)?;
+            Ok(file)
+        };
+        written().inspect_err(|_| drop(std::fs::remove_file(&unfinished)))
     }
 
     /// Discards all samples, because another measurement replaces them.

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::ReplayOptions;
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, create_private_directory};
 use rustix::fs::{Access, AtFlags, CWD};
 
 use self::creation::Creation;
@@ -147,7 +147,7 @@ impl Plan {
                 .or_else(|error| refuse(format!("{}: {error}", first.display())))?;
         }
         for dir in &self.create {
-            fs::create_dir_all(dir)
+            create_private_directory(dir)
                 .or_else(|error| refuse(format!("{}: cannot be created: {error}", dir.display())))?;
         }
         if let (true, Some(first)) = (profile.source != Source::Open, profile.dirs.first()) {
@@ -281,7 +281,8 @@ fn is_there(files: &dyn Vfs, path: &Path) -> bool {
 
 /// Whether a file belongs to a log stream: a log, a reserve log or the checkpoint.
 fn is_log(path: &Path) -> bool {
-    let named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(LOG_BASE_NAME));
+    let named =
+        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(LOG_BASE_NAME.as_str()));
     named && ["log", "jrs", "chk"].contains(&path.extension().and_then(OsStr::to_str).unwrap_or(""))
 }
 

@@ -13,11 +13,10 @@ mod recovery;
 mod replication;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use jetcell_vfs::OutputFile;
+use jetcell_vfs::UnfinishedFile;
 use serde::{Deserialize, Serialize};
 
 use crate::fragmentation::FragmentationChange;
@@ -243,20 +242,18 @@ impl RunResult {
 
     /// Writes the file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        self.write_aside(path, OutputFile::sync)
+        self.unfinished(path)?.finish()
     }
 
     /// Writes the file atomically without a sync, so that it may be lost in a power failure.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
-        self.write_aside(path, |_| Ok(()))
+        self.unfinished(path)?.finish_unsynced()
     }
 
-    fn write_aside(&self, path: &Path, sync: impl Fn(&OutputFile) -> io::Result<()>) -> io::Result<()> {
-        let unfinished = path.with_extension("json.tmp");
-        let mut file = OutputFile::create(&unfinished)?;
+    fn unfinished(&self, path: &Path) -> io::Result<UnfinishedFile> {
+        let mut file = UnfinishedFile::create(path)?;
         file.write_all(self.to_json().as_bytes())?;
-        sync(&file)?;
-        fs::rename(&unfinished, path)
+        Ok(file)
     }
 }
 

@@ -9,8 +9,8 @@ use jetcell_copies::{
     Activated, CopyError, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
     StreamDirectory, activate_as,
 };
+use jetcell_input::printable_lines;
 use jetcell_remote::{HostAddress, is_address};
-use jetcell_report::printable_lines;
 use jetcell_vfs::{Vfs, host_name};
 use jetcell_workload::EventFile;
 use serde_json::json;
@@ -179,7 +179,7 @@ impl Activate {
         let events = EventFile::open(directory, true).map_err(|error| {
             CopyError::Refused(format!("{}: {error}", directory.join("events.jsonl").display()))
         })?;
-        let logs = StreamDirectory::new(vfs, state.source.as_ref(), &state.base_name, state.form());
+        let logs = StreamDirectory::new(vfs, state.source.as_ref(), state.base_name, state.form());
         let options = ReplayOptions {
             events: Some(Arc::new(events) as Arc<dyn EventSink>),
             ..ReplayOptions::default()

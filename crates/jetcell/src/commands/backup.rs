@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use clap::Args;
 use ese_engine::RecoverySet;
+use ese_format::LogTime;
 use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped, snapshot_stopped};
 use jetcell_copies::{CopyError, CopyState, Pause};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 use serde_json::json;
@@ -26,7 +27,8 @@ use crate::outcome::{Failure, Outcome, print_error};
 const EXAMPLES: &str = "The instance must not be running: it was stopped, or it has crashed. A running engine makes backups through its API.
 A passive copy may be followed meanwhile: its replay rests until the backup has ended, and logs are copied on.
 Every page and every log is verified. The source is not changed, unless --remove-logs is given.
-A backup that was interrupted is continued by the same command, unless it is a snapshot.
+A backup that was interrupted is continued by the same command, unless it is a snapshot. A backup that is complete, of a source that
+is unchanged since, is reported as complete.
 
 Examples:
   jetcell backup --from /var/lib/app --to /backup/sunday           databases, and the logs that they need
@@ -260,19 +262,24 @@ fn as_json(to: &Path, made: &Made) -> serde_json::Value {
         "began_unix_ms": manifest.began_unix_ms, "ended_unix_ms": manifest.ended_unix_ms,
         "bytes": manifest.bytes(), "copied_bytes": made.copied_bytes, "continued_bytes": made.continued_bytes,
         "generations": manifest.generations, "logs": manifest.logs.len(), "databases": databases,
-        "removed_logs": made.removed_logs.map(|(first, last)| [first.0, last.0]),
+        "already": made.already, "removed_logs": made.removed_logs.map(|(first, last)| [first.0, last.0]),
     })
 }
 
 fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
     let manifest = &made.manifest;
-    let mut lines = vec![format!(
-        "{} backup in {}: {} in {seconds:.1} s ({}/s)",
-        manifest.kind.of_engine(),
-        to.display(),
-        human_bytes(manifest.bytes()),
-        human_bytes((made.copied_bytes as f64 / seconds.max(1e-3)) as u64),
-    )];
+    let (kind, shown, bytes) = (manifest.kind.of_engine(), to.display(), human_bytes(manifest.bytes()));
+    let mut lines = vec![match made.already {
+        true => format!(
+            "{kind} backup in {shown}: {bytes}, complete already since {}; the source is unchanged since, and nothing was copied; \
+             for another backup name another directory",
+            LogTime::from_unix_ms(manifest.ended_unix_ms)
+        ),
+        false => format!(
+            "{kind} backup in {shown}: {bytes} in {seconds:.1} s ({}/s)",
+            human_bytes((made.copied_bytes as f64 / seconds.max(1e-3)) as u64),
+        ),
+    }];
     for database in &manifest.databases {
         let pages = &database.pages;
         let state = if database.usable { "" } else { ", NOT USABLE" };

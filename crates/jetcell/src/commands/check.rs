@@ -12,13 +12,13 @@ use clap::Args;
 use ese_check::{Cancel, CheckOptions, CheckOutcome, FileReport, Format, Throttle, check_files};
 use ese_format::PageNumber;
 use jetcell_backup::Subset;
-use jetcell_vfs::RealOptions;
+use jetcell_vfs::{RealOptions, is_unfinished};
 
 use crate::commands::check::output::{Json, Output, Text};
 use crate::commands::transfer_progress::stop_on_signals;
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
-use crate::unpacked::Unpacked;
+use crate::unpacked::{UnpackOptions, Unpacked};
 
 /// Verifies databases, logs, checkpoints and flush maps
 #[derive(Args)]
@@ -46,6 +46,8 @@ pub struct Check {
     /// Check files that are in use; their pages change while they are read
     #[arg(long)]
     anyway: bool,
+    #[command(flatten)]
+    unpack: UnpackOptions,
     /// Databases, logs, checkpoints, flush maps, or directories with such files at any depth
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -117,8 +119,8 @@ impl Check {
             );
         }
         refuse_in_use(paths.iter().map(PathBuf::as_path), self.anyway)?;
-        let vfs =
-            Unpacked::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
+        let vfs = Unpacked::new(RealOptions::default(), self.unpack)
+            .map_err(|error| format!("cannot read files: {error}"))?;
         let output: Arc<dyn Output> =
             if self.json { Arc::new(Json::default()) } else { Arc::new(Text::new(self.structure)) };
         let (sink, watched) = (output.clone(), output.clone());
@@ -135,6 +137,9 @@ impl Check {
         let mut resume = None;
         let mut recognised = false;
         let sets = check_files(&vfs, &paths, &options, &mut |report| {
+            if report.outcome == CheckOutcome::Unreadable && self.has_vanished(&report.path) {
+                return;
+            }
             resume = resume.or(report.resume_from);
             worst = worse(worst, self.outcome(&report));
             recognised |= report.format != Format::Unknown;
@@ -158,6 +163,12 @@ impl Check {
             worst = Outcome::CouldNotRun;
         }
         Ok(worst)
+    }
+
+    /// Whether a file of a directory was removed or renamed since the directory was listed.
+    fn has_vanished(&self, path: &Path) -> bool {
+        let gone = || path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        !self.paths.iter().any(|named| named == path) && gone()
     }
 
     /// A file of another type is a failure only if the user named it.
@@ -213,7 +224,7 @@ fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
     Ok((files, skipped))
 }
 
-/// Adds all files below a directory in the order of their names. Links to directories are not followed, because they may
+/// Adds all files below a directory in the order of their names, except for files that are not finished. Links to directories are not followed, because they may
 /// form a loop.
 fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
     let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -226,7 +237,7 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
         let path = entry.path();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => walk(&path, files, skipped),
-            _ if path.is_file() => files.push(path),
+            _ if path.is_file() && !is_unfinished(&path) => files.push(path),
             _ => {}
         }
     }

@@ -114,7 +114,8 @@ impl Compare {
         match &self.output {
             Some(path) => whole_file::write(path, text)
                 .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?,
-            None => console::answer(self.format != Format::Text, text),
+            None if self.format == Format::Text => console::show(text),
+            None => console::print_as(self.format == Format::Json, text),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::console::print;
+use crate::console::print_exact;
 use crate::outcome::Outcome;
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,7 @@ impl Completions {
     pub fn run(self, mut command: Command) -> Outcome {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "jetcell", &mut script);
-        print(&String::from_utf8_lossy(&script));
+        print_exact(&String::from_utf8_lossy(&script));
         Outcome::Good
     }
 }

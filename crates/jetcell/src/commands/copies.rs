@@ -12,8 +12,8 @@ use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyError, CopyState, Lag, Phase, health};
-use jetcell_report::printable_lines;
-use jetcell_vfs::{Clock, RealClock, Vfs, host_name};
+use jetcell_input::printable_lines;
+use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ impl Copies {
         match self.json {
             true => {
                 let copies: Vec<Value> = copies.iter().map(|copy| registered_json(vfs, copy)).collect();
-                console::print(&format!("{}\n", json!({ "path": directory, "copies": copies })));
+                console::print_json(&format!("{}\n", json!({ "path": directory, "copies": copies })));
             }
             false => {
                 let mut lines: Vec<String> = copies.iter().map(|copy| registered_text(vfs, copy)).collect();
@@ -143,20 +143,20 @@ impl Side {
             let what = "neither a copy nor the directory of the logs of an instance; name one of them";
             return Err(format!("{}: {what}", directory.display()).into());
         }
-        let mut bases: Vec<String> = files
+        let mut bases: Vec<FileStem> = files
             .iter()
             .filter(|path| extension(path, "copy"))
-            .filter_map(|path| Some(path.file_stem()?.to_str()?.rsplit_once('-')?.0.to_string()))
+            .filter_map(|path| FileStem::new(path.file_stem()?.to_str()?.rsplit_once('-')?.0).ok())
             .collect();
         bases.dedup();
         let mut copies = Vec::new();
         for base in bases {
             let newest = files.iter().filter_map(|path| generation(path, &base)).max().unwrap_or_default();
             let found =
-                CopyRegistration::list(vfs, directory, &base).map_err(|error| explained(error.into()))?;
+                CopyRegistration::list(vfs, directory, base).map_err(|error| explained(error.into()))?;
             for (path, registration) in found {
                 // One that cannot be read does not hide the others.
-                let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, &base));
+                let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
                 let stand_in = |id| {
                     let (stream, newest) = (Signature::default(), Generation(newest));
                     CopyRegistration::unreadable(id, stream, newest)

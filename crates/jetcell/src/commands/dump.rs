@@ -12,7 +12,7 @@ use jetcell_vfs::RealOptions;
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::progress_line::{ProgressLine, share};
-use crate::unpacked::Unpacked;
+use crate::unpacked::{UnpackOptions, Unpacked};
 
 /// Shows the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
@@ -50,6 +50,8 @@ pub struct Target {
     /// Print JSON, one object per line, each with a "type"
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    unpack: UnpackOptions,
     /// The file; its content decides its type
     file: PathBuf,
 }
@@ -193,8 +195,12 @@ impl Dump {
             Dump::Space(space) => &space.target,
             Dump::Log(log) => &log.target,
         };
-        let mut out = console::Folding::new(BufWriter::new(io::stdout().lock()), !target.json);
-        let mut output = if target.json { Output::json(&mut out) } else { Output::text(&mut out) };
+        let stdout = BufWriter::new(io::stdout().lock());
+        let mut out: Box<dyn Write> = match target.json {
+            true => Box::new(console::json_writer(stdout)),
+            false => Box::new(console::lines_writer(stdout)),
+        };
+        let mut output = if target.json { Output::json(&mut *out) } else { Output::text(&mut *out) };
         let result = self.write(&mut output);
         let problems = output.problems();
         let result = result.and_then(|()| Ok(out.flush()?));
@@ -232,7 +238,8 @@ impl Target {
     fn open(&self) -> jetcell_dump::Result<Source> {
         let failed = |error| DumpError::Io { path: self.file.clone(), error };
         // A dump reads few pages, some of them often, so it uses the kernel's cache.
-        let vfs = Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }).map_err(failed)?;
+        let real = RealOptions { direct: false, ..RealOptions::default() };
+        let vfs = Unpacked::new(real, self.unpack).map_err(failed)?;
         Source::open(&vfs, &self.file)
     }
 }

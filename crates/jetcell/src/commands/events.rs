@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use jetcell_report::printable;
+use jetcell_input::printable;
 use jetcell_vfs::open_input;
 use jetcell_workload::EVENT_FILE;
 use serde_json::Value;
@@ -85,7 +85,7 @@ impl Events {
             let event = serde_json::from_slice::<Value>(&line).ok();
             match event.as_ref().and_then(|event| self.wants(event)) {
                 Some(true) if self.json => {
-                    console::print(&format!("{}\n", String::from_utf8_lossy(&line).trim_end()));
+                    console::print_json(&format!("{}\n", String::from_utf8_lossy(&line).trim_end()));
                 }
                 Some(true) => console::show(&format!("{}\n", as_text(&event.unwrap_or_default()))),
                 Some(false) => {}

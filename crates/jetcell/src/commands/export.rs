@@ -15,7 +15,7 @@ use crate::console::{self, note};
 use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::progress_line::ProgressLine;
-use crate::unpacked::Unpacked;
+use crate::unpacked::{UnpackOptions, Unpacked};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -82,6 +82,8 @@ pub struct Export {
     /// Export a database that is in use; its pages change while they are read
     #[arg(long)]
     anyway: bool,
+    #[command(flatten)]
+    unpack: UnpackOptions,
 }
 
 /// Knowledge about the columns of an application.
@@ -178,7 +180,8 @@ impl Export {
             },
         };
         // An export reads a file mostly in order, so the kernel's read-ahead helps.
-        let vfs = match Unpacked::new(RealOptions { direct: false, ..RealOptions::default() }) {
+        let real = RealOptions { direct: false, ..RealOptions::default() };
+        let vfs = match Unpacked::new(real, self.unpack) {
             Ok(vfs) => vfs,
             Err(error) => {
                 print_error(format!("files cannot be read: {error}"));

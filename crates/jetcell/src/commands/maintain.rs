@@ -197,7 +197,7 @@ impl Maintain {
         let events = EventFile::open(&directory, true)
             .map_err(|error| format!("{}: {error}", directory.join("events.jsonl").display()))?;
         let mut of_instance = InstanceOptions::with_vfs(vfs.clone(), directory);
-        of_instance.base_name.clone_from(&set.base_name);
+        of_instance.base_name = set.base_name;
         of_instance.log_names = set.log_names;
         of_instance.page_size = first.header.page_size;
         of_instance.events = Some(Arc::new(events) as Arc<dyn EventSink>);

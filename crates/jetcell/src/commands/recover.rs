@@ -233,7 +233,7 @@ impl Recover {
             }
         };
         let (replayed, recovery) = self.run_replay(vfs, set, &work, *until).map_err(explained)?;
-        work.keep(&set.base_name)?;
+        work.keep(set.base_name)?;
         report.directory = Some(work.directory.clone());
         report.position = Some(replayed.position.to_string());
         report.records.clone_from(&replayed.records);
@@ -258,7 +258,7 @@ impl Recover {
         until: LogPosition,
     ) -> ese_engine::Result<(Replayed, RecoverySummary)> {
         let mut options = InstanceOptions::with_vfs(vfs.clone(), work.directory.clone());
-        options.base_name.clone_from(&set.base_name);
+        options.base_name = set.base_name;
         options.database_paths = work.paths.clone();
         options.log_names = set.log_names;
         options.accept_lost_logs = self.allow_loss || until != LogPosition::MAX;

@@ -175,7 +175,7 @@ impl Replicate {
         };
         places.require(from)?;
         let (vfs, from) = (places.vfs(), absolute(from)?);
-        Ok(DirectorySource::new(StreamDirectory::new(vfs, &from, &state.base_name, state.form())))
+        Ok(DirectorySource::new(StreamDirectory::new(vfs, &from, state.base_name, state.form())))
     }
 
     /// Seeds the copy. A host that cannot be reached for a while is waited for; what has come is kept.

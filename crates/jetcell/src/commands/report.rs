@@ -9,7 +9,7 @@ use jetcell_report::Stored;
 use jetcell_workload::Verdict;
 
 use crate::commands::run_list;
-use crate::console::{self, print};
+use crate::console::{self, print, print_json};
 use crate::outcome::{Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -135,10 +135,10 @@ impl Report {
                 print(&jetcell_report::csv(runs));
             }
             Format::Json => match stored.as_slice() {
-                [run] => print(&run.result.to_json()),
+                [run] => print_json(&run.result.to_json()),
                 runs => {
                     let texts: Vec<String> = runs.iter().map(|run| run.result.to_json()).collect();
-                    print(&format!("[\n{}]\n", texts.join(",")));
+                    print_json(&format!("[\n{}]\n", texts.join(",")));
                 }
             },
         }

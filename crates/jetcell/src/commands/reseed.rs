@@ -9,7 +9,7 @@ use jetcell_backup::{BackupOptions, Cancel, Progress};
 use jetcell_copies::{
     CopyError, DirectorySource, Reseed, ReseedPlan, SeedOptions, Source, StreamDirectory, seed_stopped,
 };
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use ese_format::LogTime;
 use jetcell_backup::{RESTORE_MARKER, RestoreOptions, Restored, restore};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
@@ -17,6 +18,8 @@ use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "The backups are a full one (or a copy), and those that continue it, in any order. Their logs are replayed, then the logs
 that survived, and transactions that had not ended are rolled back. Nothing is used before its checksum was verified.
+A restore that is complete, and whose databases were not used since, is reported as complete. Databases elsewhere are not changed,
+also if the logs name them; links in the directory are refused.
 
 Examples:
   jetcell restore /backup/sunday --to restored
@@ -118,10 +121,23 @@ impl Restore {
             "position": restored.position.to_string(), "records": restored.records, "changes": restored.changes,
             "undone": restored.rolled_back, "databases": restored.databases, "left_out": left_out,
             "copied_bytes": restored.copied_bytes, "kept_bytes": restored.kept_bytes,
+            "already_unix_ms": restored.already_unix_ms,
         })
     }
 
     fn as_text(&self, restored: &Restored, seconds: f64) -> String {
+        if let Some(since) = restored.already_unix_ms {
+            let mut lines = vec![format!(
+                "{} is restored from these backups already, since {}; no database was used since, and nothing was changed; to restore \
+                 again name another directory, or use --force",
+                self.to.display(),
+                LogTime::from_unix_ms(since)
+            )];
+            lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
+            lines
+                .extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
+            return format!("{}\n", printable_lines(&lines.join("\n")));
+        }
         let mut lines = vec![format!(
             "restored into {} in {seconds:.1} s: {} copied, {} were right already",
             self.to.display(),

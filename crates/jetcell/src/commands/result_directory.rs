@@ -1,7 +1,8 @@
 //! Directories with a result: a page, Markdown, and the result for programs.
 
-use std::fs;
 use std::path::Path;
+
+use jetcell_vfs::create_private_directory;
 
 use crate::outcome::Failure;
 use crate::whole_file;
@@ -9,7 +10,7 @@ use crate::whole_file;
 /// Writes `report.html`, `report.md` and `result.json`. The last is written last, so a directory with a result has everything.
 pub fn store(directory: &Path, html: &str, markdown: &str, json: &str) -> Result<(), Failure> {
     let write = || {
-        fs::create_dir_all(directory)?;
+        create_private_directory(directory)?;
         whole_file::write(&directory.join("report.html"), html)?;
         whole_file::write(&directory.join("report.md"), markdown)?;
         whole_file::write(&directory.join("result.json"), json)

@@ -114,7 +114,7 @@ impl Serve {
                 "clients": counts.clients, "too_many": counts.too_many, "handshakes": counts.handshakes,
                 "garbage": counts.garbage, "wrong_token": counts.wrong_token, "wrong_version": counts.wrong_version,
             });
-            console::print(&format!("{counts}\n"));
+            console::print_json(&format!("{counts}\n"));
         }
         Ok(Outcome::Good)
     }

@@ -13,7 +13,7 @@ use jetcell_sizing::platform::PLATFORMS;
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, Sizing, size};
 use jetcell_vfs::read_input;
 
-use crate::console::{self, print};
+use crate::console::{self, print_as};
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -86,7 +86,7 @@ impl Size {
         };
         match text {
             Ok(text) => {
-                print(&text);
+                print_as(self.json, &text);
                 Outcome::Good
             }
             Err(what) => {

@@ -9,7 +9,6 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_report::printable;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{Configuration, EXAMPLE};
 use jetcell_workload::result::RunResult;
@@ -234,15 +233,15 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
     let stored = store(finished, output);
     let page = output.join("report.html");
     match shown {
-        Shown::Json => console::print(&result.to_json()),
+        Shown::Json => console::print_json(&result.to_json()),
         Shown::Verdict => console::print(&verdict_line(result)),
         Shown::Summary => {
             let text = jetcell_report::text(result, &finished.samples, console::width());
             let place = match stored {
-                Ok(()) => format!("\n  Report: {}\n", printable(&page.display().to_string())),
+                Ok(()) => format!("\n  Report: {}\n", page.display()),
                 Err(_) => String::new(),
             };
-            console::print(&(colour::painted(&text) + &place));
+            console::print_painted(&(text + &place));
         }
     }
     if let Err(error) = stored {

@@ -1,9 +1,10 @@
 //! Stored results of `jetcell disk test`.
 
-use std::fs;
 use std::path::Path;
 
 use jetcell_lab::drive::{self, DriveTest};
+use jetcell_report::MAX_RESULT_BYTES;
+use jetcell_vfs::read_input_bytes;
 
 use crate::outcome::Failure;
 
@@ -11,7 +12,7 @@ use crate::outcome::Failure;
 pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(DriveTest, usize), Failure> {
     let path = directory.join("result.json");
     let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
-    let text = fs::read(&path).map_err(|error| failed(error.to_string()))?;
+    let text = read_input_bytes(&path, MAX_RESULT_BYTES).map_err(|error| failed(error.to_string()))?;
     let test: DriveTest = serde_json::from_slice(&text)
         .map_err(|error| failed(format!("no result of `jetcell disk test`: {error}")))?;
     if test.schema != drive::SCHEMA {

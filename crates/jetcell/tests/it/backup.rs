@@ -55,6 +55,36 @@ fn a_backup_is_whole_and_is_restored_clean() {
 }
 
 #[test]
+fn a_repeated_backup_and_a_repeated_restore_say_that_they_are_complete() {
+    let Some(cell) = backed_up() else { return };
+    let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup"]);
+    assert!(
+        code == 0 && text.contains("complete already since") && text.contains("another directory"),
+        "{text}"
+    );
+    let (code, text) = run(&cell, &["backup", "--from", "dirty", "--to", "backup", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["already"] == true && report["copied_bytes"] == 0, "{text}");
+    let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "backup", "--copy"]);
+    assert!(text.contains("has a whole backup already (full, made at"), "{text}");
+
+    let restore = ["restore", "backup", "--to", "restored"];
+    let (code, text) = run(&cell, &restore);
+    assert!(code == 0 && !text.contains("already, since"), "{text}");
+    let (code, text) = run(&cell, &restore);
+    assert!(code == 0 && text.contains("restored from these backups already, since"), "{text}");
+    let (code, text) = run(&cell, &["restore", "backup", "--to", "restored", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert!(code == 0 && report["already_unix_ms"].is_i64(), "{text}");
+    let text = cell.program_refused(&["restore", "backup", "--to", "restored", "--until", "5A"]);
+    assert!(text.contains("-504") || text.contains("-553"), "{text}");
+    checked(&cell, "restored");
+    fs::remove_file(cell.path("restored/SRUDB.dat")).unwrap();
+    let text = cell.program_refused(&restore);
+    assert!(text.contains("SRUDB.dat was used or removed since") && text.contains("-504"), "{text}");
+}
+
+#[test]
 fn the_age_of_the_last_good_backup_is_an_exit_code() {
     let Some(cell) = backed_up() else { return };
     assert_eq!(run(&cell, &["backup", "--age", ".", "--max-age", "1h"]).0, 0);
@@ -148,7 +178,7 @@ fn a_snapshot_that_fails_is_no_backup_and_says_why_in_one_line() {
 fn bad_input_is_refused_and_nothing_changes() {
     let Some(cell) = backed_up() else { return };
     for (words, expected) in [
-        (&["backup", "--from", "dirty", "--to", "backup"][..], "-504"),
+        (&["backup", "--from", "dirty", "--to", "backup", "--copy"][..], "-504"),
         (&["backup", "--from", "dirty", "--to", "dirty/inside"], "inside"),
         (&["backup", "--from", "nowhere", "--to", "x"], "nowhere"),
         (&["backup", "--from", "dirty", "--to", "x", "--rate", "fast"], "rate"),
@@ -208,4 +238,31 @@ fn a_damaged_source_gives_no_backup() {
     fs::remove_file(cell.path("dirty/SRUtmp.log")).unwrap();
     let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "backup"]);
     assert!(text.contains("-543") || text.contains("-528"), "{text}");
+}
+
+/// The manifest of a backup takes little more memory than its text.
+#[test]
+fn a_large_manifest_is_read_in_bounded_memory() {
+    const SIZE: usize = 100 << 20;
+    let cell = Cell::new();
+    cell.make_dir("backup");
+    let ranges = "0".repeat(SIZE);
+    let manifest = serde_json::json!({
+        "format": 1, "engine": "x", "id": "x", "kind": "full", "parent": null, "began_unix_ms": 0, "ended_unix_ms": 0,
+        "log_signature": "", "base_name": "E00", "page_size": 4096, "generations": { "first": 1, "last": 1, "last_is_open": false },
+        "databases": [{
+            "file": "a.edb", "source": "/a.edb", "signature": "", "needs": null, "bytes": 4096, "usable": true,
+            "pages": { "read": 1, "zero": 0, "read_again": 0, "corrected": 0, "torn": 0, "bad": 0 },
+            "bad_pages": [], "ranges": ranges,
+        }],
+        "covers": [], "logs": [], "range_bytes": 4 << 20, "checksum": "",
+    });
+    cell.write("backup/manifest.json", manifest.to_string());
+    let mut shell = std::process::Command::new("sh");
+    // Enough for the program itself and four times the manifest.
+    shell.arg("-c").arg("ulimit -v 1000000 && exec \"$0\" check backup").arg(env!("CARGO_BIN_EXE_jetcell"));
+    let output = shell.current_dir(cell.path("")).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("its checksum is wrong"), "{:?} {stderr}", output.status);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
 }

@@ -20,6 +20,7 @@ mod export;
 mod filesystems;
 mod fleet;
 mod hostile_copies;
+mod hostile_names;
 mod loop_devices;
 mod made_filesystems;
 mod maintain;

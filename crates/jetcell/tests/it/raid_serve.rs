@@ -5,6 +5,8 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -334,6 +336,27 @@ fn a_file_system_on_it_is_sound() {
     tool("fusermount3", &["-u", mount.to_str().unwrap()]);
     fuse.wait().unwrap();
     served.stop();
+}
+
+#[test]
+fn without_options_an_array_is_served_on_a_socket_of_its_owner_in_its_directory() {
+    let cell = Cell::new();
+    created(&cell, "raid5", 3);
+    let served = Served::start(&cell, &[]);
+    let socket = cell.path("a/nbd.sock");
+    assert_eq!(served.uri, format!("nbd+unix:///a?socket={}", socket.display()));
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut hello = [0; 8];
+    stream.read_exact(&mut hello).unwrap();
+    assert_eq!(&hello, b"NBDMAGIC");
+    served.kill();
+    // The socket of a killed server is replaced.
+    let again = Served::start(&cell, &[]);
+    UnixStream::connect(&socket).unwrap();
+    again.stop();
+    assert!(!socket.exists());
 }
 
 #[test]

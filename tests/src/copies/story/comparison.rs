@@ -1,6 +1,7 @@
 //! The end of a chapter: everything is closed and replayed, and then all sides are compared.
 
 use jetcell_copies::{CopyState, DirectorySource, Phase, Replication, StreamDirectory};
+use jetcell_vfs::FileStem;
 use rand::Rng;
 
 use super::{DRAINED_IN, Story};
@@ -49,7 +50,7 @@ impl Story {
             let logs = DirectorySource::new(StreamDirectory::new(
                 &self.vfs,
                 &Hosts::store(self.active),
-                "E00",
+                FileStem::E00,
                 Default::default(),
             ));
             let closed = jetcell_copies::Source::offer(&logs).map_or(0, |offer| offer.closed.0);

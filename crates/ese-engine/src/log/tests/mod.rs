@@ -10,7 +10,7 @@ use std::path::Path;
 use ese_format::log::record::{LogRecord, Trace};
 use ese_format::{LogPosition, LogTime, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -20,7 +20,7 @@ use crate::Result;
 pub(super) const FILE_SIZE: u32 = 64 << 10;
 
 pub(super) fn names() -> LogNames {
-    LogNames::new(Path::new("/log"), "E00")
+    LogNames::new(Path::new("/log"), FileStem::E00)
 }
 
 pub(super) fn options(vfs: impl Vfs + 'static) -> LogOptions {

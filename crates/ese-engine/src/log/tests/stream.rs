@@ -6,7 +6,7 @@ use std::time::Duration;
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, LogPosition, Signature};
 use jetcell_sync::Arc;
-use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
+use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, FileStem, SimVfs, Vfs};
 
 use super::{FILE_SIZE, batch, contents, create, names, options, options_on, read, record};
 use crate::Error;
@@ -242,7 +242,7 @@ fn a_log_of_ese_continues_in_a_new_generation() {
     ] {
         disk.put(&Path::new("/log").join(name), &corpus.read(&format!("logsets/srum-server2022/{stored}")));
     }
-    let names = LogNames::new(Path::new("/log"), "SRU");
+    let names = LogNames::new(Path::new("/log"), FileStem::new("SRU").unwrap());
     let count = |disk: &SimVfs| {
         let reader = LogReader::open(Arc::new(disk.clone()), names.clone()).unwrap().unwrap();
         let mut count = 0;

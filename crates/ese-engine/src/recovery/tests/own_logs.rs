@@ -6,7 +6,7 @@ use std::path::Path;
 use ese_format::log::record::{LogRecord, MergeFlags};
 use ese_format::{DbTime, LogPosition};
 use jetcell_sync::Arc;
-use jetcell_vfs::SimVfs;
+use jetcell_vfs::{FileStem, SimVfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -93,7 +93,7 @@ fn worked(
     let mut middle = Vec::new();
     work(&instance, &tree, &mut rng, &mut || middle = pages(&disk, &instance));
     let last = pages(&disk, &instance);
-    let names = LogNames::new(Path::new("/log"), "E00");
+    let names = LogNames::new(Path::new("/log"), FileStem::E00);
     let log = LogReader::open(Arc::new(disk), names).unwrap().unwrap();
     let records = records_from(&log, LogPosition { offset: 0, ..from });
     let records = records.into_iter().filter(|record| record.start >= from).collect();

@@ -9,7 +9,7 @@ use ese_format::log::record::{
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize, TreeId};
 use jetcell_sync::Arc;
-use jetcell_vfs::{OpenMode, SimVfs, Vfs};
+use jetcell_vfs::{FileStem, OpenMode, SimVfs, Vfs};
 
 use crate::btree::tests::open;
 use crate::database::Database;
@@ -65,7 +65,7 @@ impl RedoFixture {
             OpenedFile { path, logged_path, file, lock, header, extension_pages: 16, double_write: None };
         let core = instance.core().clone();
         let database = core.attach(opened, DATABASE);
-        let log = LogReader::open(vfs, LogNames::new(Path::new("/log"), "E00")).unwrap();
+        let log = LogReader::open(vfs, LogNames::new(Path::new("/log"), FileStem::E00)).unwrap();
         let log = Arc::new(log.unwrap());
         let grant = core.cache.grant_memory(0);
         let redo = Redo::new(core, log.clone(), 1, UndoInfos::new(), grant);

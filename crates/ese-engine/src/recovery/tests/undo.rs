@@ -7,7 +7,7 @@ use ese_format::log::record::LogRecord;
 use ese_format::page::PageMut;
 use ese_format::{LogPosition, PageSize};
 use jetcell_sync::Arc;
-use jetcell_vfs::{CrashOptions, SimVfs};
+use jetcell_vfs::{CrashOptions, FileStem, SimVfs};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -39,7 +39,8 @@ fn a_page_with_half_an_undo_holds_the_checkpoint_before_the_undo() {
     let disk = disk.process_kill();
 
     let mut undo = None;
-    let reader = LogReader::open(Arc::new(disk.clone()), LogNames::new(Path::new("/log"), "E00")).unwrap();
+    let reader =
+        LogReader::open(Arc::new(disk.clone()), LogNames::new(Path::new("/log"), FileStem::E00)).unwrap();
     let read = reader.unwrap().read_from(LogPosition::new(1, 1, 0), |stored| {
         if let (LogRecord::Undo(record), _) = LogRecord::decode(&stored.bytes).unwrap() {
             undo = Some((stored.start, record.node.page));

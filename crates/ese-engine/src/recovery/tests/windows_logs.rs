@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ese_format::LogPosition;
 use jetcell_sync::Arc;
-use jetcell_vfs::{SimVfs, Vfs};
+use jetcell_vfs::{FileStem, SimVfs, Vfs};
 use testkit::corpus::Corpus;
 
 use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
@@ -19,7 +19,10 @@ fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition
     for (file, name) in files {
         disk.put(&Path::new("/log").join(name), &corpus.read(&format!("logsets/{set}/{file}")));
     }
-    let log = LogReader::open(Arc::new(disk), LogNames::new(Path::new("/log"), "SRU")).unwrap().unwrap();
+    let log =
+        LogReader::open(Arc::new(disk), LogNames::new(Path::new("/log"), FileStem::new("SRU").unwrap()))
+            .unwrap()
+            .unwrap();
     records_from(&log, from)
 }
 

@@ -59,10 +59,10 @@ pub fn age(directory: &Path, most: Option<TimeSpan>, json: bool) -> Result<Outco
                     )
                 }
             });
-            format!("{}\n", jetcell_report::printable_lines(&lines.join("\n")))
+            format!("{}\n", jetcell_input::printable_lines(&lines.join("\n")))
         }
     };
-    console::print(&text);
+    console::print_as(json, &text);
     Ok(if in_time { Outcome::Good } else { Outcome::Findings })
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ese_check::Throttle;
 use jetcell_backup::{Cancel, Subset, Verification, VerifyOptions, verify};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 

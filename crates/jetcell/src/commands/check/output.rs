@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use ese_check::{
     CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity,
 };
-use jetcell_report::printable_lines;
 use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
@@ -49,12 +48,12 @@ struct Line<'a, T> {
 
 fn line<T: Serialize>(kind: &'static str, content: &T) {
     if let Ok(text) = serde_json::to_string(&Line { kind, content }) {
-        console::print(&format!("{}\n", printable_lines(&text)));
+        console::print_json(&format!("{text}\n"));
     }
 }
 
 fn write_out(text: &str) {
-    console::show(&format!("{}\n", printable_lines(text)));
+    console::show(&format!("{text}\n"));
 }
 
 impl Output for Json {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyError, History, Relation};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use serde_json::json;
 
 use super::{explained, outcome};

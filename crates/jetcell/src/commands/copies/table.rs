@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyState, Lag, health};
+use jetcell_input::printable;
 use jetcell_remote::HostAddress;
-use jetcell_report::printable;
 use jetcell_vfs::{Clock, RealClock, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};

@@ -17,7 +17,7 @@ use crate::commands::disk::fragmentation::databases_below;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::load_turns::{LoadTurns, Stopped, json, load_options, look_again, look_at, size, span};
 use crate::commands::result_directory::store;
-use crate::console::{self, print};
+use crate::console::{self, print_as};
 use crate::outcome::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
@@ -88,10 +88,13 @@ impl FragmentationExperiment {
         match self.experiment() {
             Ok(found) => {
                 let width = console::width();
-                print(&match self.json {
-                    true => json(&found),
-                    false => experiment_text(&found, width),
-                });
+                print_as(
+                    self.json,
+                    &match self.json {
+                        true => json(&found),
+                        false => experiment_text(&found, width),
+                    },
+                );
                 Outcome::Good
             }
             Err(stopped) => stopped.outcome(),

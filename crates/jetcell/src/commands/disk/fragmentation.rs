@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
 use crate::commands::stored_drive_test::stored_drive_test;
-use crate::console::{self, print};
+use crate::console::{self, print_as};
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -92,10 +92,13 @@ impl ShowFragmentation {
     pub fn run(self) -> Outcome {
         match self.examine() {
             Ok(found) => {
-                print(&match self.json {
-                    true => found.json(),
-                    false => fragmentation_text(&found.files, &found.expected, console::width()),
-                });
+                print_as(
+                    self.json,
+                    &match self.json {
+                        true => found.json(),
+                        false => fragmentation_text(&found.files, &found.expected, console::width()),
+                    },
+                );
                 Outcome::Good
             }
             Err(failure) => {

@@ -19,7 +19,7 @@ use crate::commands::power::above_zero;
 use crate::commands::result_directory::store;
 use crate::commands::storage_test::array_volumes::{ArrayVolumes, of_directories};
 use crate::commands::transfer_progress::stop_on_signals;
-use crate::console::{self, print};
+use crate::console::{self, print_as};
 use crate::live::time;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::progress_line::ProgressLine;
@@ -193,7 +193,8 @@ impl MeasurementOptions {
     pub fn run(&self, targets: &[PathBuf], open: Open<'_>) -> Outcome {
         match self.test(targets, open) {
             Ok(result) => {
-                print(&if self.json { json(&result) } else { drive_test_text(&result, console::width()) });
+                let text = if self.json { json(&result) } else { drive_test_text(&result, console::width()) };
+                print_as(self.json, &text);
                 let figures = result.steps.iter().flat_map(|step| step.figures.iter().flatten());
                 let mut all = figures.flat_map(|figure| &figure.repetitions);
                 if all.any(|one| one.mismatches > 0) { Outcome::Findings } else { Outcome::Good }

@@ -3,6 +3,7 @@
 mod tested;
 
 use std::fs;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use jetcell_lab::durability::{
     WitnessListener, WriteError, Written, verify, write,
 };
 use jetcell_report::{durability_html, durability_markdown, durability_text};
-use jetcell_vfs::{Cancel, parent_directory, read_input};
+use jetcell_vfs::{Cancel, open_input, parent_directory};
 use jetcell_workload::machine::Storage;
 use jetcell_workload::units::TimeSpan;
 
@@ -20,7 +21,7 @@ use self::tested::Tested;
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
 use crate::commands::transfer_progress::stop_on_signals;
-use crate::console::{self, print};
+use crate::console::{self, print_as};
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -49,8 +50,6 @@ Exit code: 0 written, or everything acknowledged is there; 1 an operation failed
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Which start of the kernel this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// No real journal has more bytes.
-const LARGEST_JOURNAL: u64 = 4 << 30;
 const SAME_HOST: &str = "127.0.0.1";
 /// Begin of the address of a witness.
 const TCP: &str = "tcp:";
@@ -265,9 +264,9 @@ impl DurabilityTest {
             require_empty(output, "verdict")?;
         }
         let tested = Tested::of(directory)?;
-        let text =
-            read_input(path, LARGEST_JOURNAL).map_err(|error| format!("{}: {error}", path.display()))?;
-        let journal = Journal::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let input = open_input(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let journal =
+            Journal::read(BufReader::new(input)).map_err(|error| format!("{}: {error}", path.display()))?;
         if journal.last.0 == 0 {
             return Err(format!(
                 "{}: nothing was acknowledged; let the writer work longer before the cut",
@@ -288,7 +287,8 @@ impl DurabilityTest {
         if let Some(output) = &self.output {
             store(output, &durability_html(&found), &durability_markdown(&found), &json(&found))?;
         }
-        print(&if self.json { json(&found) } else { durability_text(&found, console::width()) });
+        let text = if self.json { json(&found) } else { durability_text(&found, console::width()) };
+        print_as(self.json, &text);
         Ok(if found.is_kept() { Outcome::Good } else { Outcome::Findings })
     }
 }

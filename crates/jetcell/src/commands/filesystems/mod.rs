@@ -17,7 +17,7 @@ use self::made::{MadeFilesystems, measure_made};
 use crate::commands::empty_directory::require_empty;
 use crate::commands::load_turns::{LoadTurns, Stopped, json, load_options, look_again, look_at, size, span};
 use crate::commands::result_directory::store;
-use crate::console::{self, print};
+use crate::console::{self, print_as};
 use crate::outcome::{Failure, Outcome, print_error};
 
 const EXAMPLES: &str = "\
@@ -108,10 +108,13 @@ impl FilesystemsTest {
     pub fn run(self) -> Outcome {
         match self.test() {
             Ok(Some(result)) => {
-                print(&match self.json {
-                    true => json(&result),
-                    false => filesystems_text(&result, console::width()),
-                });
+                print_as(
+                    self.json,
+                    &match self.json {
+                        true => json(&result),
+                        false => filesystems_text(&result, console::width()),
+                    },
+                );
                 Outcome::Good
             }
             Ok(None) => Outcome::Good,

@@ -18,7 +18,6 @@ use super::ssh::SshOptions;
 use super::store::FleetStore;
 use super::tables::fleet_text;
 use super::view::draw;
-use crate::colour;
 use crate::console;
 use crate::live::{MetricsServer, Screen, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
@@ -219,14 +218,14 @@ impl FleetRun {
 
     fn print(&self, result: &FleetResult, store: &FleetStore) {
         if self.json {
-            return console::print(&result.to_json());
+            return console::print_json(&result.to_json());
         }
         let text = fleet_text(result, console::width());
         if self.quiet {
             let verdict = text.lines().next().unwrap_or_default();
-            return console::print(&colour::painted(&format!("{verdict}\n")));
+            return console::print_painted(&format!("{verdict}\n"));
         }
         let page = store.directory().join("report.html");
-        console::print(&(colour::painted(&text) + &format!("\n  Report: {}\n", page.display())));
+        console::print_painted(&format!("{text}\n  Report: {}\n", page.display()));
     }
 }

@@ -9,7 +9,7 @@ use chrono::{DateTime, Local};
 use jetcell_fleet::result::{Circumstances, FleetResult, merged};
 use jetcell_fleet::{Coordinator, FleetConfig, HostResult, Keeper, Member, News, Saved};
 use jetcell_report::Stored;
-use jetcell_vfs::open_input;
+use jetcell_vfs::{create_private_directory, open_input};
 use jetcell_workload::RunResult;
 use jetcell_workload::machine::peak_resident_bytes;
 use jetcell_workload::measurement::{Sample, SampleFile};
@@ -171,7 +171,7 @@ fn read_state(path: &Path) -> Result<Option<State>, Failure> {
 
 /// Writes a run as a test writes its own.
 fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std::io::Result<()> {
-    fs::create_dir_all(directory)?;
+    create_private_directory(directory)?;
     result.plan.output = directory.into();
     let mut file = SampleFile::create(&directory.join("samples.csv"))?;
     samples.iter().try_for_each(|sample| file.add(sample))?;
@@ -194,7 +194,8 @@ impl Keeper for FleetStore {
         let state = State { directory: self.directory.clone(), saved: saved.clone() };
         let path = self.output.join(STATE);
         let text = serde_json::to_string_pretty(&state).expect("states have only string keys");
-        let written = fs::create_dir_all(&self.directory).and_then(|()| whole_file::write(&path, &text));
+        let written =
+            create_private_directory(&self.directory).and_then(|()| whole_file::write(&path, &text));
         if let Err(error) = &written
             && !self.failed
         {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ese_engine::EventSink;
 use jetcell_copies::{CopyScan, CopyScanOptions, CopyState, ScannedDatabase, scan_copy};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;

@@ -57,7 +57,7 @@ pub(super) fn show(results: &[Maintained], tasks: Tasks, json: bool) -> Outcome 
     match json {
         true => {
             let databases: Vec<_> = results.iter().map(|result| as_json(result, tasks)).collect();
-            console::print(&format!("{}\n", json!({ "complete": whole, "databases": databases })));
+            console::print_json(&format!("{}\n", json!({ "complete": whole, "databases": databases })));
         }
         false => results.iter().for_each(|result| print_text(result, tasks)),
     }
@@ -182,7 +182,7 @@ fn print_text(result: &Maintained, tasks: Tasks) {
         lines.extend(counters.iter().map(|(name, count)| format!("  {count:>12} {name}")));
         lines.extend(progress.findings.iter().map(|(page, flaw)| format!("  page {page}: {flaw}")));
     }
-    console::show(&format!("{}\n", jetcell_report::printable_lines(&lines.join("\n"))));
+    console::show(&format!("{}\n", jetcell_input::printable_lines(&lines.join("\n"))));
 }
 
 fn state(passes: u64) -> &'static str {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::tariff::{TariffOptions, above_zero};
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
-use crate::console::{self, print};
+use crate::console::{self, print_as};
 use crate::measured_window::measured_window;
 use crate::outcome::{Failure, Outcome, print_error};
 
@@ -97,14 +97,17 @@ impl ShowEnergy {
             let html = tables_html("Energy", &tables, &remarks);
             store(output, &html, &tables_markdown("energy", &tables, &remarks), &shown.json())?;
         }
-        print(&match self.json {
-            true => shown.json(),
-            false => {
-                let table = table_text(&tables[0], console::width());
-                let lines = remarks.iter().map(|line| wrapped("", line, console::width()));
-                format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
-            }
-        });
+        print_as(
+            self.json,
+            &match self.json {
+                true => shown.json(),
+                false => {
+                    let table = table_text(&tables[0], console::width());
+                    let lines = remarks.iter().map(|line| wrapped("", line, console::width()));
+                    format!("{}\n{}", table.trim_end_matches('\n'), lines.collect::<String>())
+                }
+            },
+        );
         Ok(())
     }
 

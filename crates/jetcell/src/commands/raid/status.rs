@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_array::{ArrayState, Examination, Lifetime, SlotState, SlotStatus, Transfers};
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use jetcell_vfs::Vfs;
 use jetcell_workload::units::{TimeSpan, human_bytes};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl ShowStatus {
                 });
             }
             if !self.json && std::io::stdout().is_terminal() {
-                console::print("\u{1b}[H\u{1b}[J");
+                console::print_exact("\u{1b}[H\u{1b}[J");
             }
             console::answer(self.json, &text);
             first.get_or_insert(look);

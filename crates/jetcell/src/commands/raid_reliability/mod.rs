@@ -11,7 +11,7 @@ use clap::Args;
 
 use self::answer::Answer;
 pub use self::options::Options;
-use crate::console::print;
+use crate::console::print_as;
 use crate::outcome::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
@@ -89,7 +89,8 @@ impl RaidReliability {
 
     /// Runs the command. `measured` are the options that the array answers.
     pub fn calculate(self, measured: Options) -> Result<Outcome, Failure> {
-        print(&format!("{}\n", self.answer(measured)?));
+        let is_json = self.json;
+        print_as(is_json, &format!("{}\n", self.answer(measured)?));
         Ok(Outcome::Good)
     }
 

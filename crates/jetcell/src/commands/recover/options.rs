@@ -1,6 +1,9 @@
 //! Values of the options of `jetcell recover`.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
+
+use jetcell_vfs::is_unfinished;
 
 use crate::outcome::Failure;
 
@@ -25,8 +28,13 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         }
         for entry in std::fs::read_dir(path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            if std::fs::metadata(entry.path()).is_ok_and(|entry| entry.is_file()) {
-                files.push(entry.path());
+            let path = entry.path();
+            match std::fs::metadata(&path) {
+                Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),
+                // It was removed or renamed since the directory was listed.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(format!("{}: {error}", path.display()).into()),
+                Ok(_) => {}
             }
         }
     }

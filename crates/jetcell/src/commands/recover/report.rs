@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use jetcell_report::printable_lines;
+use jetcell_input::printable_lines;
 use serde::Serialize;
 
 /// The result of a recovery.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ese_engine::{DatabasePaths, RecoveryPlan, RecoverySet, SET_ASIDE};
 use ese_format::{Generation, LogPosition};
-use jetcell_vfs::{Vfs, parent_directory};
+use jetcell_vfs::{DirectoryLock, FileStem, Vfs, create_new, create_private_directory, parent_directory};
 use jetcell_workload::EventFile;
 
 use crate::outcome::Failure;
@@ -30,6 +30,31 @@ struct Copies {
     directory: PathBuf,
     existed: bool,
     kept: bool,
+    /// Another recovery cannot use the directory before this one has ended.
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl Copies {
+    /// Creates the directory, or uses an empty one, and locks it.
+    fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<Copies, Failure> {
+        let failed = |error: io::Error| Failure::from(format!("{}: {error}", directory.display()));
+        let existed = directory.exists();
+        create_private_directory(directory).map_err(failed)?;
+        let lock = vfs.lock_directory(directory).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => format!(
+                "{}: another process uses the directory; name another one with --into",
+                directory.display()
+            )
+            .into(),
+            _ => failed(error),
+        })?;
+        // Another recovery may have ended between the two calls.
+        if fs::read_dir(directory).map_err(failed)?.next().is_some() {
+            let what = "the directory is not empty; name another one with --into";
+            return Err(format!("{}: {what}", directory.display()).into());
+        }
+        Ok(Copies { directory: directory.to_path_buf(), existed, kept: false, _lock: lock })
+    }
 }
 
 impl Drop for Copies {
@@ -60,16 +85,7 @@ impl WorkingSet {
         cut: Option<LogPosition>,
     ) -> Result<WorkingSet, Failure> {
         let failed = |path: &Path, error: io::Error| Failure::from(format!("{}: {error}", path.display()));
-        let existed = directory.exists();
-        if existed && fs::read_dir(directory).map_err(|e| failed(directory, e))?.next().is_some() {
-            return Err(format!(
-                "{}: the directory is not empty; name another one with --into",
-                directory.display()
-            )
-            .into());
-        }
-        fs::create_dir_all(directory).map_err(|e| failed(directory, e))?;
-        let copies = Copies { directory: directory.to_path_buf(), existed, kept: false };
+        let copies = Copies::begin(&**vfs, directory)?;
         let mut paths = DatabasePaths::default();
         let others = renamed.iter().map(|(_, new)| new).filter(|new| new.is_file());
         let found = set.databases.iter().map(|database| &database.path);
@@ -154,7 +170,7 @@ impl WorkingSet {
     }
 
     /// Keeps the copies, and makes their names durable. Removes the engine's reserve logs.
-    pub fn keep(&mut self, base_name: &str) -> Result<(), Failure> {
+    pub fn keep(&mut self, base_name: FileStem) -> Result<(), Failure> {
         for reserve in reserves_in(&self.directory) {
             if !self.reserves.contains(&reserve) {
                 let _ = fs::remove_file(reserve);
@@ -209,7 +225,7 @@ fn reserves_in(directory: &Path) -> Vec<PathBuf> {
 /// Copies a file; shares its blocks if the file system can.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let source = File::open(from)?;
-    let copy = File::options().write(true).create_new(true).open(to)?;
+    let copy = create_new(to)?;
     if rustix::fs::ioctl_ficlone(&copy, &source).is_err() {
         let (mut source, mut copy) = (&source, &copy);
         io::copy(&mut source, &mut copy)?;

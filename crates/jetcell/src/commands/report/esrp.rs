@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use jetcell_input::printable_lines;
 use jetcell_report::esrp::{Configuration, Source, Submission};
-use jetcell_report::printable_lines;
 
 use super::Format;
 use crate::console::{note, print};

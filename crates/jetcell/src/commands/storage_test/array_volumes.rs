@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use jetcell_array::{ArrayError, HostWrites, LunVolume, SharedLuns, Volume};
-use jetcell_vfs::Vfs;
+use jetcell_vfs::{Vfs, create_private_directory};
 use jetcell_workload::measurement::ArrayCounters;
 use jetcell_workload::{Mistake, TestKind};
 use serde_json::json;
@@ -135,7 +135,7 @@ impl ArrayVolumes {
                         let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
                         let volume = volume.map_err(failed)?;
                         // Of results and state files.
-                        std::fs::create_dir_all(&directory)
+                        create_private_directory(&directory)
                             .map_err(|error| format!("{}: {error}", directory.display()))?;
                         Ok((directory, volume))
                     })

@@ -2,6 +2,7 @@
 
 mod export;
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,9 @@ use crate::outcome::{Failure, Outcome};
 /// Time after which writes to an array are committed although no client asks for it.
 const LONGEST_UNCOMMITTED: Duration = Duration::from_secs(5);
 
+/// Name of the socket in the directory of an array.
+const SOCKET: &str = "nbd.sock";
+
 /// A device that is served: its name, and a URI for clients.
 type Device = (String, Arc<dyn Export>);
 
@@ -39,25 +43,28 @@ The device has the name of the array's directory, or of the LUN; clients that gi
 a flush of any connection. Ctrl-C or SIGTERM answers what was asked, shuts the array down and ends. Members that fail are taken out, spares take
 their place, and the rebuild goes on beside the clients.
 
-The server does not encrypt, and asks for no password: each program that can connect to the address can read and write everything. Listen
-on the loopback address (the default) or on a socket, and use a tunnel, for example ssh -L, for other machines.
+Without --listen, the server listens on a Unix socket that only its owner can use: nbd.sock in the directory of the array, or --socket.
+
+The server does not encrypt, and asks for no password: each program that can connect to a TCP address can read and write everything, also a
+program of another user of this machine. Use a tunnel, for example ssh -L, for other machines.
 
 Examples:
   jetcell raid serve arr1
+      prints nbd+unix:///arr1?socket=/srv/arr1/nbd.sock
+  nbdinfo 'nbd+unix:///arr1?socket=/srv/arr1/nbd.sock'
+  nbd-client -unix /srv/arr1/nbd.sock -N arr1 /dev/nbd0 && mkfs.ext4 /dev/nbd0
+  qemu-img convert -n -O raw disk.qcow2 'nbd+unix:///arr1?socket=/srv/arr1/nbd.sock'
+  jetcell raid serve arr1 --listen 127.0.0.1:10809
       prints nbd://127.0.0.1:10809/arr1
-  jetcell raid serve arr1 --socket /run/arr1.sock &
-  nbdinfo 'nbd+unix:///arr1?socket=/run/arr1.sock'
-  nbd-client localhost -N arr1 /dev/nbd0 && mkfs.ext4 /dev/nbd0
-  qemu-img convert -n -O raw disk.qcow2 nbd://127.0.0.1:10809/arr1
 
 Exit code: 0 ended by a signal, 2 could not run, or the array stopped because too many members failed.")]
 pub struct Serve {
     #[command(flatten)]
     start: Start,
-    /// Address and port to listen on; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10809", conflicts_with = "socket")]
-    listen: SocketAddr,
-    /// Listen on a Unix socket instead, which only its owner can use
+    /// Listen on TCP instead of a Unix socket, at this address and port; port 0 stands for any that is free. NBD has port 10809
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
+    listen: Option<SocketAddr>,
+    /// Listen on this Unix socket instead of nbd.sock in the directory of the array
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
     /// Refuse writes
@@ -80,9 +87,10 @@ impl Serve {
         let name = absolute(&self.start.array)?;
         let name =
             name.file_name().map_or_else(|| "array".into(), |name| name.to_string_lossy().into_owned());
-        let address = match &self.socket {
-            Some(path) => Address::Unix(absolute(path)?),
-            None => Address::Tcp(self.listen),
+        let address = match (self.listen, &self.socket) {
+            (Some(address), _) => Address::Tcp(address),
+            (None, Some(path)) => Address::Unix(absolute(path)?),
+            (None, None) => Address::Unix(absolute(&self.start.array)?.join(SOCKET)),
         };
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
@@ -94,7 +102,7 @@ impl Serve {
         } else {
             Server::bind(&address, devices.clone(), limits, console::note)
                 .and_then(|server| server.address().map(|address| (server, address)))
-                .map_err(|error| format!("{}: cannot listen: {error}", listening_on(&address)))
+                .map_err(|error| cannot_listen(&address, &error))
         };
         let (server, address) = match bound {
             Ok(bound) => bound,
@@ -160,11 +168,18 @@ impl Serve {
     }
 }
 
-/// An address as an error names it.
-fn listening_on(address: &Address) -> String {
-    match address {
-        Address::Tcp(address) => address.to_string(),
-        Address::Unix(path) => path.display().to_string(),
+/// Why the server does not listen, and what the user can do.
+fn cannot_listen(address: &Address, error: &io::Error) -> String {
+    match (address, error.kind()) {
+        (Address::Tcp(address), _) => format!("{address}: cannot listen: {error}"),
+        (Address::Unix(path), io::ErrorKind::InvalidInput) => {
+            format!("{}: cannot listen: {error}; give a shorter path with --socket", path.display())
+        }
+        (Address::Unix(path), io::ErrorKind::AddrInUse) => format!(
+            "{}: cannot listen: a file or another server has this name; give another name with --socket",
+            path.display()
+        ),
+        (Address::Unix(path), _) => format!("{}: cannot listen: {error}", path.display()),
     }
 }
 

@@ -72,10 +72,13 @@ impl Simulate {
             return Ok(Outcome::Good);
         }
         if self.drives {
-            console::print(&match self.json {
-                true => drives::json(),
-                false => text_of(&drives::tables(), console::width()),
-            });
+            console::print_as(
+                self.json,
+                &match self.json {
+                    true => drives::json(),
+                    false => text_of(&drives::tables(), console::width()),
+                },
+            );
             return Ok(Outcome::Good);
         }
         let config = match &self.config {
@@ -102,10 +105,13 @@ impl Simulate {
         write(&self.markdown, &|| {
             tables_markdown("simulated arrays", &tables::all(&experiment), &[tables::title(&experiment)])
         })?;
-        console::print(&match self.json {
-            true => as_json(&experiment)?,
-            false => text(&experiment),
-        });
+        console::print_as(
+            self.json,
+            &match self.json {
+                true => as_json(&experiment)?,
+                false => text(&experiment),
+            },
+        );
         Ok(Outcome::Good)
     }
 }

@@ -1,0 +1,201 @@
+//! The header of a write log: whose log it is, its size, and where its records are.
+//!
+//! ```text
+//! offset  bytes
+//!      0      8  "JETNVLG2"
+//!      8      8  checksum (XXH3) of the block from byte 16 to its end
+//!     16     16  array
+//!     32      8  consistency point after which the log was made
+//!     40      8  bytes of the log
+//!     48      8  blocks of each shadow area
+//!     56         zeros
+//! ```
+//!
+//! Logs of earlier versions have the magic "JETNVLOG" and end after the consistency point: the log has the size of the file, records
+//! begin after the first block, and there are neither shadow areas nor a copy of the header. Such logs are only read.
+
+use twox_hash::XxHash3_64;
+
+use super::record::MAX_RECORD_BLOCKS;
+use crate::geometry::BLOCK;
+
+const MAGIC: [u8; 8] = *b"JETNVLG2";
+const MAGIC_WITHOUT_SIZE: [u8; 8] = *b"JETNVLOG";
+/// Start of the bytes that the checksum covers.
+const CHECKED: usize = 16;
+/// Minimum size of a log.
+pub(in crate::luns) const MIN_BYTES: u64 = 1 << 20;
+/// A shadow area has this part of the log, up to the maximum size of a record.
+const SHADOW_PART: u64 = 16;
+
+/// Size of a log, and the places in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LogGeometry {
+    bytes: u64,
+    /// 0: a log of an earlier version, without shadows.
+    shadow_blocks: u64,
+}
+
+impl LogGeometry {
+    /// A new log of this size, rounded down to whole blocks.
+    pub fn for_size(bytes: u64) -> LogGeometry {
+        let blocks = bytes / BLOCK as u64;
+        let shadow_blocks = (blocks / SHADOW_PART).min(MAX_RECORD_BLOCKS as u64);
+        LogGeometry { bytes: blocks * BLOCK as u64, shadow_blocks }
+    }
+
+    /// A log of an earlier version in a file of this size.
+    pub fn without_shadows(bytes: u64) -> LogGeometry {
+        LogGeometry { bytes: bytes / BLOCK as u64 * BLOCK as u64, shadow_blocks: 0 }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn has_shadows(&self) -> bool {
+        self.shadow_blocks > 0
+    }
+
+    /// Maximum number of blocks in a record. No record is added to a log without shadows.
+    pub fn record_blocks(&self) -> u64 {
+        self.shadow_blocks
+    }
+
+    /// Where the shadow of a record begins. Records alternate between two areas.
+    pub fn shadow(&self, number: u64) -> u64 {
+        (1 + number % 2 * self.shadow_blocks) * BLOCK as u64
+    }
+
+    /// Where the shadow of a record must end.
+    pub fn shadow_end(&self, number: u64) -> u64 {
+        self.shadow(number) + self.shadow_blocks * BLOCK as u64
+    }
+
+    /// Where the first record begins.
+    pub fn records_start(&self) -> u64 {
+        (1 + 2 * self.shadow_blocks) * BLOCK as u64
+    }
+
+    /// Where the last record must end.
+    pub fn records_end(&self) -> u64 {
+        if self.has_shadows() { header_copy(self.bytes) } else { self.bytes }
+    }
+}
+
+/// Where a log of this size has the copy of its header: in its last block.
+pub(super) fn header_copy(bytes: u64) -> u64 {
+    (bytes / BLOCK as u64).saturating_sub(1) * BLOCK as u64
+}
+
+/// The header of a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LogHeader {
+    pub array: u128,
+    pub made: u64,
+    /// `None`: a log of an earlier version.
+    pub geometry: Option<LogGeometry>,
+}
+
+impl LogHeader {
+    /// Fills a block with the header of a log that has a geometry.
+    pub fn encode(&self, block: &mut [u8]) {
+        block.fill(0);
+        block[..8].copy_from_slice(&MAGIC);
+        block[16..32].copy_from_slice(&self.array.to_le_bytes());
+        let LogGeometry { bytes, shadow_blocks } =
+            self.geometry.unwrap_or(LogGeometry { bytes: 0, shadow_blocks: 0 });
+        for (at, number) in [(32, self.made), (40, bytes), (48, shadow_blocks)] {
+            block[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        let sum = XxHash3_64::oneshot(&block[CHECKED..]);
+        block[8..16].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// `None` if the block is not the header of a log, or says something impossible.
+    pub fn decode(block: &[u8]) -> Option<LogHeader> {
+        let number = |at: usize| Some(u64::from_le_bytes(block.get(at..at + 8)?.try_into().ok()?));
+        if number(8)? != XxHash3_64::oneshot(block.get(CHECKED..)?) {
+            return None;
+        }
+        let array = u128::from_le_bytes(block.get(16..32)?.try_into().ok()?);
+        let made = number(32)?;
+        if is_magic(block, MAGIC_WITHOUT_SIZE) {
+            return Some(LogHeader { array, made, geometry: None });
+        }
+        let geometry = LogGeometry { bytes: number(40)?, shadow_blocks: number(48)? };
+        let LogGeometry { bytes, shadow_blocks } = geometry;
+        let is_possible = bytes >= MIN_BYTES
+            && bytes.is_multiple_of(BLOCK as u64)
+            && (1..=MAX_RECORD_BLOCKS as u64).contains(&shadow_blocks)
+            && geometry.records_start() < geometry.records_end();
+        (is_magic(block, MAGIC) && is_possible).then_some(LogHeader { array, made, geometry: Some(geometry) })
+    }
+}
+
+fn is_magic(block: &[u8], magic: [u8; 8]) -> bool {
+    block.starts_with(&magic)
+}
+
+/// Whether a block is the header of any log, or one that is damaged.
+pub(super) fn begins_as_header(block: &[u8]) -> bool {
+    is_magic(block, MAGIC) || is_magic(block, MAGIC_WITHOUT_SIZE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
+        let geometry = Some(LogGeometry::for_size(MIN_BYTES + 5));
+        let header = LogHeader { array: 1 << 100 | 7, made: 12, geometry };
+        let mut block = vec![1; BLOCK];
+        header.encode(&mut block);
+        assert_eq!(LogHeader::decode(&block), Some(header));
+        for bit in 0..BLOCK * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(LogHeader::decode(&block), None, "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!((0..BLOCK).all(|length| LogHeader::decode(&block[..length]).is_none()));
+    }
+
+    #[test]
+    fn impossible_geometries_are_refused_although_the_checksum_fits() {
+        let good = LogGeometry::for_size(64 << 20);
+        let wrong = [
+            LogGeometry { bytes: MIN_BYTES - BLOCK as u64, ..good },
+            LogGeometry { bytes: good.bytes + 1, ..good },
+            LogGeometry { shadow_blocks: 0, ..good },
+            LogGeometry { shadow_blocks: MAX_RECORD_BLOCKS as u64 + 1, ..good },
+            LogGeometry { bytes: MIN_BYTES, shadow_blocks: 128 },
+            LogGeometry { bytes: MIN_BYTES, shadow_blocks: u64::MAX },
+        ];
+        let mut block = vec![0; BLOCK];
+        for geometry in wrong {
+            LogHeader { array: 1, made: 1, geometry: Some(geometry) }.encode(&mut block);
+            assert_eq!(LogHeader::decode(&block), None, "{geometry:?}");
+        }
+    }
+
+    #[test]
+    fn areas_of_a_log_are_apart_and_within_it() {
+        for bytes in [MIN_BYTES, 3 << 20, 64 << 20, 1 << 40] {
+            let geometry = LogGeometry::for_size(bytes);
+            let borders = [
+                BLOCK as u64,
+                geometry.shadow(0),
+                geometry.shadow_end(0),
+                geometry.shadow(1),
+                geometry.shadow_end(1),
+                geometry.records_start(),
+                geometry.records_end(),
+                header_copy(bytes),
+                bytes - BLOCK as u64,
+            ];
+            assert!(borders.is_sorted(), "{borders:?}");
+            assert!(geometry.records_start() * 8 <= bytes + 8 * BLOCK as u64);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Replay: finds all records that follow a consistency point, and tells the end of the log from damage.
+
+use jetcell_vfs::{IoBuffer, IoReason};
+
+use super::WriteLog;
+use super::record::{Entry, RecordHead};
+use crate::error::{ArrayError, Result, WriteLogError};
+use crate::geometry::BLOCK;
+
+/// A whole record in the log.
+struct Record {
+    number: u64,
+    entries: Vec<Entry>,
+    bytes: u64,
+}
+
+/// The content of a place in the log.
+enum RecordPlace {
+    Whole(Record),
+    /// A record of this consistency point begins here, and reaches past the end of the area that it is in.
+    Cut {
+        number: u64,
+    },
+    /// No whole record of this consistency point.
+    Empty,
+    Unreadable(ArrayError),
+}
+
+impl WriteLog {
+    /// All entries that follow a consistency point. No record can be appended until [`WriteLog::restart`].
+    ///
+    /// # Errors
+    /// The file cannot be read, or acknowledged records are lost.
+    pub fn replay(&mut self, point: u64) -> Result<Vec<Entry>> {
+        self.restart(point);
+        self.refuse_newer(point)?;
+        let mut entries = vec![];
+        while let Some(record) = self.next_record()? {
+            entries.extend(record.entries);
+            self.at += record.bytes;
+            self.number += 1;
+        }
+        self.refuse_lost_records()?;
+        // The place after the last record may hold a torn one. A consistency point follows each replay.
+        self.at = self.geometry.records_end();
+        Ok(entries)
+    }
+
+    /// The record with the next number: from its place, or from its shadow.
+    fn next_record(&self) -> Result<Option<Record>> {
+        let end = self.geometry.records_end();
+        let place = match self.record_at(self.at, end) {
+            RecordPlace::Whole(record) if record.number == self.number => return Ok(Some(record)),
+            place => place,
+        };
+        let shadow = match self.shadow(self.number) {
+            // The record had room at its place.
+            RecordPlace::Whole(shadow) if shadow.number == self.number && self.at + shadow.bytes <= end => {
+                return Ok(Some(shadow));
+            }
+            shadow => shadow,
+        };
+        match (place, shadow) {
+            // Each record was written where it had room. A power cut does not lengthen it: its first bytes are in one sector.
+            (RecordPlace::Cut { number }, _) if number == self.number => Err(self.damaged()),
+            // With one readable copy, the other one is not needed. With none, the record may be lost.
+            (RecordPlace::Unreadable(error), RecordPlace::Unreadable(_)) => Err(error),
+            (RecordPlace::Unreadable(error), _) if !self.geometry.has_shadows() => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// Each record was durable before the next one was written, and each shadow was written with its record. Therefore a record or a
+    /// shadow with a higher number means that records are lost.
+    fn refuse_lost_records(&self) -> Result<()> {
+        let mut has_both_shadows = self.geometry.has_shadows();
+        for area in 0..2 {
+            match self.shadow(area) {
+                RecordPlace::Whole(shadow) if shadow.number >= self.number => return Err(self.damaged()),
+                RecordPlace::Unreadable(_) => has_both_shadows = false,
+                _ => {}
+            }
+        }
+        let end = self.geometry.records_end();
+        for at in (self.at..end).step_by(BLOCK) {
+            match self.record_at(at, end) {
+                RecordPlace::Whole(record) if record.number >= self.number => return Err(self.damaged()),
+                // The shadows alone show that no record is lost.
+                RecordPlace::Unreadable(error) if !has_both_shadows => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self) -> ArrayError {
+        WriteLogError::Damaged { path: self.file.path().to_owned(), offset: self.at }.into()
+    }
+
+    /// Fails if a record, or the shadow of a record, follows a consistency point that the catalogue does not have.
+    fn refuse_newer(&self, point: u64) -> Result<()> {
+        let shadows = (0..2).map(|area| self.geometry.shadow(area));
+        let shadows = shadows.filter(|_| self.geometry.has_shadows());
+        for at in std::iter::once(self.geometry.records_start()).chain(shadows) {
+            let head = self.read(at, BLOCK).ok().and_then(|block| RecordHead::decode(&block, self.array));
+            if let Some(newer) = head.map(|head| head.point).filter(|newer| *newer > point) {
+                let path = self.file.path().to_owned();
+                return Err(WriteLogError::NewerThanCatalogue { path, newer, point }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The shadow in the area of records with this number.
+    fn shadow(&self, number: u64) -> RecordPlace {
+        if !self.geometry.has_shadows() {
+            return RecordPlace::Empty;
+        }
+        match self.record_at(self.geometry.shadow(number), self.geometry.shadow_end(number)) {
+            RecordPlace::Whole(record) if record.number % 2 != number % 2 => RecordPlace::Empty,
+            place => place,
+        }
+    }
+
+    /// The record at a place, in an area that ends at `end`, if it belongs to the present consistency point.
+    fn record_at(&self, at: u64, end: u64) -> RecordPlace {
+        self.try_record_at(at, end).unwrap_or_else(RecordPlace::Unreadable)
+    }
+
+    fn try_record_at(&self, at: u64, end: u64) -> Result<RecordPlace> {
+        if at + BLOCK as u64 > end {
+            return Ok(RecordPlace::Empty);
+        }
+        let first = self.read(at, BLOCK)?;
+        let head = RecordHead::decode(&first, self.array).filter(|head| head.point == self.point);
+        let Some((head, bytes)) = head.and_then(|head| Some((head, head.bytes()?))) else {
+            return Ok(RecordPlace::Empty);
+        };
+        if at + bytes as u64 > end {
+            return Ok(RecordPlace::Cut { number: head.number });
+        }
+        let record = self.read(at, bytes)?;
+        // Both reads must agree, or the entries would be taken from other places than those that the checksum covers.
+        let is_same = RecordHead::decode(&record, self.array) == Some(head);
+        Ok(match head.entries(&record).filter(|_| is_same) {
+            Some(entries) => RecordPlace::Whole(Record { number: head.number, entries, bytes: bytes as u64 }),
+            None => RecordPlace::Empty,
+        })
+    }
+
+    fn read(&self, at: u64, bytes: usize) -> Result<IoBuffer> {
+        let mut buffer = IoBuffer::zeroed(bytes);
+        let failed = |error| ArrayError::io(self.file.path(), "reading", at, error);
+        self.file.read_at(at, &mut buffer, IoReason::LogRead).map_err(failed)?;
+        Ok(buffer)
+    }
+}

@@ -1,0 +1,317 @@
+use std::io;
+use std::ops::Range;
+
+use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, FileLayer, SimVfs, VfsLayer};
+
+use super::*;
+use crate::shared_block::SharedBlock;
+
+const PATH: &str = "/log/write-log";
+const ARRAY: u128 = 77;
+const IDENTITY: LogIdentity = LogIdentity { array: ARRAY, made: 5, bytes: MIN_BYTES };
+const POINT: u64 = 12;
+
+fn path() -> &'static Path {
+    Path::new(PATH)
+}
+
+fn entries(seed: u64, blocks: usize) -> Vec<Entry> {
+    let block = SharedBlock::copied(&[seed as u8; BLOCK]);
+    let data = vec![block; blocks];
+    vec![
+        Entry { lun: 3, first: seed, count: blocks as u64, data: Some(data) },
+        Entry { lun: 4, first: 9, count: 1 << 40, data: None },
+    ]
+}
+
+fn log(disk: &SimVfs) -> WriteLog {
+    let mut log = WriteLog::create(disk, path(), IDENTITY).unwrap();
+    log.restart(POINT);
+    log
+}
+
+fn open(vfs: &dyn Vfs) -> WriteLog {
+    WriteLog::open(vfs, path(), IDENTITY).unwrap()
+}
+
+/// The seeds of the entries that a replay finds.
+fn replayed(vfs: &dyn Vfs) -> Result<Vec<u64>> {
+    let found = WriteLog::open(vfs, path(), IDENTITY)?.replay(POINT)?;
+    Ok(found.iter().step_by(2).map(|entry| entry.first).collect())
+}
+
+fn refused(result: Result<impl Sized>) -> WriteLogError {
+    match result {
+        Err(ArrayError::WriteLog(error)) => error,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was accepted"),
+    }
+}
+
+fn is_damage(error: &ArrayError) -> bool {
+    matches!(error, ArrayError::WriteLog(WriteLogError::Damaged { .. }))
+}
+
+#[test]
+fn entries_are_replayed_after_their_consistency_point_only() {
+    let disk = SimVfs::new();
+    let mut written = log(&disk);
+    assert!(written.append(&entries(1, 3)).unwrap() && written.append(&entries(2, 0)).unwrap());
+    let expected = [entries(1, 3), entries(2, 0)].concat();
+    assert_eq!(open(&disk).replay(12).unwrap(), expected);
+    assert_eq!(open(&disk).replay(13).unwrap(), []);
+    let newer = refused(open(&disk).replay(11));
+    assert_eq!(newer, WriteLogError::NewerThanCatalogue { path: PATH.into(), newer: 12, point: 11 });
+    // The log starts again, and older records after the new ones are ignored.
+    written.restart(13);
+    assert!(written.append(&entries(3, 1)).unwrap());
+    assert_eq!(open(&disk).replay(13).unwrap(), entries(3, 1));
+    let mut again = open(&disk);
+    again.replay(13).unwrap();
+    assert!(!again.append(&entries(5, 2)).unwrap(), "a consistency point must follow the replay");
+    again.restart(14);
+    assert!(again.append(&entries(5, 2)).unwrap());
+    assert_eq!(open(&disk).replay(14).unwrap(), entries(5, 2));
+    again.clear().unwrap();
+    assert_eq!(open(&disk).replay(12).unwrap(), []);
+}
+
+#[test]
+fn a_log_is_filled_to_its_end_and_takes_no_entry_that_does_not_fit() {
+    let disk = SimVfs::new();
+    let mut written = log(&disk);
+    let most = written.max_entry_blocks() as usize;
+    assert!(!written.append(&entries(9, most + 1)).unwrap(), "larger than a record");
+    let mut seed = 0;
+    while written.append(&entries(seed + 1, most)).unwrap() {
+        seed += 1;
+    }
+    while written.append(&entries(seed + 1, 0)).unwrap() {
+        seed += 1;
+    }
+    assert_eq!(written.at, written.geometry.records_end());
+    assert_eq!(replayed(&disk).unwrap(), (1..=seed).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_flush_that_is_larger_than_a_record_is_in_several() {
+    let disk = SimVfs::new();
+    let mut written = log(&disk);
+    let many: Vec<Entry> = (1..20).flat_map(|seed| entries(seed, 4)).collect();
+    assert!(written.append(&many).unwrap() && written.number > 1);
+    assert_eq!(open(&disk).replay(POINT).unwrap(), many);
+}
+
+/// Records with seeds from 1 on, and where each of them begins.
+fn records(disk: &SimVfs, count: u64) -> Vec<u64> {
+    let mut log = log(disk);
+    (1..=count)
+        .map(|seed| {
+            let at = log.at;
+            assert!(log.append(&entries(seed, 2)).unwrap());
+            at
+        })
+        .collect()
+}
+
+#[test]
+fn damage_of_any_one_block_loses_no_record_and_is_reported_where_it_cannot_be_repaired() {
+    let disk = SimVfs::new();
+    let places = records(&disk, 5);
+    let all: Vec<u64> = (1..=5).collect();
+    for block in 0..MIN_BYTES / BLOCK as u64 {
+        for within in [0, 30, 3000] {
+            let damaged = disk.clone_disk();
+            damaged.corrupt(path(), block * BLOCK as u64 + within, &[0xA5; 512]).unwrap();
+            match replayed(&damaged) {
+                Ok(found) => assert_eq!(found, all, "block {block}"),
+                // Records before the last two have no shadow any more.
+                Err(error) => {
+                    assert!(is_damage(&error), "{error}");
+                    let at = block * BLOCK as u64;
+                    assert!((places[0]..places[3]).contains(&at), "block {block}");
+                }
+            }
+        }
+    }
+}
+
+/// A disk whose files have bytes that cannot be read.
+struct BadBytes {
+    disk: SimVfs,
+    bad: Range<u64>,
+}
+
+struct FileWithBadBytes {
+    file: Arc<dyn File>,
+    bad: Range<u64>,
+}
+
+impl VfsLayer for BadBytes {
+    fn inner(&self) -> &dyn Vfs {
+        &self.disk
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(FileWithBadBytes { file: self.inner().open(path, mode)?, bad: self.bad.clone() }))
+    }
+}
+
+impl FileLayer for FileWithBadBytes {
+    fn inner(&self) -> &dyn File {
+        &*self.file
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()> {
+        if offset < self.bad.end && self.bad.start < offset + buffer.len() as u64 {
+            return Err(io::Error::other("bad sector"));
+        }
+        self.file.read_at(offset, buffer, reason)
+    }
+}
+
+#[test]
+fn one_block_that_cannot_be_read_loses_no_record_and_a_dead_device_is_not_an_empty_log() {
+    let disk = SimVfs::new();
+    let places = records(&disk, 5);
+    let all: Vec<u64> = (1..=5).collect();
+    for block in 0..MIN_BYTES / BLOCK as u64 {
+        let at = block * BLOCK as u64;
+        match replayed(&BadBytes { disk: disk.clone(), bad: at..at + BLOCK as u64 }) {
+            Ok(found) => assert_eq!(found, all, "block {block}"),
+            Err(_) => assert!((places[0]..places[3]).contains(&at), "block {block}"),
+        }
+    }
+    for reads in 0..40 {
+        let faults = FaultVfs::new(Arc::new(disk.clone_disk()));
+        let fault = Fault::new(FaultTarget::Read, FaultEffect::IoError);
+        faults.inject(fault.after_operations(reads).forever());
+        if let Ok(found) = replayed(&faults) {
+            assert_eq!(found, all, "after {reads} reads");
+        }
+    }
+}
+
+#[test]
+fn a_lost_end_of_the_log_is_not_taken_for_its_end() {
+    let disk = SimVfs::new();
+    let places = records(&disk, 6);
+    let all: Vec<u64> = (1..=6).collect();
+    let end = MIN_BYTES as usize;
+    for (lost, place) in places.iter().enumerate() {
+        let damaged = disk.clone_disk();
+        let zeros = vec![0; end - BLOCK - *place as usize];
+        damaged.corrupt(path(), *place, &zeros).unwrap();
+        match replayed(&damaged) {
+            Ok(found) => assert!(found == all && lost >= 4, "from record {lost}"),
+            Err(error) => assert!(is_damage(&error) && lost < 4, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_shortened_file_is_refused_whatever_its_length() {
+    let disk = SimVfs::new();
+    records(&disk, 3);
+    let whole = disk.contents(path()).unwrap();
+    for length in (0..whole.len()).step_by(BLOCK / 2).chain([whole.len() - 1]) {
+        disk.put(path(), &whole[..length]);
+        let error = refused(WriteLog::open(&disk, path(), IDENTITY));
+        let (found, expected) = (length as u64, MIN_BYTES);
+        assert_eq!(error, WriteLogError::Shortened { path: PATH.into(), found, expected });
+    }
+    // With zeros instead of its end, the shadows show what is lost.
+    let shadows_end = LogGeometry::for_size(MIN_BYTES).records_start() as usize;
+    for length in (shadows_end..whole.len()).step_by(BLOCK) {
+        let mut padded = whole[..length].to_vec();
+        padded.resize(whole.len() + BLOCK, 0);
+        disk.put(path(), &padded);
+        if let Ok(found) = replayed(&disk) {
+            assert_eq!(found, [1, 2, 3], "{length} bytes are left");
+        }
+    }
+}
+
+/// The power fails at any operation of an append, and then one block of the log is damaged: no acknowledged record is lost silently, and
+/// the last one never.
+#[test]
+fn a_power_cut_and_one_damaged_block_lose_no_acknowledged_record() {
+    let mut recovered = 0;
+    for operations in 0..9 {
+        for seed in 0..6 {
+            let disk = SimVfs::new();
+            let mut log = log(&disk);
+            let mut places = vec![];
+            for record in 1..=3 {
+                places.push(log.at);
+                assert!(log.append(&entries(record, 2)).unwrap());
+            }
+            disk.stop_after(disk.operations() + operations);
+            let mut acknowledged = 3;
+            for record in 4..=6 {
+                places.push(log.at);
+                acknowledged += u64::from(matches!(log.append(&entries(record, 2)), Ok(true)));
+            }
+            let end = places[0] + 20 * BLOCK as u64;
+            let cut = disk.crash(seed, CrashOptions::default());
+            let whole = replayed(&cut).unwrap();
+            assert!(whole.len() as u64 >= acknowledged);
+            let last = places[acknowledged as usize - 1];
+            for at in (0..end).step_by(BLOCK) {
+                let damaged = cut.clone_disk();
+                damaged.corrupt(path(), at + 20, &[0x5A; 700]).unwrap();
+                match replayed(&damaged) {
+                    Ok(found) => {
+                        assert!(found.len() as u64 >= acknowledged, "{operations} {seed} {at}: {found:?}");
+                        assert!(found.iter().copied().eq(1..=found.len() as u64), "{found:?}");
+                        recovered += u64::from((last..last + 3 * BLOCK as u64).contains(&at));
+                    }
+                    Err(error) => {
+                        assert!(is_damage(&error) && at < last, "{operations} {seed} {at}: {error}")
+                    }
+                }
+            }
+        }
+    }
+    assert!(recovered > 100, "{recovered}");
+}
+
+#[test]
+fn a_log_with_one_damaged_header_is_still_taken_for_a_log() {
+    for at in [0, header_copy(MIN_BYTES)] {
+        let disk = SimVfs::new();
+        log(&disk);
+        disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
+        let again = WriteLog::create_again(&disk, path(), 64 << 20, IDENTITY).unwrap();
+        assert_eq!(again.bytes(), MIN_BYTES);
+        // Both copies are there again, also after the log was only opened.
+        disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
+        open(&disk);
+        disk.corrupt(path(), header_copy(MIN_BYTES) - at, &[9; BLOCK]).unwrap();
+        open(&disk);
+    }
+}
+
+#[test]
+fn other_files_and_logs_of_others_are_refused() {
+    let disk = SimVfs::new();
+    let open = |identity| refused(WriteLog::open(&disk, path(), identity));
+    assert_eq!(open(IDENTITY), WriteLogError::Missing(PATH.into()));
+    log(&disk);
+    let foreign = || WriteLogError::Foreign(PATH.into());
+    assert_eq!(open(LogIdentity { array: 78, ..IDENTITY }), foreign());
+    assert_eq!(open(LogIdentity { made: 6, ..IDENTITY }), foreign());
+    // A catalogue from an earlier version does not belong to a log of this version.
+    assert_eq!(open(LogIdentity { bytes: 0, ..IDENTITY }), foreign());
+    WriteLog::open(&disk, path(), IDENTITY).unwrap();
+    for offset in [0, header_copy(MIN_BYTES)] {
+        disk.corrupt(path(), offset + 40, &[1]).unwrap();
+    }
+    assert_eq!(open(IDENTITY), foreign());
+    let create = |bytes| WriteLog::create(&disk, path(), LogIdentity { bytes, ..IDENTITY }).err().unwrap();
+    assert!(create(4096).to_string().contains("at least"));
+    let before = disk.contents(path()).unwrap();
+    disk.corrupt(path(), 0, b"something").unwrap();
+    assert!(matches!(create(2 * MIN_BYTES), ArrayError::Refused(Refusal::NotAWriteLog(_))));
+    assert_eq!(disk.contents(path()).unwrap().len(), before.len(), "a file of others keeps its length");
+}

@@ -1,0 +1,112 @@
+//! Names of the files in backups and in restored directories.
+
+use std::path::Path;
+
+use jetcell_vfs::{FileName, FileStem, is_unfinished};
+
+use crate::error::Result;
+
+/// The file that makes a directory a backup.
+pub const MANIFEST: &str = "manifest.json";
+/// The file that marks a backup that is not whole.
+pub const PARTIAL: &str = "manifest.partial.json";
+/// The file that stores which ranges of a backup were verified, and when.
+pub const VERIFIED: &str = "verified.json";
+/// The file that marks a directory whose restore has not ended.
+pub const RESTORE_MARKER: &str = "restore.partial";
+/// The file that tells from which backups a directory was restored, and when.
+pub const RESTORED: &str = "restored.json";
+/// Ending of the names of logs that are being placed.
+pub const PLACING: &str = "restoring";
+
+/// Names of the copies of files: those of the originals, with a number if two have the same.
+///
+/// Errors: there is no name for a second file, because that of the first is too long.
+pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileName>> {
+    let mut names: Vec<FileName> = Vec::new();
+    for path in paths {
+        // Linux allows names that other systems cannot store, such as those with a backslash.
+        let own = FileName::from_path(path).ok().filter(|name| !is_of_backup(name));
+        let first = own.map_or_else(|| FileName::new("database.edb"), Ok)?;
+        let (stem, extension) = first.rsplit_once('.').unwrap_or((&first, "edb"));
+        let (mut name, mut number) = (first.clone(), 2);
+        while names.contains(&name) {
+            name = FileName::new(format!("{stem}-{number}.{extension}"))?;
+            number += 1;
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Whether backups and restores use the name for a file of their own, so that a database cannot have it.
+pub fn is_of_backup(name: &str) -> bool {
+    let placing = name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACING);
+    [MANIFEST, PARTIAL, VERIFIED, RESTORE_MARKER, RESTORED].contains(&name)
+        || placing
+        || is_unfinished(Path::new(name))
+}
+
+/// Name of the lock file of an instance.
+pub fn lock_file(base: FileStem) -> String {
+    format!("{base}.lock")
+}
+
+/// Whether a file tells how a database was used: its page images, or its flush map.
+pub fn is_side_file(name: &str, database: &FileName) -> bool {
+    let stem = database.rsplit_once('.').map_or(database.as_str(), |(stem, _)| stem);
+    name.rsplit_once('.').is_some_and(|(named, ending)| match ending {
+        "jdw" => named == database.as_str() || named == stem,
+        "jfm" => named == stem,
+        _ => false,
+    })
+}
+
+/// Whether a file belongs to the log stream: a log, the checkpoint or a reserve log.
+pub fn is_of_stream(name: &str, base: FileStem) -> bool {
+    let Some(rest) = name.strip_prefix(base.as_str()) else { return false };
+    let Some((middle, ending)) = rest.rsplit_once('.') else { return false };
+    let is_number = |text: &str| matches!(text.len(), 5..=8) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match ending {
+        "log" | "jtx" => middle.is_empty() || middle == "tmp" || is_number(middle),
+        "chk" | "jcp" => middle.is_empty(),
+        "jrs" => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_stream_are_of_it() {
+        for of_stream in
+            ["E00.log", "E00tmp.log", "E0000000012.log", "E0000012.log", "E00.chk", "E00res00001.jrs"]
+        {
+            assert!(is_of_stream(of_stream, FileStem::E00), "{of_stream}");
+        }
+        for other in ["E01.log", "E00.txt", "E00notes.log", "data.edb", "E00", "mail.log", "data.edb.jdw"] {
+            assert!(!is_of_stream(other, FileStem::E00), "{other}");
+        }
+        let database = FileName::new("data.edb").unwrap();
+        for side_file in ["data.edb.jdw", "data.jdw", "data.jfm"] {
+            assert!(is_side_file(side_file, &database), "{side_file}");
+        }
+        for other in ["other.edb.jdw", "other.jfm", "data.edb.jfm", "data.edb", "data"] {
+            assert!(!is_side_file(other, &database), "{other}");
+        }
+    }
+
+    #[test]
+    fn copies_have_different_names_that_backups_do_not_use() {
+        let paths = ["/a/x.edb", "/b/x.edb", "/c/manifest.json", r"/d/a\b.edb", "/e/y.restoring", "/f/x.edb"];
+        let names = copy_names(paths.iter().map(Path::new)).unwrap();
+        let names: Vec<&str> = names.iter().map(FileName::as_str).collect();
+        let wanted = ["x.edb", "x-2.edb", "database.edb", "database-2.edb", "database-3.edb", "x-3.edb"];
+        assert_eq!(names, wanted);
+        let long = format!("{}.edb", "x".repeat(FileName::MAX_BYTES - 4));
+        let paths = [Path::new("/a").join(&long), Path::new("/b").join(&long)];
+        copy_names(paths.iter().map(|path| &**path)).unwrap_err();
+    }
+}

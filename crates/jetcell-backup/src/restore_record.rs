@@ -1,0 +1,70 @@
+//! The record of a restore that has ended: the file `restored.json` in the restored directory.
+//!
+//! It only serves to recognise a repeated restore. An instance on the directory ignores it.
+
+use std::path::Path;
+
+use ese_format::LogPosition;
+use ese_format::header::DatabaseHeader;
+use jetcell_vfs::{FileName, Vfs};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::file_names::RESTORED;
+use crate::manifest::hex64;
+use crate::text_file;
+
+/// What was restored, and in which state it was then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreRecord {
+    /// Identities of the backups, in their order.
+    pub backups: Vec<String>,
+    /// The position in front of which the replay was to stop, in hexadecimal digits.
+    pub until: String,
+    /// Logs that survived were replayed, too.
+    pub with_logs: bool,
+    /// When the restore ended, in milliseconds since 1970 UTC.
+    pub restored_unix_ms: i64,
+    /// The databases.
+    pub databases: Vec<RestoredDatabase>,
+}
+
+/// A restored database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestoredDatabase {
+    /// Its file.
+    pub file: FileName,
+    /// The shutdown with which the restore ended. Each use of the database changes it.
+    pub shutdown: String,
+}
+
+impl RestoredDatabase {
+    /// Describes a clean database by its header.
+    pub fn new(file: FileName, header: &DatabaseHeader) -> RestoredDatabase {
+        let position = hex64(header.consistent_position.to_u64());
+        let shutdown =
+            format!("{} {:?} {position} {}", header.signature.to_hex(), header.state, header.consistent_time);
+        RestoredDatabase { file, shutdown }
+    }
+}
+
+impl RestoreRecord {
+    /// The record in a directory. `None`: there is none, or a later version wrote it.
+    pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<RestoreRecord>> {
+        let text = text_file::read_own(vfs, &directory.join(RESTORED))?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Stores the record, durably.
+    pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text_file::write(vfs, &directory.join(RESTORED), &format!("{text}\n"))
+    }
+
+    /// Whether a restore of the same backups to the same position would have the same result.
+    pub fn is_of(&self, backups: &[String], until: LogPosition) -> bool {
+        !self.with_logs && self.backups == backups && self.until == hex64(until.to_u64())
+    }
+}

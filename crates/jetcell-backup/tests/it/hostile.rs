@@ -1,0 +1,231 @@
+//! Backups that somebody changed to lead a program to files elsewhere. Everybody can compute the checksum of a manifest.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ese_engine::CreateOptions;
+use jetcell_backup::{
+    BackupError, BackupOptions, BackupState, Kind, Manifest, RestoreOptions, back_up_stopped, restore, verify,
+};
+use jetcell_sync::Arc;
+use jetcell_vfs::{SimVfs, Vfs};
+use twox_hash::XxHash3_64;
+
+use super::site::{Site, back_up_directory, disk, options, restore_to};
+
+const MANIFEST: &str = "/backup/manifest.json";
+
+/// All files of a disk with their contents.
+fn contents(disk: &SimVfs, directories: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = directories.iter().flat_map(|directory| disk.list(Path::new(directory)).unwrap());
+    files.map(|path| (path.clone(), disk.contents(&path).unwrap())).collect()
+}
+
+/// Replaces a part of the manifest, and computes its checksum again.
+fn reseal(disk: &SimVfs, sound: &Manifest, part: &str, replacement: &str) {
+    let unsigned = Manifest { checksum: String::new(), ..sound.clone() };
+    let text = serde_json::to_string(&unsigned).unwrap();
+    let hostile = text.replacen(part, replacement, 1);
+    assert_ne!(hostile, text, "{part}");
+    let sum = format!("{:016x}", XxHash3_64::oneshot(hostile.as_bytes()));
+    let hostile = hostile.replace("\"checksum\":\"\"", &format!("\"checksum\":\"{sum}\""));
+    disk.put(Path::new(MANIFEST), hostile.as_bytes());
+}
+
+#[test]
+fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.insert(0..50);
+    site.close();
+    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    // The checksum is computed as the program does it.
+    reseal(&disk, &sound, "\"engine\":\"jetcell", "\"engine\":\"other");
+    verify(&files, Path::new("/backup"), &Default::default()).unwrap();
+    let victim = Site::open(&files, "/victim", 300);
+    victim.close();
+    let before = contents(&disk, &["/victim", "/"]);
+    let lies = [
+        ("\"base_name\":\"E00\"", "\"base_name\":\"../victim/E00\""),
+        ("\"base_name\":\"E00\"", "\"base_name\":\"/victim/E00\""),
+        ("\"base_name\":\"E00\"", "\"base_name\":\"\""),
+        ("\"base_name\":\"E00\"", "\"base_name\":\"E0/\""),
+        ("\"base_name\":\"E00\"", "\"base_name\":\"E000\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"../victim/data.edb\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"/victim/data.edb\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"..\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"manifest.json\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"restore.partial\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"E00.chk\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"E00.lock\""),
+        ("\"file\":\"data.edb\"", "\"file\":\"E00.log\""),
+        ("\"file\":\"E00.log\"", "\"file\":\"../one/E00.log\""),
+        ("\"file\":\"E00.log\"", "\"file\":\"\""),
+    ];
+    for (part, replacement) in lies {
+        reseal(&disk, &sound, part, replacement);
+        let read = Manifest::read(&*files, Path::new("/backup")).map(drop);
+        let verified = verify(&files, Path::new("/backup"), &Default::default()).map(drop);
+        let restored = restore_to(&files, &["/backup"], "/restored", None).map(drop);
+        for refused in [read, verified, restored] {
+            let error = refused.expect_err(replacement);
+            assert!(matches!(error, BackupError::Changed { .. }), "{replacement}: {error}");
+        }
+        assert!(contents(&disk, &["/victim", "/"]) == before, "{replacement}");
+        assert!(disk.list(Path::new("/restored")).unwrap().is_empty(), "{replacement}");
+    }
+}
+
+#[test]
+fn a_manifest_with_more_items_than_a_real_one_is_refused() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.close();
+    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    let many = |count| vec!["\"\""; count].join(",");
+    let refused = || Manifest::read(&*files, Path::new("/backup")).unwrap_err().to_string();
+    reseal(&disk, &sound, "\"covers\":[", &format!("\"covers\":[{},", many(2000)));
+    assert!(refused().contains("a list has more than 1024 items"), "{}", refused());
+    let bad = vec!["{\"page\":1,\"flaw\":\"\"}"; 1001].join(",");
+    reseal(&disk, &sound, "\"bad_pages\":[]", &format!("\"bad_pages\":[{bad}]"));
+    assert!(refused().contains("a list has more than 1000 items"), "{}", refused());
+    disk.put(Path::new(MANIFEST), &vec![b' '; (128 << 20) + 1]);
+    assert!(refused().contains("more than any manifest"), "{}", refused());
+}
+
+#[test]
+fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
+    let (first, files) = disk();
+    let site = Site::open(&files, "/one", 3500);
+    site.close();
+    first.put(Path::new("/victim/mail.edb"), &[7; 4096]);
+    first.stop_after(first.operations() + 15);
+    let options = BackupOptions { save_bytes: 4 << 20, ..options(Kind::Full, None) };
+    back_up_directory(&files, "/one", "/backup", &options).unwrap_err();
+    let disk = first.crash(1, Default::default());
+    let files: Arc<dyn Vfs> = Arc::new(disk.clone());
+    assert_eq!(Manifest::state(&*files, Path::new("/backup")).unwrap(), BackupState::Partial);
+    let partial = Path::new("/backup/manifest.partial.json");
+    let text = String::from_utf8(disk.contents(partial).unwrap()).unwrap();
+    let hostile = text.replace("\"file\":\"data.edb\"", "\"file\":\"../victim/mail.edb\"");
+    assert_ne!(hostile, text);
+    disk.put(partial, hostile.as_bytes());
+    disk.put(Path::new("/backup/../victim/mail.edb"), &[7; 4096]);
+    // A backup that fails removes its files.
+    disk.set_capacity(disk.used());
+    let failed = back_up_directory(&files, "/one", "/backup", &options);
+    disk.set_capacity(u64::MAX);
+    failed.unwrap_err();
+    assert!(disk.contents(Path::new("/victim/mail.edb")).unwrap() == [7; 4096]);
+    assert!(disk.contents(Path::new("/backup/../victim/mail.edb")).is_some());
+    back_up_directory(&files, "/one", "/backup", &options).unwrap();
+    assert!(disk.contents(Path::new("/backup/../victim/mail.edb")).unwrap() == [7; 4096]);
+}
+
+/// The logs of a backup name the original databases. A restore must not touch databases that the backup does not have.
+#[test]
+fn the_logs_cannot_lead_a_restore_to_the_original_databases() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.insert(0..10);
+    site.back_up("/backup", Kind::Full, None).unwrap();
+    files.create_directory(Path::new("/elsewhere")).unwrap();
+    let later = Path::new("/elsewhere/later.edb");
+    let database = site.instance.create_database(later, &CreateOptions::default()).unwrap();
+    site.insert(10..20);
+    site.instance.flush().unwrap();
+    drop((database, site, files));
+    for original_exists in [true, false] {
+        let disk = disk.process_kill();
+        let files: Arc<dyn Vfs> = Arc::new(disk.clone());
+        if !original_exists {
+            disk.remove(later).unwrap();
+        }
+        let before = contents(&disk, &["/elsewhere", "/one"]);
+        let options = RestoreOptions { logs: Some("/one".into()), ..RestoreOptions::default() };
+        let restored = restore(&files, &["/backup".into()], Path::new("/restored"), &options).unwrap();
+        assert_eq!(restored.databases, [Path::new("/restored/data.edb")]);
+        assert!(contents(&disk, &["/elsewhere", "/one"]) == before, "{original_exists}");
+        let site = Site::open(&files, "/restored", 0);
+        assert_eq!(site.keys(), (0..20).collect());
+        site.close();
+    }
+}
+
+#[test]
+fn a_database_whose_name_other_systems_cannot_store_is_backed_up_and_restored() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.close();
+    disk.rename(Path::new("/one/data.edb"), Path::new(r"/one/a\b.edb")).unwrap();
+    let from = disk.list(Path::new("/one")).unwrap();
+    back_up_stopped(&files, &from, Path::new("/backup"), &options(Kind::Full, None)).unwrap();
+    let restored = restore_to(&files, &["/backup"], "/restored", None).unwrap();
+    assert_eq!(restored.databases, [Path::new("/restored/database.edb")]);
+}
+
+/// A file with a second name may be a file elsewhere, as a link may be (see `links.rs`, for links of the machine).
+#[test]
+fn a_restore_does_not_write_into_a_file_with_another_name() {
+    for with_marker in [true, false] {
+        let (disk, files) = disk();
+        let site = Site::open(&files, "/one", 300);
+        site.close();
+        back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+        files.create_directory(Path::new("/restored")).unwrap();
+        disk.put(Path::new("/victim/mail.edb"), &[7; 8192]);
+        disk.link(Path::new("/victim/mail.edb"), Path::new("/restored/data.edb")).unwrap();
+        if with_marker {
+            disk.put(Path::new("/restored/restore.partial"), b"into an empty directory\n");
+        }
+        let options = RestoreOptions { force: !with_marker, ..RestoreOptions::default() };
+        let before = disk.operations();
+        let refused = restore(&files, &["/backup".into()], Path::new("/restored"), &options).unwrap_err();
+        assert!(matches!(refused, BackupError::Engine(_)), "{refused}");
+        assert_eq!(disk.operations(), before, "something was changed");
+        assert_eq!(disk.contents(Path::new("/victim/mail.edb")).unwrap(), [7; 8192]);
+    }
+}
+
+/// A marker of an interrupted restore does not make files of others files of the restore.
+#[test]
+fn a_failed_restore_removes_only_its_own_files() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.close();
+    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    files.create_directory(Path::new("/restored")).unwrap();
+    disk.put(Path::new("/restored/restore.partial"), b"into an empty directory\n");
+    let others = ["notes.txt", "E01.log", "E01res00001.jrs", "other.edb.jdw", "other.jfm"];
+    for name in others {
+        disk.put(&Path::new("/restored").join(name), &[7; 4096]);
+    }
+    disk.corrupt(Path::new("/backup/data.edb"), 5 << 12, &[1, 2, 3]).unwrap();
+    restore_to(&files, &["/backup"], "/restored", None).unwrap_err();
+    let left = disk.list(Path::new("/restored")).unwrap();
+    let mut expected: Vec<PathBuf> = others.iter().map(|name| Path::new("/restored").join(name)).collect();
+    expected.sort();
+    assert_eq!(left, expected);
+}
+
+#[test]
+fn a_restore_over_an_instance_leaves_the_files_of_other_instances() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.close();
+    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    let others = ["notes.txt", "E01.log", "E01res00001.jrs", "other.edb.jdw", "other.jfm"];
+    for name in others.iter().chain(&["data.edb.jdw", "data.jfm", "E00res00001.jrs"]) {
+        disk.put(&Path::new("/one").join(name), &[7; 4096]);
+    }
+    let options = RestoreOptions { force: true, ..RestoreOptions::default() };
+    restore(&files, &["/backup".into()], Path::new("/one"), &options).unwrap();
+    for name in others {
+        assert!(disk.contents(&Path::new("/one").join(name)).is_some(), "{name}");
+    }
+    for name in ["data.edb.jdw", "data.jfm", "E00res00001.jrs"] {
+        assert!(disk.contents(&Path::new("/one").join(name)).is_none(), "{name}");
+    }
+}

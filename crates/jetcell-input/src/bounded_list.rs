@@ -1,0 +1,46 @@
+//! Lists in files of somebody else, with a maximum number of items.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+
+/// Reads a list of at most `MAX` items. For `#[serde(deserialize_with = "bounded_list::<_, _, 100>")]`.
+///
+/// An item in memory can be many times larger than its text, such as `""` or `{}`, so that a limit of the file size alone does not limit
+/// memory.
+///
+/// # Errors
+/// Those of the items; there are more than `MAX` of them.
+pub fn bounded_list<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_seq(BoundedList::<T, MAX>(PhantomData))
+}
+
+struct BoundedList<T, const MAX: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for BoundedList<T, MAX> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {MAX} items")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            if list.len() == MAX {
+                return Err(A::Error::custom(format!("a list has more than {MAX} items")));
+            }
+            list.push(item);
+        }
+        Ok(list)
+    }
+}
+
+#[cfg(test)]
+#[path = "bounded_list_tests.rs"]
+mod tests;

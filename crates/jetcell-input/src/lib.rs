@@ -1,0 +1,15 @@
+//! Input from files, networks and users: text prepared for people, and limits.
+//!
+//! Names of files, tables, columns and hosts are data that somebody else may have chosen. Every output for people passes
+//! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through [`PrintableWriter`].
+//! Lists in files have a maximum length with [`bounded_list`].
+
+#![forbid(unsafe_code)]
+
+mod bounded_list;
+mod printable;
+mod printable_writer;
+
+pub use bounded_list::bounded_list;
+pub use printable::{printable, printable_json, printable_lines};
+pub use printable_writer::{PrintableWriter, TextForm};

@@ -1,0 +1,29 @@
+use super::*;
+
+#[test]
+fn control_characters_are_shown_and_other_text_stays() {
+    assert!(matches!(printable("Größe ± 3 %, 日本"), Cow::Borrowed(_)));
+    assert_eq!(
+        printable("a\x1b[31mred\x07\r\nPASS\u{9b}2J\u{7f}"),
+        "a\\u{1b}[31mred\\u{7}\\r\\nPASS\\u{9b}2J\\u{7f}"
+    );
+    assert_eq!(printable("exe\u{202e}txt"), "exe\\u{202e}txt");
+    assert_eq!(printable_lines("one\n\ttwo\x1b]0;x\x07"), "one\n\ttwo\\u{1b}]0;x\\u{7}");
+}
+
+#[test]
+fn a_prepared_text_is_prepared_already() {
+    let text = printable("a\x1b\u{202e}\n").into_owned();
+    assert!(
+        matches!(printable(&text), Cow::Borrowed(_)) && matches!(printable_lines(&text), Cow::Borrowed(_))
+    );
+}
+
+#[test]
+fn hidden_characters_of_json_become_json_escapes() {
+    assert_eq!(
+        printable_json("{\n\t\"a\u{9b}\": \"\u{7f}\u{202e}\\u001b\"\n}"),
+        "{\n\t\"a\\u009b\": \"\\u007f\\u202e\\u001b\"\n}"
+    );
+    assert!(matches!(printable_json("{\"a\": \"Größe\"}\n"), Cow::Borrowed(_)));
+}

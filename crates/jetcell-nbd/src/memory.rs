@@ -1,0 +1,249 @@
+//! Memory for requests and replies: one bound for all connections of a server.
+//!
+//! Each connection has a share that it may always use, which is enough for common requests. A request that needs more takes the rest from a
+//! pool, in the order in which connections ask. Two rules keep the pool in motion:
+//!
+//! - A connection asks for everything that a request needs at once, and has nothing from the pool while it waits.
+//! - A connection that keeps memory of the pool while it waits for its client is closed after a limit, if other connections need the memory.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::protocol::MAX_MESSAGE;
+
+/// Maximum and minimum share of a connection.
+const MAX_SHARE: usize = 1 << 20;
+const MIN_SHARE: usize = 16 << 10;
+/// A quarter of the share, and no more than this, is the buffer for the input of a connection.
+const MAX_INPUT: usize = 256 << 10;
+/// Memory is taken from the pool in multiples of this, which makes it rare.
+const STEP: usize = 1 << 20;
+
+/// The memory of all connections.
+pub struct Memory {
+    share: usize,
+    pool: Mutex<Pool>,
+    changed: Condvar,
+}
+
+struct Pool {
+    free: usize,
+    /// Number of the next connection that waits, and of the connection whose turn it is.
+    next: u64,
+    turn: u64,
+}
+
+impl Memory {
+    /// Memory for this number of connections. The pool always has enough for the largest request.
+    pub fn new(bytes: usize, connections: usize) -> Memory {
+        let share = (bytes / 2 / connections.max(1)).clamp(MIN_SHARE, MAX_SHARE);
+        let pool = bytes.saturating_sub(share.saturating_mul(connections)) / STEP * STEP;
+        let free = pool.max(MAX_MESSAGE.next_multiple_of(STEP));
+        Memory { share, pool: Mutex::new(Pool { free, next: 0, turn: 0 }), changed: Condvar::new() }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of the pool that no connection has.
+    #[cfg(test)]
+    pub fn free(&self) -> usize {
+        self.pool().free
+    }
+
+    /// Connections that wait for the pool.
+    pub fn waiting(&self) -> u64 {
+        let pool = self.pool();
+        pool.next - pool.turn
+    }
+}
+
+/// The memory of one connection.
+pub struct ConnectionMemory<'server> {
+    memory: &'server Memory,
+    /// Bytes from the pool.
+    taken: Cell<usize>,
+    /// How long the client has been waited for since the first of them was taken.
+    waited: Cell<Duration>,
+    /// Maximum of that time while others need the memory.
+    patience: Duration,
+}
+
+impl<'server> ConnectionMemory<'server> {
+    pub fn new(memory: &'server Memory, patience: Duration) -> ConnectionMemory<'server> {
+        ConnectionMemory { memory, taken: Cell::new(0), waited: Cell::new(Duration::ZERO), patience }
+    }
+
+    /// Bytes of the buffer for input.
+    pub fn input_bytes(&self) -> usize {
+        (self.memory.share / 4).min(MAX_INPUT)
+    }
+
+    /// Bytes that requests and replies of the connection may use now.
+    pub fn allowed(&self) -> usize {
+        self.memory.share - self.input_bytes() + self.taken.get()
+    }
+
+    fn lacking(&self, bytes: usize) -> usize {
+        bytes.saturating_sub(self.allowed()).next_multiple_of(STEP)
+    }
+
+    /// Allows the connection to use this number of bytes, if that needs no wait.
+    pub fn try_allow(&self, bytes: usize) -> bool {
+        let lacking = self.lacking(bytes);
+        if lacking == 0 {
+            return true;
+        }
+        let mut pool = self.memory.pool();
+        let is_possible = pool.next == pool.turn && lacking <= pool.free;
+        if is_possible {
+            pool.free -= lacking;
+            self.take(lacking);
+        }
+        is_possible
+    }
+
+    /// Allows the connection, which has nothing from the pool, to use this number of bytes, at most [`MAX_MESSAGE`]. Waits for its turn.
+    pub fn allow(&self, bytes: usize) {
+        debug_assert!(self.taken.get() == 0 && bytes <= MAX_MESSAGE);
+        if self.try_allow(bytes) {
+            return;
+        }
+        let lacking = self.lacking(bytes);
+        let mut pool = self.memory.pool();
+        let number = pool.next;
+        pool.next += 1;
+        while pool.turn != number || lacking > pool.free {
+            pool = self.memory.changed.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+        pool.turn += 1;
+        pool.free -= lacking;
+        drop(pool);
+        self.memory.changed.notify_all();
+        self.take(lacking);
+    }
+
+    fn take(&self, bytes: usize) {
+        if self.taken.get() == 0 {
+            self.waited.set(Duration::ZERO);
+        }
+        self.taken.set(self.taken.get() + bytes);
+    }
+
+    /// Gives everything back that is from the pool.
+    pub fn give_back(&self) {
+        let taken = self.taken.take();
+        if taken > 0 {
+            self.memory.pool().free += taken;
+            self.memory.changed.notify_all();
+        }
+    }
+
+    /// Whether the connection has memory that others may come to need, so that waits for its client must be watched.
+    pub fn is_watched(&self) -> bool {
+        self.taken.get() > 0
+    }
+
+    /// Notes a wait for the client.
+    ///
+    /// # Errors
+    /// The client takes too long, and other connections need the memory.
+    pub fn waited(&self, time: Duration) -> io::Result<()> {
+        if !self.is_watched() {
+            return Ok(());
+        }
+        self.waited.set(self.waited.get() + time);
+        if self.waited.get() > self.patience && self.memory.waiting() > 0 {
+            return Err(io::Error::other(
+                "the client is slow, and other clients need the memory of its requests",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ConnectionMemory<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn shares_and_pool_together_are_the_bound() {
+        for (bytes, connections) in [(256 << 20, 64), (256 << 20, 4096), (128 << 20, 1)] {
+            let memory = Memory::new(bytes, connections);
+            assert!(memory.share * connections + memory.free() <= bytes, "{bytes} {connections}");
+            assert!(memory.share >= MIN_SHARE && memory.free() >= MAX_MESSAGE);
+            let connection = ConnectionMemory::new(&memory, LONG);
+            assert_eq!(connection.allowed() + connection.input_bytes(), memory.share);
+        }
+        // The largest request always has room.
+        assert!(Memory::new(0, 0).free() >= MAX_MESSAGE);
+    }
+
+    #[test]
+    fn large_requests_wait_in_their_order_and_small_ones_never() {
+        let memory = Memory::new(2 * MAX_MESSAGE, 8);
+        let first = ConnectionMemory::new(&memory, LONG);
+        assert!(first.try_allow(MAX_MESSAGE));
+        let rest = ConnectionMemory::new(&memory, LONG);
+        let share = rest.allowed();
+        assert!(rest.try_allow(memory.free() + share) && memory.free() == 0);
+        let order = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for place in 0..3 {
+                let (memory, order) = (&memory, &order);
+                scope.spawn(move || {
+                    let other = ConnectionMemory::new(memory, LONG);
+                    other.allow(MAX_MESSAGE);
+                    assert_eq!(order.fetch_add(1, Ordering::SeqCst), place);
+                });
+                let began = Instant::now();
+                while memory.waiting() <= place as u64 {
+                    assert!(began.elapsed() < LONG);
+                    thread::yield_now();
+                }
+            }
+            let small = ConnectionMemory::new(&memory, LONG);
+            assert!(small.try_allow(share) && !small.try_allow(share + 1));
+            // Nothing overtakes those that wait.
+            rest.give_back();
+            assert!(!small.try_allow(share + 1));
+            first.give_back();
+        });
+        assert_eq!(order.into_inner(), 3);
+        assert!(memory.free() >= MAX_MESSAGE && memory.waiting() == 0);
+    }
+
+    #[test]
+    fn a_slow_client_is_given_up_only_if_others_need_its_memory() {
+        let memory = Memory::new(0, 1);
+        let slow = ConnectionMemory::new(&memory, Duration::from_secs(10));
+        slow.allow(MAX_MESSAGE);
+        slow.waited(LONG).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| ConnectionMemory::new(&memory, LONG).allow(MAX_MESSAGE));
+            let began = Instant::now();
+            while memory.waiting() == 0 {
+                assert!(began.elapsed() < LONG);
+                thread::yield_now();
+            }
+            assert!(slow.waited(Duration::ZERO).is_err());
+            slow.give_back();
+            slow.waited(LONG).unwrap();
+        });
+    }
+}

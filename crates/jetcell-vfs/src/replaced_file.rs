@@ -1,0 +1,241 @@
+//! Files that are replaced as a whole, and the names of files that are not finished.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{IoBuffer, IoReason, OpenMode, OutputFile, Vfs, parent_directory};
+
+/// Ending of the names of files that get their final name when they are durable.
+pub(crate) const UNFINISHED: &str = "unfinished";
+/// Endings of other files that are not finished: exports, states of interrupted work, logs of a restore, messages of copies.
+const OTHERS: [&str; 4] = ["partial", "restoring", "copy-new", "message-new"];
+
+/// Whether a file is not finished, by its name. Its program will rename it or remove it, so a listing of a directory does not use it.
+pub fn is_unfinished(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ending == UNFINISHED || OTHERS.contains(&ending))
+}
+
+/// The path with `.ending` added to its file name.
+pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// A path for an unfinished file that no other call gets, in this process or another one, also on another host.
+pub fn unique_unfinished(path: &Path) -> PathBuf {
+    // The keys of the hasher are random for each process.
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    with_ending(path, &format!("{:x}-{call:x}.{UNFINISHED}", *PROCESS))
+}
+
+/// Replaces the content of a file, or creates it, durably: writes a new file, syncs it, renames it, and syncs the directory. A reader
+/// and a crash find the whole old content or the whole new one. A link at `path` is replaced, not followed. Concurrent calls do not
+/// disturb each other: the last one decides.
+///
+/// # Errors
+/// An operation failed. The old content is there, or the new one if only the sync of the directory failed.
+pub fn replace_file(vfs: &dyn Vfs, path: &Path, content: &[u8], reason: IoReason) -> io::Result<()> {
+    replace_file_through(vfs, path, &vfs.unfinished_path(path), content, reason)
+}
+
+/// Like [`replace_file`], with a given path for the new file, which nobody else uses. What is there is removed.
+///
+/// # Errors
+/// Those of [`replace_file`].
+pub fn replace_file_through(
+    vfs: &dyn Vfs,
+    path: &Path,
+    unfinished: &Path,
+    content: &[u8],
+    reason: IoReason,
+) -> io::Result<()> {
+    remove_if_exists(vfs, unfinished)?;
+    let file = vfs.open(unfinished, OpenMode::CreateNew)?;
+    let put = || {
+        let mut bytes = IoBuffer::zeroed(content.len());
+        bytes.copy_from_slice(content);
+        file.write_at(0, &bytes, reason)?;
+        file.sync(reason)?;
+        vfs.rename(unfinished, path)
+    };
+    put().inspect_err(|_| {
+        // The first error is the one to report.
+        let _ = vfs.remove(unfinished);
+    })?;
+    vfs.sync_directory(parent_directory(path))
+}
+
+/// A file that replaces another one when it is complete. It is removed unless it is finished.
+///
+/// For output of a command, which goes past a [`Vfs`]; otherwise like [`replace_file`].
+#[derive(Debug)]
+pub struct UnfinishedFile {
+    file: OutputFile,
+    unfinished: PathBuf,
+    path: PathBuf,
+    finished: bool,
+}
+
+impl UnfinishedFile {
+    /// Creates the file under another name in the directory of `path`.
+    ///
+    /// # Errors
+    /// It cannot be created; `path` has no file name.
+    pub fn create(path: &Path) -> io::Result<UnfinishedFile> {
+        path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+        let unfinished = unique_unfinished(path);
+        let file = OutputFile::create(&unfinished)?;
+        Ok(UnfinishedFile { file, unfinished, path: path.to_path_buf(), finished: false })
+    }
+
+    /// Gives the file its name, durably.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.sync()?;
+        self.rename()?;
+        OutputFile::sync_directory(parent_directory(&self.path))
+    }
+
+    /// Gives the file its name. It may be lost in a power failure.
+    pub fn finish_unsynced(mut self) -> io::Result<()> {
+        self.rename()
+    }
+
+    fn rename(&mut self) -> io::Result<()> {
+        std::fs::rename(&self.unfinished, &self.path)?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Write for UnfinishedFile {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.file.write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for UnfinishedFile {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = std::fs::remove_file(&self.unfinished);
+        }
+    }
+}
+
+/// Removes a file, or a link. Returns whether there was one. Durable after `sync_directory`.
+///
+/// # Errors
+/// It exists and cannot be removed.
+pub fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
+    match vfs.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+    use crate::{RealOptions, RealVfs, SimVfs};
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_else_is_left() {
+        let disk = SimVfs::new();
+        disk.create_directory(Path::new("/d")).unwrap();
+        let path = Path::new("/d/state.json");
+        // A crash left it.
+        disk.put(Path::new("/d/state.json.unfinished"), b"old");
+        for content in ["longer content", "short", ""] {
+            replace_file(&disk, path, content.as_bytes(), IoReason::Other).unwrap();
+            assert_eq!(disk.contents(path).unwrap(), content.as_bytes());
+            assert_eq!(disk.list(Path::new("/d")).unwrap(), [path]);
+        }
+        disk.fail_at(disk.operations() + 2, io::ErrorKind::StorageFull);
+        replace_file(&disk, path, b"new", IoReason::Other).unwrap_err();
+        assert_eq!(disk.contents(path).unwrap(), b"");
+        assert_eq!(disk.list(Path::new("/d")).unwrap(), [path]);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("state"), dir.path().join("victim"));
+        std::fs::write(&victim, "victim").unwrap();
+        symlink(&victim, &path).unwrap();
+        let vfs = RealVfs::new(RealOptions::default()).unwrap();
+        replace_file(&vfs, &path, b"new", IoReason::Other).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
+        assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        // A link to nothing is not followed either, also under the name of the unfinished file.
+        let unfinished = dir.path().join("state.copy-new");
+        symlink(dir.path().join("created"), &unfinished).unwrap();
+        replace_file_through(&vfs, &path, &unfinished, b"newer", IoReason::Other).unwrap();
+        assert!(!dir.path().join("created").exists() && !unfinished.exists());
+        assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+    }
+
+    #[test]
+    fn replacements_at_the_same_time_do_not_disturb_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state");
+        let vfs = RealVfs::new(RealOptions::default()).unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..4_u8 {
+                let (vfs, path) = (&vfs, &path);
+                scope.spawn(move || {
+                    for _ in 0..25 {
+                        replace_file(vfs, path, &[number; 3000], IoReason::Other).unwrap();
+                        let found = std::fs::read(path).unwrap();
+                        assert!(found.len() == 3000 && found.iter().all(|byte| *byte == found[0]));
+                    }
+                });
+            }
+        });
+        assert_eq!(vfs.list(dir.path()).unwrap(), [path]);
+    }
+
+    #[test]
+    fn an_output_file_gets_its_name_when_it_is_finished_and_is_removed_otherwise() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("result.json");
+        let names = || std::fs::read_dir(dir.path()).unwrap().count();
+        for (content, synced) in [("a longer text", true), ("short", false)] {
+            let mut file = UnfinishedFile::create(&path).unwrap();
+            file.write_all(content.as_bytes()).unwrap();
+            if synced { file.finish() } else { file.finish_unsynced() }.unwrap();
+            assert_eq!((std::fs::read_to_string(&path).unwrap().as_str(), names()), (content, 1));
+        }
+        let dropped = UnfinishedFile::create(&path).unwrap();
+        assert_eq!(names(), 2);
+        drop(dropped);
+        assert_eq!(names(), 1);
+        assert!(UnfinishedFile::create(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn unfinished_files_are_known_by_their_names() {
+        for unfinished in ["copy.json.unfinished", "x.edb.partial", "E00.log.restoring", "E00-a1.copy-new"] {
+            assert!(is_unfinished(Path::new(unfinished)), "{unfinished}");
+        }
+        for other in ["data.edb", "E00.log", "unfinished", "partial", "a.partial.json", "x"] {
+            assert!(!is_unfinished(Path::new(other)), "{other}");
+        }
+        let vfs = RealVfs::new(RealOptions::default()).unwrap();
+        let (one, other) = (vfs.unfinished_path(Path::new("/d/x")), vfs.unfinished_path(Path::new("/d/x")));
+        assert!(one != other && is_unfinished(&one) && one.parent() == Some(Path::new("/d")));
+    }
+}

@@ -1,0 +1,95 @@
+use ese_format::header::DATABASE_MAGIC;
+use jetcell_vfs::IoReason;
+
+use super::*;
+
+/// A directory with files, and the files as commands see them.
+struct Site {
+    dir: tempfile::TempDir,
+    vfs: Unpacked,
+}
+
+impl Site {
+    fn new(max_unpacked: Option<u64>) -> Site {
+        let real = RealOptions { direct: false, ..RealOptions::default() };
+        let options = UnpackOptions { max_unpacked: max_unpacked.map(ByteSize) };
+        Site { dir: tempfile::tempdir().unwrap(), vfs: Unpacked::new(real, options).unwrap() }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = Vfs::open(&self.vfs, path, OpenMode::Read)?;
+        assert_eq!(file.path(), path);
+        let mut bytes = vec![0; file.len()? as usize];
+        file.read_at(0, &mut bytes, IoReason::Verify)?;
+        Ok(bytes)
+    }
+}
+
+/// The first bytes of a database.
+fn database_start() -> Vec<u8> {
+    let mut start = vec![0; 4096];
+    start[4..8].copy_from_slice(&DATABASE_MAGIC.to_le_bytes());
+    start
+}
+
+/// A file with these first bytes and zeros up to `len`, packed in little memory.
+fn packed_zeros(start: &[u8], len: u64) -> Vec<u8> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.write_all(start).unwrap();
+    io::copy(&mut io::repeat(0).take(len - start.len() as u64), &mut encoder).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_compressed_file_reads_as_its_content_and_other_files_as_they_are() {
+    let site = Site::new(None);
+    let mut content = database_start();
+    content.extend((0..100_000u32).flat_map(u32::to_le_bytes));
+    let packed = zstd::encode_all(content.as_slice(), 3).unwrap();
+    assert!(site.read(&site.write("a.edb.zst", &packed)).unwrap() == content);
+    assert!(
+        site.read(&site.write("a.edb", &packed)).unwrap() == packed,
+        "the name says that it is not compressed"
+    );
+    assert!(site.read(&site.write("b.edb.zst", &content)).unwrap() == content, "the content says so");
+    let cut = site.read(&site.write("c.zst", &packed[..packed.len() / 2])).unwrap_err().to_string();
+    assert!(cut.contains("the compressed content is damaged"), "{cut}");
+    assert!(site.read(&site.dir.path().join("none.zst")).is_err());
+}
+
+#[test]
+fn content_that_is_not_an_ese_file_is_not_unpacked() {
+    let site = Site::new(None);
+    let bomb = site.write("bomb.edb.zst", &packed_zeros(b"no database", 2 << 30));
+    assert_eq!(site.read(&bomb).unwrap().len(), START_LEN);
+    let short = site.write("short.zst", &packed_zeros(b"no database", 100));
+    assert_eq!(site.read(&short).unwrap().len(), 100);
+}
+
+#[test]
+fn a_file_that_unpacks_to_more_than_the_limit_is_refused() {
+    let site = Site::new(Some(10 << 20));
+    let large = site.write("large.edb.zst", &packed_zeros(&database_start(), (10 << 20) + 1));
+    let error = site.read(&large).unwrap_err().to_string();
+    assert!(error.contains("more than 10MiB") && error.contains("--max-unpacked"), "{error}");
+    let fits = site.write("fits.edb.zst", &packed_zeros(&database_start(), 10 << 20));
+    assert_eq!(site.read(&fits).unwrap().len(), 10 << 20);
+}
+
+#[test]
+fn the_default_limit_follows_the_packed_size() {
+    let site = Site::new(None);
+    let plain = tempfile::tempfile().unwrap();
+    let limit = |packed| site.vfs.limit(packed, &plain).unwrap();
+    assert_eq!(limit(218 << 10).asked, DEFAULT_MAX_BYTES);
+    assert_eq!(limit(1 << 30).asked, DEFAULT_MAX_RATIO << 30);
+    let space = Limit { asked: u64::MAX, space: 1 << 20 };
+    let error = space.check((1 << 20) + 1).unwrap_err().to_string();
+    assert!(error.contains("TMPDIR") && space.check(1 << 20).is_ok(), "{error}");
+}

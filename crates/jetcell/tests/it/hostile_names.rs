@@ -1,0 +1,314 @@
+//! Names that somebody else chose: no command sends their control characters to a terminal, a page or another program.
+
+use std::collections::BTreeSet;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+
+/// Clears the screen and changes the colour with the controls of ESC and C1, reverses text, and has a DEL and a line end.
+const HOSTILE: &str = "x\u{1b}[2J\u{9b}31m\u{202e}\u{7f}\r\ny";
+
+/// Characters that no output may have.
+fn is_hostile(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[track_caller]
+fn assert_harmless(what: &str, text: &str) {
+    let found = text.chars().position(is_hostile);
+    let shown = |at: usize| text.chars().skip(at.saturating_sub(60)).take(120).collect::<String>();
+    assert_eq!(found, None, "{what}: {:?}", found.map(shown));
+}
+
+/// The output of a command, which has no hostile character, and shows the name as escapes if `names`.
+#[track_caller]
+fn ran(cell: &Cell, words: &[&str], names: bool) -> Output {
+    let output = cell.program(words).output().unwrap();
+    let streams = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
+    for text in &streams {
+        assert_harmless(&format!("{words:?}"), text);
+    }
+    let has_name = streams.iter().any(|text| {
+        let text: String = text.split_whitespace().collect();
+        ["\\u{1b}[2J\\u{9b}31m", "\\u001b[2J\\u009b31m"].iter().any(|name| text.contains(name))
+    });
+    assert!(has_name || !names, "{words:?} does not show the name: {streams:?}");
+    output
+}
+
+/// The commands that have no subcommands, as words.
+fn leaves(cell: &Cell, words: &[&str], found: &mut Vec<Vec<String>>) {
+    let output = cell.program(&[words, &["--help"]].concat()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let section = |line: &str| ["Commands:", "Kinds:"].contains(&line);
+    let names: Vec<String> = text
+        .lines()
+        .skip_while(|line| !section(line))
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_string)
+        .collect();
+    if names.is_empty() {
+        found.push(words.iter().map(|word| (*word).to_string()).collect());
+    }
+    for name in names {
+        leaves(cell, &[words, &[&name]].concat(), found);
+    }
+}
+
+/// Every command with a hostile name in the place of its files. `@` stands for the name.
+const MISSING: &[&str] = &[
+    "check @",
+    "check @ --json",
+    "dump header @",
+    "dump pages @",
+    "dump tree @ --table @",
+    "dump schema @",
+    "dump space @",
+    "dump log @",
+    "dump checkpoint @",
+    "dump flushmap @",
+    "size --config @",
+    "recover @",
+    "backup --from @ --to out",
+    "replicate --from @ --to out --once",
+    "serve @ --listen 127.0.0.1:0 --token-file @",
+    "copies @",
+    "activate @",
+    "reseed --from @ --to out",
+    "maintain @",
+    "restore @ --to out",
+    "export @ --format csv --output out",
+    "test performance --config @",
+    "test stress --config @",
+    "test backup --config @",
+    "test recovery --config @",
+    "test replication --config @ --copies 1",
+    "test durability @ --verify @",
+    "test filesystems --filesystems @",
+    "fleet run --config @",
+    "fleet join --fleet f --rank 0 --size 2 --allow-dir @",
+    "report @",
+    "events @",
+    "compare @ @",
+    "compare --drives @",
+    "raid create @ --level @",
+    "raid status @",
+    "raid status @ --json",
+    "raid fail @ --slot 0",
+    "raid replace @ --slot 0 --member @",
+    "raid spare @ @",
+    "raid rebuild @",
+    "raid scrub @",
+    "raid serve @",
+    "raid lun create @ l --size 1MiB",
+    "raid lun list @",
+    "raid lun clean @ l",
+    "raid lun delete @ l",
+    "raid snapshot create @ l s",
+    "raid snapshot list @ l",
+    "raid snapshot delete @ l s",
+    "raid snapshot clone @ l s t",
+    "raid snapshot back @ l s",
+    "raid grow @ --members @",
+    "raid destroy @",
+    "raid bench @",
+    "raid simulate --config @",
+    "raid reliability --config @",
+    "disk test @",
+    "disk fragmentation @",
+    "disk experiment @ --size 1MiB",
+    "power meters @",
+    "power record --meter @ -- true",
+    "power energy @",
+    "doctor @",
+    "completions @",
+    "man /dev/null/@",
+];
+
+#[test]
+fn every_command_shows_the_name_of_a_missing_file_harmlessly() {
+    let cell = Cell::new();
+    for row in MISSING {
+        let words: Vec<String> = row.split(' ').map(|word| word.replace('@', HOSTILE)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        ran(&cell, &words, true);
+    }
+    let mut all = Vec::new();
+    leaves(&cell, &[], &mut all);
+    let tested = |leaf: &Vec<String>| {
+        MISSING.iter().any(|row| row.split(' ').take(leaf.len()).eq(leaf.iter().map(String::as_str)))
+    };
+    let untested: BTreeSet<String> =
+        all.iter().filter(|leaf| !tested(leaf)).map(|leaf| leaf.join(" ")).collect();
+    assert!(all.len() > 50 && untested.is_empty(), "add rows for {untested:?} of {}", all.len());
+    for leaf in &all {
+        let words: Vec<&str> = leaf.iter().map(String::as_str).collect();
+        ran(&cell, &[&words[..], &[&format!("--{HOSTILE}")]].concat(), true);
+    }
+}
+
+/// A database whose table, column and index names have control characters.
+const DATABASE: &[u8] = include_bytes!("../data/control-characters.edb");
+
+#[test]
+fn names_in_a_database_are_shown_harmlessly() {
+    let cell = Cell::new();
+    cell.make_dir(HOSTILE);
+    let path = format!("{HOSTILE}/a.edb");
+    cell.write(&path, DATABASE);
+    for kind in ["header", "pages", "schema", "space"] {
+        for form in [&[][..], &["--json"]] {
+            ran(&cell, &[&["dump", kind, &path], form].concat(), false);
+        }
+    }
+    let schema = ran(&cell, &["dump", "schema", &path], false);
+    assert!(String::from_utf8(schema.stdout).unwrap().contains("\\u{1b}"));
+    for form in [&[][..], &["--json"]] {
+        ran(&cell, &[&["check", "--structure", &path], form].concat(), true);
+    }
+    for format in ["csv", "jsonl"] {
+        let output = ["export", &path, "--format", format, "--output", "-", "--table", "*"];
+        ran(&cell, &output, false);
+    }
+    ran(&cell, &["export", &path, "--format", "csv", "--output", "out"], false);
+    for entry in std::fs::read_dir(cell.path("out")).unwrap() {
+        let path = entry.unwrap().path();
+        assert_harmless("a file name", path.file_name().unwrap().to_str().unwrap());
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_harmless("column names", text.lines().next().unwrap_or_default());
+    }
+}
+
+/// An instance in a directory with a hostile name goes through backup, copies and maintenance.
+#[test]
+fn names_of_directories_are_shown_harmlessly() {
+    let cell = Cell::with_limits();
+    let from = format!("{HOSTILE}/d");
+    cell.make_dir(HOSTILE);
+    let output = format!("{HOSTILE}/out");
+    let run = [
+        "test",
+        "performance",
+        "--config",
+        "wide.toml",
+        "--dir",
+        &from,
+        "--output",
+        &output,
+        "--duration",
+        "1s",
+    ];
+    ran(&cell, &run, true);
+    let to = |name: &str| format!("{HOSTILE}/{name}");
+    let mut files = std::fs::read_dir(cell.path(&from)).unwrap().map(|entry| entry.unwrap().path());
+    let database = files.find(|path| path.extension().is_some_and(|ending| ending == "edb")).unwrap();
+    let instance = to("instance");
+    cell.make_dir(&instance);
+    let logs = cell.path(&from).join("log001");
+    for file in std::fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().path()).chain([database]) {
+        std::fs::copy(&file, cell.path(&instance).join(file.file_name().unwrap())).unwrap();
+    }
+    let (backup, restored, copy) = (to("backup"), to("restored"), to("copy"));
+    for words in [
+        &["backup", "--from", &instance, "--to", &backup][..],
+        &["backup", "--age", &backup],
+        &["check", &backup],
+        &["restore", &backup, "--to", &restored],
+        &["maintain", &restored],
+        &["recover", &restored],
+        &["replicate", "--from", &instance, "--to", &copy, "--once"],
+        &["copies", &copy],
+        &["copies", &instance],
+        &["copies", &copy, "--with", &instance],
+        &["reseed", "--from", &instance, "--to", &copy],
+        &["activate", &copy],
+        &["doctor", &instance],
+        &["disk", "fragmentation", &instance],
+    ] {
+        ran(&cell, words, true);
+        ran(&cell, &[words, &["--json"]].concat(), false);
+    }
+}
+
+#[test]
+fn names_in_stored_results_are_shown_harmlessly() {
+    let cell = Cell::with_limits();
+    let mut result = cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
+    hostile_text(&mut result, &["host", "kernel", "model", "file_system", "device", "note", "name"]);
+    let text = serde_json::to_string_pretty(&result).unwrap();
+    assert!(text.contains("[2J"), "a text was replaced");
+    for name in ["a", "b"] {
+        cell.make_dir(name);
+        cell.write(&format!("{name}/result.json"), &text);
+        std::fs::copy(cell.path("out/samples.csv"), cell.path(&format!("{name}/samples.csv"))).unwrap();
+    }
+    for format in ["text", "html", "markdown", "csv", "json"] {
+        ran(&cell, &["report", "a", "--format", format], true);
+        ran(&cell, &["compare", "a", "b", "--format", format], false);
+    }
+    ran(&cell, &["power", "energy", "a"], false);
+    cell.write(
+        "events.jsonl",
+        format!("{}\n", serde_json::json!({ "at": HOSTILE, "event": HOSTILE, "text": HOSTILE })),
+    );
+    for form in [&[][..], &["--json"]] {
+        ran(&cell, &[&["events", "events.jsonl"], form].concat(), true);
+    }
+}
+
+/// Adds the hostile text to every text of a result under one of these names.
+fn hostile_text(value: &mut Value, names: &[&str]) {
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| match field {
+            Value::String(text) if names.contains(&name.as_str()) => text.push_str(HOSTILE),
+            other => hostile_text(other, names),
+        }),
+        Value::Array(values) => values.iter_mut().for_each(|value| hostile_text(value, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn names_of_arrays_are_shown_harmlessly() {
+    let cell = Cell::new();
+    cell.make_dir(HOSTILE);
+    let array = format!("{HOSTILE}/array");
+    let members: Vec<String> = (0..4).map(|at| format!("{HOSTILE}/m{at}")).collect();
+    for member in &members {
+        std::fs::File::create(cell.path(member)).unwrap().set_len(48 << 20).unwrap();
+    }
+    let spare = format!("{HOSTILE}/spare");
+    std::fs::File::create(cell.path(&spare)).unwrap().set_len(48 << 20).unwrap();
+    let create = [
+        "raid",
+        "create",
+        &array,
+        "--level",
+        "raid5",
+        "--members",
+        &members[0],
+        &members[1],
+        &members[2],
+        &members[3],
+    ];
+    ran(&cell, &create, true);
+    for words in [
+        &["raid", "status", &array][..],
+        &["raid", "scrub", &array],
+        &["raid", "lun", "create", &array, HOSTILE, "--size", "1MiB"],
+        &["raid", "lun", "list", &array],
+        &["raid", "fail", &array, "--slot", "0"],
+        &["raid", "replace", &array, "--slot", "0", "--member", &spare],
+        &["raid", "destroy", &array],
+    ] {
+        ran(&cell, &[words, &["--json"]].concat(), false);
+        ran(&cell, words, false);
+    }
+}
