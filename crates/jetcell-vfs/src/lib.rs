@@ -44,7 +44,7 @@ pub use file_name::{FileName, FileStem, NameError};
 pub use freeze::{FreezableVfs, FrozenVfs};
 pub use input_file::{InputFile, check_input, open_input, open_own_input, read_input, read_input_bytes};
 pub use layer::{FileLayer, VfsLayer};
-pub use lock::is_locked;
+pub use lock::{is_locked, try_lock_open};
 pub use memory::{MemoryLimit, memory_limit, try_reserve};
 pub use mounted::MountedVfs;
 pub use output_file::{OutputFile, create_new, create_private_directory, open_or_create};
