@@ -15,8 +15,7 @@ use jetcell_sync::Mutex;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::descriptor::no_file;
-use crate::own_file::NEW_FILE;
+use crate::own_file::{NEW_FILE, no_file};
 use crate::{Clock, DirectoryLock};
 
 /// Device and inode of every file locked by this process.
