@@ -59,7 +59,7 @@ impl CopyRegistration {
         let text = self.to_text();
         let mut block = text.into_bytes();
         block.resize(SEGMENT_BYTES, 0);
-        // Only one process keeps a copy, so nobody else uses the second name.
+        // Only one process keeps a copy, so no other process uses the second name.
         let replaced = replace_file_through(vfs, &path, &aside, &block, IoReason::Other);
         replaced.map_err(|error| Error::io(&path, &error))
     }
