@@ -74,6 +74,18 @@ pub enum Refusal {
     /// A member is used twice.
     #[error("{} is given twice; each member must be a file of its own", .0.display())]
     Twice(PathBuf),
+    /// Two files have the superblock of one member.
+    #[error(
+        "{} is a copy of {}: both have the superblock of one member; move the copy away, and give its slot a new member",
+        path.display(),
+        first.display()
+    )]
+    CopyOfMember {
+        /// A file with the superblock.
+        path: PathBuf,
+        /// The other file.
+        first: PathBuf,
+    },
     /// Members differ in size.
     #[error("{} has {found} bytes, {} has {expected}; members must have the same size", path.display(), first.display())]
     SizeDiffers {

@@ -6,8 +6,8 @@
 //! Over existing files, ranges with the right checksum stay as they are. Logs are written beside the old ones, and renamed
 //! when all of them are durable: the logs that survived may be in the same directory.
 //!
-//! The directory is locked until the restore has ended, so that two restores do not mix. Links that somebody has put into it are not
-//! followed, and files with other names or of other users are not written.
+//! The directory is locked until the restore has ended, so that two restores do not mix. Links in it are not followed, and files with
+//! several names or of other users are not written.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -327,7 +327,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The lock that was acquired. An error of a lock that somebody else holds says that the file or directory is in use.
+/// The lock that was acquired. If another caller holds it, the error says that the file or directory is in use.
 fn acquired(lock: io::Result<Box<dyn DirectoryLock>>, path: &Path) -> Result<Box<dyn DirectoryLock>> {
     lock.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() }.into(),

@@ -170,7 +170,7 @@ impl Unsealed<'_> {
             // Unlike a streaming backup, a snapshot is of one moment, and may be recovered where it is.
             header.current_full_backup = restoring;
         }
-        let file = self.vfs.open(path, OpenMode::Write).map_err(failed)?;
+        let file = self.vfs.open(path, OpenMode::WriteOwn).map_err(failed)?;
         let len = file.len().map_err(failed)?;
         gauge.expect(len);
         let mut sums = RangeSummer::default();
@@ -245,7 +245,7 @@ impl Unsealed<'_> {
         while let Some(log) = copies.next_log()? {
             gauge.take(log.bytes.len() as u64)?;
             let failed = |error: std::io::Error| BackupError::io(&log.path, &error);
-            let file = self.vfs.open(&log.path, OpenMode::Write).map_err(failed)?;
+            let file = self.vfs.open(&log.path, OpenMode::WriteOwn).map_err(failed)?;
             self.correct(&*file, 0, &log.bytes)?;
             file.sync(IoReason::Backup).map_err(failed)?;
             let mut sums = RangeSummer::default();

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jetcell_input::{PrintableWriter, TextForm};
-use jetcell_vfs::{create_new, is_locked};
+use jetcell_vfs::{create_new, is_locked, try_lock_open};
 
 use crate::target::{check_free, sync_directory, with_path};
 use crate::value_files::ValueFiles;
@@ -49,7 +49,9 @@ impl PartialFile {
             },
         }
         let file = create_new(&partial).map_err(failed)?;
-        file.try_lock().map_err(|_| failed(in_use()))?;
+        if !try_lock_open(&file).map_err(failed)? {
+            return Err(failed(in_use()));
+        }
         Ok(PartialFile { target: target.to_owned(), partial, file, finished: false })
     }
 

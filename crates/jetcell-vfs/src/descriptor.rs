@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::confinement::ResolvedPath;
-use crate::own_file::{NEW_FILE, check_own, not_followed};
+use crate::own_file::{NEW_FILE, check_own, no_file, not_followed};
 use crate::retry::retry;
 use crate::{IoBuffer, OpenMode};
 
@@ -210,11 +210,6 @@ impl Descriptor {
         }
         Ok(())
     }
-}
-
-/// The error for a path that leads to something else than a file.
-pub(crate) fn no_file(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file; give a regular file"))
 }
 
 /// Asks for O_DIRECT; the answer is whether the file system agreed.

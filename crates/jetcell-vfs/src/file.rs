@@ -7,7 +7,7 @@ use std::time::Duration;
 use jetcell_sync::Arc;
 
 use crate::IoBuffer;
-use crate::replaced_file::{UNFINISHED, with_ending};
+use crate::path_names::{UNFINISHED, with_ending};
 
 /// Why a transfer happens. Counters, throttles and fault injection distinguish transfers by it. ESE: `iorp`.
 #[doc(alias = "iorp")]
@@ -249,11 +249,6 @@ pub trait Vfs: Send + Sync {
 /// may succeed later.
 pub fn is_out_of_reach(kind: io::ErrorKind) -> bool {
     kind == io::ErrorKind::NotConnected
-}
-
-/// The directory of a file; `.` for a bare name.
-pub fn parent_directory(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Time, real or simulated.

@@ -7,8 +7,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::descriptor::no_file;
-use crate::own_file::{check_own, not_followed};
+use crate::own_file::{check_own, no_file, not_followed};
 use crate::retry::{bounded, retry};
 
 /// `PIPEFS_MAGIC` of Linux: pipes without a name, such as those of `<(command)`.

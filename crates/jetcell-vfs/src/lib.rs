@@ -24,6 +24,7 @@ mod overlay;
 mod own_file;
 mod pacer;
 mod panic;
+mod path_names;
 mod pool;
 mod process;
 mod real;
@@ -39,7 +40,6 @@ pub use counted::{CountedVfs, IoCount, IoCounters, IoDigits, IoOperation, IoSnap
 pub use fault::{Fault, FaultEffect, FaultTarget, FaultVfs};
 pub use file::{
     Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, is_out_of_reach,
-    parent_directory,
 };
 pub use file_name::{FileName, FileStem, NameError};
 pub use freeze::{FreezableVfs, FrozenVfs};
@@ -48,17 +48,18 @@ pub use input_file::{
     read_secret,
 };
 pub use layer::{FileLayer, VfsLayer};
-pub use lock::is_locked;
+pub use lock::{is_locked, try_lock_open};
 pub use memory::{MemoryLimit, memory_limit, try_reserve};
 pub use mounted::MountedVfs;
 pub use output_file::{OutputFile, create_new, create_private_directory, open_or_create};
 pub use overlay::OverlayVfs;
 pub use pacer::{Cancel, Pacer};
 pub use panic::abort_on_panic;
+pub use path_names::{is_unfinished, parent_directory};
 pub use process::{host_name, report_file_size_limit};
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
 pub use replaced_file::{
-    UnfinishedFile, is_unfinished, remove_if_exists, replace_file, replace_file_through, unique_unfinished,
+    UnfinishedFile, remove_if_exists, replace_file, replace_file_through, unique_unfinished,
 };
 pub use sim::{CrashOptions, SimVfs, is_power_off};
 pub use thread_limit::try_threads;

@@ -5,6 +5,7 @@
 //! `O_EXCL` as well, which programs respect that know nothing of the lock: mount, mkfs, mdadm, LVM.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -15,8 +16,7 @@ use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::confinement::ResolvedPath;
-use crate::descriptor::no_file;
-use crate::own_file::NEW_FILE;
+use crate::own_file::{NEW_FILE, no_file};
 use crate::{Clock, DirectoryLock};
 
 /// Device and inode of every file locked by this process.
@@ -108,6 +108,14 @@ fn open(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
         Errno::BUSY if is_device => io::ErrorKind::WouldBlock.into(),
         other => at.explained(other),
     })
+}
+
+/// Locks an open file until it is closed. Returns whether that was possible: another open file may have the lock.
+pub fn try_lock_open(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        locked => locked.map(|()| true).map_err(io::Error::from),
+    }
 }
 
 /// Whether this or another process holds the lock of a file. Creates and changes nothing; a missing file is not locked.

@@ -11,8 +11,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::descriptor::no_file;
-use crate::own_file::{NEW_DIRECTORY, NEW_FILE, check_own, not_followed};
+use crate::own_file::{NEW_DIRECTORY, NEW_FILE, check_own, no_file, not_followed};
 use crate::retry::{bounded, retry};
 
 /// Attempts to open a file that another process creates and removes at the same time.
@@ -26,7 +25,7 @@ impl OutputFile {
     /// Creates a file, or empties one.
     ///
     /// # Errors
-    /// The path is a link, or a file that somebody else prepared: with other names, or of another user.
+    /// The path is a link, or a file that another user can have prepared: with other names, or of another owner.
     pub fn create(path: &Path) -> io::Result<OutputFile> {
         let file = OutputFile::open(path, OFlags::empty())?;
         // The file must not be emptied before it was found to be an own one.
@@ -80,7 +79,7 @@ pub fn open_or_create(path: &Path) -> io::Result<File> {
     open_own(path, OFlags::RDWR)
 }
 
-/// Opens a file, or creates it. A character device is not refused: its content is nobody's.
+/// Opens a file, or creates it. A character device is accepted, because it stores nothing.
 fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
     // Without NONBLOCK, the open of a pipe would wait for its other end.
     let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_somebody_planted_is_refused_and_not_changed() {
+    fn what_another_user_planted_is_refused_and_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::write(at("victim"), "victim").unwrap();

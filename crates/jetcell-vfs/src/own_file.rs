@@ -1,7 +1,7 @@
-//! Files that nobody else prepared: for writing into directories in which other users can create files.
+//! Files that no other user prepared: for writing into directories in which other users can create files.
 //!
-//! A link that somebody planted would lead a write to a file elsewhere. A second name of a file, or another owner, would give others
-//! access to what is written. So such files are refused. Nothing was written to them then.
+//! A link in such a directory would lead a write to a file elsewhere. A second name of a file, or another owner, would give other users
+//! access to the written data. These files are refused before anything is written.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,8 +10,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 
-use crate::descriptor::no_file;
-use crate::parent_directory;
+use crate::path_names::parent_directory;
 
 /// Access rights of new files: results, databases and logs contain mail, so only their owner reads them.
 pub(crate) const NEW_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -51,4 +50,9 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
 
 fn refused(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+/// The error for a path that leads to something else than a file.
+pub(crate) fn no_file(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file; give a regular file"))
 }

@@ -1,31 +1,14 @@
-//! Files that are replaced as a whole, and the names of files that are not finished.
+//! Files that are replaced as a whole.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use jetcell_sync::atomic::{AtomicU64, Ordering};
+
+use crate::path_names::{UNFINISHED, with_ending};
 use crate::{IoBuffer, IoReason, OpenMode, OutputFile, Vfs, parent_directory};
-
-/// Ending of the names of files that get their final name when they are durable.
-pub(crate) const UNFINISHED: &str = "unfinished";
-/// Endings of other files that are not finished: exports, states of interrupted work, logs of a restore, messages of copies.
-const OTHERS: [&str; 4] = ["partial", "restoring", "copy-new", "message-new"];
-
-/// Whether a file is not finished, by its name. Its program will rename it or remove it, so a listing of a directory does not use it.
-pub fn is_unfinished(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| ending == UNFINISHED || OTHERS.contains(&ending))
-}
-
-/// The path with `.ending` added to its file name.
-pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".");
-    name.push(ending);
-    path.with_file_name(name)
-}
 
 /// A path for an unfinished file that no other call gets, in this process or another one, also on another host.
 pub fn unique_unfinished(path: &Path) -> PathBuf {
@@ -46,7 +29,7 @@ pub fn replace_file(vfs: &dyn Vfs, path: &Path, content: &[u8], reason: IoReason
     replace_file_through(vfs, path, &vfs.unfinished_path(path), content, reason)
 }
 
-/// Like [`replace_file`], with a given path for the new file, which nobody else uses. What is there is removed.
+/// Like [`replace_file`], with a given path for the new file, which no other process uses. A file that is there is removed.
 ///
 /// # Errors
 /// Those of [`replace_file`].
@@ -149,7 +132,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
-    use crate::{RealOptions, RealVfs, SimVfs};
+    use crate::{RealOptions, RealVfs, SimVfs, is_unfinished};
 
     #[test]
     fn a_file_is_replaced_and_nothing_else_is_left() {

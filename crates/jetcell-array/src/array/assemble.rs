@@ -145,15 +145,16 @@ fn usable_devices(found: Vec<(Device, Superblock)>, config: &Config, force: bool
     for (mut device, superblock) in found {
         device.member = superblock.member;
         device.layout = MemberLayout::new(config.journal_images);
-        if devices.iter().any(|other| other.member == device.member) {
-            return Err(Refusal::Twice(device.path()).into());
-        }
         let (length, needed) = (device.len()?, device.layout.bytes_for(config.layout.rows));
         let refusal = if !config.knows(device.member) {
             Refusal::Stale(device.path())
         } else if length < needed {
             Refusal::TooSmall { path: device.path(), found: length, needed }
         } else {
+            // Nothing shows which of two copies has the newer content. Force is no answer to that.
+            if let Some(first) = devices.iter().find(|other| other.member == device.member) {
+                return Err(Refusal::CopyOfMember { path: device.path(), first: first.path() }.into());
+            }
             devices.push(device);
             continue;
         };

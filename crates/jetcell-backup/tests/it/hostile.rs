@@ -1,4 +1,4 @@
-//! Backups that somebody changed to lead a program to files elsewhere. Everybody can compute the checksum of a manifest.
+//! Backups that were changed to lead a program to files elsewhere. Everyone can compute the checksum of a manifest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -140,6 +140,23 @@ fn a_snapshot_by_a_command_is_checked_recovered_and_restored() {
 }
 
 #[test]
+fn a_snapshot_of_links_to_the_originals_is_refused_and_does_not_change_them() {
+    let Some(cell) = backed_up() else { return };
+    let before = fs::read(cell.path("dirty/SRUDB.dat")).unwrap();
+    for (to, command) in [
+        ("hard", r#"cp -al "$JETCELL_SOURCE" "$JETCELL_SNAPSHOT""#),
+        (
+            "soft",
+            r#"mkdir "$JETCELL_SNAPSHOT" && ln -s "$(realpath "$JETCELL_SOURCE")"/* "$JETCELL_SNAPSHOT"/"#,
+        ),
+    ] {
+        let (code, text) = snapshot(&cell, to, command);
+        assert!(code == 2 && text.contains("SRUDB.dat: this"), "{to}: {text}");
+        assert!(fs::read(cell.path("dirty/SRUDB.dat")).unwrap() == before, "{to}");
+    }
+}
+
+#[test]
 fn a_snapshot_that_fails_is_no_backup_and_says_why_in_one_line() {
     let Some(cell) = backed_up() else { return };
     for (command, expected) in [

@@ -1,7 +1,7 @@
 //! `jetcell raid create`, `status`, `fail`, `replace`, `rebuild`, `scrub`, `grow` and `destroy` as a user calls them.
 
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -436,4 +436,72 @@ fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("loses data with any drive"));
     assert_eq!(run(&cell, &["reliability", "--array", "nowhere"]).status.code(), Some(2));
+}
+
+fn mode(cell: &Cell, name: &str) -> u32 {
+    std::fs::metadata(cell.path(name)).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn files_of_an_array_are_for_their_owner_only() {
+    let cell = Cell::new();
+    created(&cell);
+    ended(&cell, 0, &["spare", "a", "s0", "--size", SIZE]);
+    ended(&cell, 0, &["lun", "create", "a", "l", "--size", "1MiB"]);
+    assert_eq!(mode(&cell, "a"), 0o700);
+    for name in ["m0", "m5", "s0", "a/array.toml", "a/events.jsonl", "a/write-log"] {
+        assert_eq!(mode(&cell, name), 0o600, "{name}");
+    }
+    let sparse = ["create", "b", "--level", "mirror", "--size", SIZE, "--simulate-drive", "ssd", "--members"];
+    ended(&cell, 0, &[&sparse[..], &["n0", "n1"]].concat());
+    assert_eq!((mode(&cell, "n0"), mode(&cell, "b")), (0o600, 0o700));
+}
+
+#[test]
+fn links_do_not_lead_an_array_to_other_files() {
+    let cell = Cell::new();
+    let mirror = |array, members: &[&str], more: &[&str]| {
+        let words = ["create", array, "--level", "mirror", "--size", SIZE];
+        run(&cell, &[&words[..], more, &["--members"], members].concat())
+    };
+    for more in [&[][..], &["--simulate-drive", "ssd"]] {
+        symlink(cell.path("planted"), cell.path("m0")).unwrap();
+        assert_eq!(mirror("a", &["m0", "m1"], more).status.code(), Some(2));
+        assert!(!cell.path("planted").exists() && !cell.path("m1").exists() && !cell.path("a").exists());
+        std::fs::remove_file(cell.path("m0")).unwrap();
+    }
+    assert!(mirror("a", &["m0", "m1"], &[]).status.success());
+
+    // The write log is not made in a file that a link leads to.
+    let zeros = vec![0; 2 << 20];
+    std::fs::write(cell.path("zeros"), &zeros).unwrap();
+    symlink(cell.path("zeros"), cell.path("a/write-log")).unwrap();
+    let refused = run(&cell, &["lun", "create", "a", "l", "--size", "1MiB"]);
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && stderr.contains("write-log is a link"), "{stderr}");
+    assert!(std::fs::read(cell.path("zeros")).unwrap() == zeros);
+
+    // A backup of a member, to which the name of the member leads, is no member that ends.
+    std::fs::rename(cell.path("m0"), cell.path("backup")).unwrap();
+    symlink(cell.path("backup"), cell.path("m0")).unwrap();
+    let backup = std::fs::read(cell.path("backup")).unwrap();
+    let destroyed = run(&cell, &["destroy", "a", "--force"]);
+    let stderr = String::from_utf8(destroyed.stderr).unwrap();
+    assert!(destroyed.status.success() && stderr.contains("not changed, because it is a link"), "{stderr}");
+    assert!(std::fs::read(cell.path("backup")).unwrap() == backup);
+    assert!(std::fs::read(cell.path("m1")).unwrap() != backup);
+}
+
+#[test]
+fn a_copy_of_a_member_in_the_place_of_another_one_is_named() {
+    let cell = Cell::new();
+    created(&cell);
+    std::fs::copy(cell.path("m0"), cell.path("m1")).unwrap();
+    let refused = run(&cell, &["scrub", "a"]);
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!((refused.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+    assert!(stderr.contains("m1 is a copy of ") && stderr.contains("move the copy away"), "{stderr}");
+    std::fs::remove_file(cell.path("m1")).unwrap();
+    ended(&cell, 0, &["replace", "a", "1", "m6", "--size", SIZE]);
+    assert!(ended(&cell, 0, &["scrub", "a"]).contains("a: "));
 }

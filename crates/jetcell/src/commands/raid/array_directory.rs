@@ -9,10 +9,12 @@
 //! The superblocks of the members decide what the array is. The file only says where to look for them, so it may name files that
 //! are no members (any more): a crash between a change of the array and that of the file is harmless.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{is_locked, read_input};
+use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input};
 use serde::{Deserialize, Serialize};
 
 use super::simulated_drive::SimulatedDrive;
@@ -36,6 +38,29 @@ pub struct ArrayDirectory {
     pub write_log: Option<PathBuf>,
     /// The drive whose time the members take, if it is not their own.
     pub simulated_drive: Option<SimulatedDrive>,
+}
+
+/// A directory that an array is being made in. A new one is removed again, unless the array is made.
+pub struct ClaimedDirectory {
+    /// The directory, if it is new.
+    made: Option<PathBuf>,
+    _lock: Option<Box<dyn DirectoryLock>>,
+}
+
+impl ClaimedDirectory {
+    /// The directory is that of an array now.
+    pub fn keep(mut self) {
+        self.made = None;
+    }
+}
+
+impl Drop for ClaimedDirectory {
+    fn drop(&mut self) {
+        if let Some(path) = &self.made {
+            // The error that led here is the one to report.
+            let _ = std::fs::remove_dir(path);
+        }
+    }
 }
 
 /// Whether a directory is that of an array.
@@ -70,11 +95,35 @@ impl ArrayDirectory {
             )
             .into());
         }
-        let parent = jetcell_vfs::parent_directory(path);
+        let parent = parent_directory(path);
         if !parent.is_dir() {
             return Err(format!("{} does not exist; create it first", parent.display()).into());
         }
         Ok(())
+    }
+
+    /// Makes the directory if it does not exist. Until the result is dropped, no other process makes an array in it.
+    pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, Failure> {
+        ArrayDirectory::refuse_used(path)?;
+        let failed = |error: io::Error| Failure::from(format!("{}: cannot be made: {error}", path.display()));
+        let made = match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => Some(path.to_path_buf()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+            Err(error) => return Err(failed(error)),
+        };
+        vfs.sync_directory(parent_directory(path)).map_err(failed)?;
+        let mut claimed = ClaimedDirectory { made, _lock: None };
+        let lock = vfs.lock(path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Failure::from(format!(
+                "{}: another process makes an array in this directory; choose another one",
+                path.display()
+            )),
+            _ => failed(error),
+        })?;
+        claimed._lock = Some(lock);
+        // Another process may have made an array before the lock.
+        ArrayDirectory::refuse_used(path)?;
+        Ok(claimed)
     }
 
     /// Reads the file of an array.
@@ -135,7 +184,34 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use jetcell_vfs::{RealOptions, RealVfs};
+
     use super::*;
+
+    #[test]
+    fn one_process_at_a_time_makes_an_array_in_a_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("array");
+        let vfs = RealVfs::new(RealOptions::default()).unwrap();
+        let claimed = ArrayDirectory::claim(&vfs, &path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        let second = ArrayDirectory::claim(&vfs, &path).err().unwrap().to_string();
+        assert!(second.contains("another process makes an array"), "{second}");
+        drop(claimed);
+        assert!(!path.exists(), "a new directory without an array is removed");
+        let claimed = ArrayDirectory::claim(&vfs, &path).unwrap();
+        std::fs::write(path.join(FILE), "").unwrap();
+        claimed.keep();
+        let used = ArrayDirectory::claim(&vfs, &path).err().unwrap().to_string();
+        assert!(used.contains("is the directory of an array") && path.join(FILE).exists(), "{used}");
+        // A directory that was there stays.
+        let existing = parent.path().join("existing");
+        std::fs::create_dir(&existing).unwrap();
+        drop(ArrayDirectory::claim(&vfs, &existing).unwrap());
+        assert!(existing.exists());
+    }
 
     #[test]
     fn the_file_is_read_as_it_was_written_and_damage_is_one_line() {

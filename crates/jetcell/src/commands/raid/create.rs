@@ -94,17 +94,20 @@ impl Create {
         spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(failed)?;
         let (bytes, id) = (array.layout().bytes(), options.id);
         array.close().map_err(failed)?;
-        let made = || {
-            vfs.create_directory(&self.array)?;
-            EventFile::open(&self.array, true)
-        };
-        let events = made().map_err(|error| format!("{}: cannot be made: {error}", self.array.display()))?;
+        // Not before: a refusal changes nothing. Another process may have made an array there in between.
+        let claimed = ArrayDirectory::claim(&*vfs, &self.array).inspect_err(|_| {
+            // The error that led here is the one to report.
+            let _ = Array::erase(&*vfs, id, &all);
+        })?;
+        let events = EventFile::open(&self.array, true)
+            .map_err(|error| format!("{}: events cannot be written: {error}", self.array.display()))?;
         let (path, members_of_file) = (self.array.clone(), all.clone());
         let is_simulated = drive.is_some();
         let directory =
             ArrayDirectory { path, id, members: members_of_file, write_log: None, simulated_drive: drive };
         directory.save()?;
         files.keep();
+        claimed.keep();
         let (level, count) = (self.level, members.len());
         let text = format!("An array was created: {level}, {count} members, {}.", human_bytes(bytes));
         let figures = json!({ "level": level.to_string(), "members": count, "bytes": bytes });

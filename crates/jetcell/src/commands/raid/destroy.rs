@@ -7,14 +7,17 @@ use jetcell_array::Array;
 use serde_json::json;
 
 use super::array_directory::ArrayDirectory;
+use super::member_file::is_link_to_file;
 use super::shown::Shown;
 use crate::commands::backup::vfs;
+use crate::console;
 use crate::outcome::{Failure, Outcome};
 
 /// Ends an array: its members become ordinary files, and what it held is lost
 #[derive(Args)]
 #[command(after_help = "\
-The superblocks of the members are overwritten; the files stay, and so do the events. It works for an array that cannot start, too.
+The superblocks of the members are overwritten; the files stay, and so do the events. It works for an array that cannot start, too. A
+member whose path is now a link to a file is left as it is, with a note.
 
 Examples:
   jetcell raid destroy arr1 --force
@@ -42,7 +45,12 @@ impl Destroy {
             .into());
         }
         let vfs = vfs()?;
-        let present: Vec<PathBuf> = directory.members.iter().filter(|path| path.exists()).cloned().collect();
+        let mut present: Vec<PathBuf> =
+            directory.members.iter().filter(|path| path.exists()).cloned().collect();
+        // Somebody who can write to the directory of a member may have led its name to a copy of the member.
+        for link in present.extract_if(.., |path| is_link_to_file(path)) {
+            console::note(&format!("{}: not changed, because it is a link; remove the link", link.display()));
+        }
         let erased =
             Array::erase(&*vfs, directory.id, &present).map_err(|error| format!("{shown}: {error}"))?;
         directory.remove().map_err(|error| format!("{shown}: {error}"))?;

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::array_directory::absolute;
 use super::caretaker::{SHORTEST_PAUSE, throttle};
 use super::content::{Content, Running, log_options};
+use super::member_file::is_link_to_file;
 use super::operated::{Answer, Operated};
 use super::running_array::{RunningArray, Severity, Start};
 use super::shown::Shown;
@@ -104,6 +105,13 @@ impl NewLun {
             running.files.directory.save()?;
         }
         let log = LogOptions { bytes: self.log_size.0, ..log_options(&running, false) };
+        if !is_volume && is_link_to_file(&log.path) {
+            running.files.directory.write_log = None;
+            running.files.directory.save()?;
+            running.close()?;
+            let log = log.path.display();
+            return Err(format!("{log} is a link; give the write log's own path with --log").into());
+        }
         let RunningArray { array, vfs, mut files } = running;
         let volume = if is_volume { LunVolume::start(array, &log) } else { LunVolume::create(array, &log) };
         match volume {

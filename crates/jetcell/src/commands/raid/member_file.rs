@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use jetcell_vfs::{IoReason, OpenMode, Vfs, is_locked, parent_directory};
+use jetcell_vfs::{IoReason, OpenMode, Vfs, create_new, is_locked, parent_directory};
 use jetcell_workload::machine::Storage;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -51,13 +51,18 @@ impl<'a> MadeFiles<'a> {
     }
 
     fn make_one(&mut self, path: &Path, size: u64, is_sparse: bool) -> std::io::Result<()> {
-        let file = self.vfs.open(path, OpenMode::CreateNew)?;
-        self.made.push(path.to_path_buf());
-        match is_sparse {
-            true => std::fs::OpenOptions::new().write(true).open(path)?.set_len(size)?,
-            false => file.grow(size)?,
+        if is_sparse {
+            // The new file itself, whatever has its name by now.
+            let file = create_new(path)?;
+            self.made.push(path.to_path_buf());
+            file.set_len(size)?;
+            file.sync_all()?;
+        } else {
+            let file = self.vfs.open(path, OpenMode::CreateNew)?;
+            self.made.push(path.to_path_buf());
+            file.grow(size)?;
+            file.sync(IoReason::Other)?;
         }
-        file.sync(IoReason::Other)?;
         self.vfs.sync_directory(parent_directory(path))
     }
 
@@ -74,6 +79,12 @@ impl Drop for MadeFiles<'_> {
             let _ = self.vfs.remove(path);
         }
     }
+}
+
+/// Whether a path is a link to a file, or to nothing. Links to devices, such as those in /dev/disk, are the usual names of devices.
+pub fn is_link_to_file(path: &Path) -> bool {
+    let is_device = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    path.is_symlink() && !is_device()
 }
 
 /// Fails if another program has the file or the device.
