@@ -584,24 +584,3 @@ fn blocks_that_are_written_after_their_read_began_are_read_as_they_are() {
         assert_eq!(counters.checksum_errors + counters.stale_blocks + counters.rows_recovered, 0, "{level}");
     }
 }
-
-#[test]
-fn a_byte_copy_of_a_member_is_refused_by_its_name_and_is_not_a_member_given_twice() {
-    let mut tested = TestArray::new(Level::Raid6, 5, 1);
-    let batch = tested.random_batch();
-    tested.write(&batch).unwrap();
-    tested.array.take().unwrap().close().unwrap();
-    let (first, path) = (tested.members[0].clone(), tested.members[1].clone());
-    let content = tested.disk.contents(&first).unwrap();
-    tested.disk.put(&path, &content);
-    for force in [false, true] {
-        let refused = tested.assemble(force).unwrap_err();
-        let ArrayError::Refused(refusal) = refused else { panic!("{refused}") };
-        assert_eq!(refusal, Refusal::CopyOfMember { path: path.clone(), first: first.clone() });
-        assert!(refusal.to_string().contains("is a copy of"));
-    }
-    // Without the copy, the array starts.
-    tested.members.remove(1);
-    tested.assemble(false).unwrap();
-    tested.check();
-}

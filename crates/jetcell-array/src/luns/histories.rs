@@ -3,6 +3,7 @@
 //!
 //! `JETCELL_LUN_HISTORIES` sets the number of histories, `JETCELL_LUN_SEED` the first seed.
 
+mod done;
 mod log_damage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, IoRea
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+pub use self::done::Done;
 use super::LunVolume;
 use super::tests::{JOURNAL, disk, log, members, values, write};
 use crate::geometry::{BLOCK, ZONE_ROWS};
@@ -79,36 +81,6 @@ struct History {
     /// The power fails in this step.
     is_cut: bool,
     done: Done,
-}
-
-/// What histories did.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Done {
-    pub cuts: usize,
-    pub damaged: usize,
-    pub rebuilt: usize,
-    pub scrubbed: usize,
-    pub healed: usize,
-    pub early: usize,
-    pub filling: usize,
-    pub logs_damaged: usize,
-    pub logs_refused: usize,
-    pub logs_intact: usize,
-}
-
-impl std::ops::AddAssign for Done {
-    fn add_assign(&mut self, other: Done) {
-        self.cuts += other.cuts;
-        self.damaged += other.damaged;
-        self.rebuilt += other.rebuilt;
-        self.scrubbed += other.scrubbed;
-        self.healed += other.healed;
-        self.early += other.early;
-        self.filling += other.filling;
-        self.logs_damaged += other.logs_damaged;
-        self.logs_refused += other.logs_refused;
-        self.logs_intact += other.logs_intact;
-    }
 }
 
 impl History {

@@ -194,8 +194,9 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         if !self.memory.try_allow(capacity + other_and_kept) {
             self.send()?;
             (self.replies, self.payload) = (vec![], vec![]);
-            capacity = replies;
-            self.memory.allow(replies + other);
+            // The request gets an answer in any case.
+            capacity = replies.max(MAX_SHORT_REPLY);
+            self.memory.allow(capacity + other);
         }
         self.replies.reserve_exact(capacity - self.replies.len());
         Ok(())

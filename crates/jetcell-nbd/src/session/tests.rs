@@ -404,3 +404,23 @@ proptest! {
         prop_assert_eq!(replies(&talk.answers(&exports).0).len(), expected);
     }
 }
+
+/// The debug assertion of the session compares its buffers with the memory that it asked for.
+#[test]
+fn buffers_never_exceed_what_a_connection_may_use_whatever_the_lengths_of_its_requests() {
+    let all = Memory::new(0, 1);
+    let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
+    let share = memory.allowed();
+    let (_, exports) = exports(MemoryExport::new(4 << 20));
+    for base in [share, share + (1 << 20)] {
+        let mut talk = Talk::chosen();
+        for length in (base - 70..base + 70).step_by(7) {
+            talk = talk.write(0, 0, &vec![7; length]).read(0, length as u32).read(0, 5);
+            talk = talk.request(0, command::FLUSH, 0, 0, &[]);
+            talk = talk.request(0, command::BLOCK_STATUS, 0, 4 << 20, &[]);
+        }
+        let end = serve(&talk.0[..], io::sink(), &exports, &memory, || Ok(()), &|_| {});
+        assert!(matches!(end, End::Closed), "{end:?}");
+        assert_eq!(memory.allowed(), share);
+    }
+}
