@@ -41,7 +41,7 @@ impl OpenWrites {
         (state.writers.get(&key(place)) == Some(&writer)).then(write)
     }
 
-    /// Gives a file its name, or removes it: from now on nobody writes it.
+    /// Gives a file its name, or removes it: from now on no client writes it.
     pub fn end<T>(&self, place: &Place, finish: impl FnOnce() -> T) -> T {
         let mut state = self.0.lock();
         state.writers.remove(&key(place));

@@ -1,4 +1,4 @@
-//! What others put into the way of copies: links, secrets that everybody can read, registrations that cannot be read.
+//! What others put into the way of copies: links, secrets that other users can read, registrations that cannot be read.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
