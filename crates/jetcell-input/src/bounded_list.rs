@@ -1,4 +1,4 @@
-//! Lists in files of somebody else, with a maximum number of items.
+//! Lists in files of other users, with a maximum number of items.
 
 use std::fmt;
 use std::marker::PhantomData;

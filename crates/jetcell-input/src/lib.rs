@@ -1,6 +1,6 @@
 //! Input from files, networks and users: text prepared for people, and limits.
 //!
-//! Names of files, tables, columns and hosts are data that somebody else may have chosen. Every output for people passes
+//! Names of files, tables, columns and hosts are data that another user may have chosen. Every output for people passes
 //! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through [`PrintableWriter`].
 //! Lists in files have a maximum length with [`bounded_list`].
 

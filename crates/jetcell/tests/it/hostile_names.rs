@@ -1,4 +1,4 @@
-//! Names that somebody else chose: no command sends their control characters to a terminal, a page or another program.
+//! Names from files of others: no command sends their control characters to a terminal, a page or another program.
 
 use std::collections::BTreeSet;
 use std::process::Output;
