@@ -39,6 +39,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     (
         "jetcell-workload",
         &[
+            "jetcell-input",
             "ese-format",
             "jetcell-vfs",
             "ese-engine",

@@ -1,5 +1,6 @@
 //! A mistake in the options of a run.
 
+use jetcell_input::printable;
 use thiserror::Error;
 
 /// Longer lines are cut, because a configuration file may contain anything.
@@ -11,11 +12,13 @@ const LONGEST_MISTAKE: usize = 400;
 pub struct Mistake(String);
 
 impl Mistake {
-    /// Control characters, which may come from a file, become spaces.
+    /// Line ends become spaces, and other control characters, which may come from a file, become escapes.
     pub fn new(what: impl AsRef<str>) -> Mistake {
-        let clean = |c: char| if c.is_control() { ' ' } else { c };
-        let mut line: String = what.as_ref().chars().map(clean).take(LONGEST_MISTAKE).collect();
-        if what.as_ref().chars().nth(LONGEST_MISTAKE).is_some() {
+        // Preparation makes no text shorter, so the rest of a long one is not needed.
+        let start: String = what.as_ref().chars().take(LONGEST_MISTAKE + 1).collect();
+        let start = printable(&start.replace(['\n', '\r', '\t'], " ")).into_owned();
+        let mut line: String = start.chars().take(LONGEST_MISTAKE).collect();
+        if start.chars().nth(LONGEST_MISTAKE).is_some() {
             line.push('…');
         }
         Mistake(line)
@@ -29,7 +32,7 @@ mod tests {
     #[test]
     fn a_mistake_is_one_line_of_bounded_length() {
         let hostile = Mistake::new(format!("a\nb\u{1b}[31m{}", "x".repeat(10_000)));
-        assert!(hostile.to_string().starts_with("a b [31mxxx"));
+        assert!(hostile.to_string().starts_with("a b\\u{1b}[31mxxx"));
         assert_eq!(hostile.to_string().chars().count(), LONGEST_MISTAKE + 1);
     }
 }

@@ -20,7 +20,6 @@ use self::array_volumes::ArrayVolumes;
 use self::kind::TestCommand;
 use self::power_options::{MeteredRun, PowerOptions};
 use self::workload_options::WorkloadOptions;
-use crate::colour;
 use crate::console;
 use crate::live::{MetricsServer, Monitor, Progress, RunMetrics, Screen, Watcher, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
@@ -234,7 +233,7 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
     let page = output.join("report.html");
     match shown {
         Shown::Json => console::print_json(&result.to_json()),
-        Shown::Verdict => console::print(&verdict_line(result)),
+        Shown::Verdict => console::print_painted(&verdict_line(result)),
         Shown::Summary => {
             let text = jetcell_report::text(result, &finished.samples, console::width());
             let place = match stored {
@@ -260,7 +259,7 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
 /// The verdict with its reason.
 fn verdict_line(result: &RunResult) -> String {
     let text = jetcell_report::text(result, &[], console::width());
-    colour::painted(&format!("{}\n", text.lines().next().unwrap_or_default()))
+    format!("{}\n", text.lines().next().unwrap_or_default())
 }
 
 /// What a run prints at its end.

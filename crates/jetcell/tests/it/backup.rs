@@ -281,5 +281,5 @@ fn a_large_manifest_is_read_in_bounded_memory() {
     let output = shell.current_dir(cell.path("")).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("its checksum is wrong"), "{:?} {stderr}", output.status);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
 }

@@ -115,7 +115,7 @@ fn what_cannot_be_a_document_is_refused() {
         (&["good.toml", "good.toml"], "good.toml: truncated or damaged", ""),
         (&["typo.toml", "run"], "--esrp typo.toml: line 2: unknown key `vendro`", "expected one of `title`"),
         (&["noise.toml", "run"], "--esrp noise.toml: cannot be read", "prints an example"),
-        (&["run", "run"], "--esrp run: cannot be read: this is not a file", "prints an example"),
+        (&["run", "run"], "--esrp run: cannot be read: Is a directory", "prints an example"),
         (&["good.toml", "run", "--format", "csv"], "an ESRP document is HTML or Markdown", "--format html"),
         (
             &["good.toml", "run", "--out", "nowhere/x.html"],
