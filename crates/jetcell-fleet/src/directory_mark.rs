@@ -208,7 +208,8 @@ mod tests {
                 });
             }
         });
-        assert!(!dir.path().join("host0").exists());
+        // A host that leaves last may not have created the directories, so they may stay. No mark does.
+        assert!(!shared.join(FILE).exists());
     }
 
     #[test]
