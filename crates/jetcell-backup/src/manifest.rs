@@ -82,7 +82,7 @@ pub struct Manifest {
     pub page_size: u32,
     /// The logs.
     pub generations: Generations,
-    /// The databases, at most [`MAX_DATABASES`].
+    /// The databases, at most 1024.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<StoredDatabase>,
     /// The databases that this backup and those that it continues contain, by their signatures.
@@ -126,7 +126,7 @@ pub struct StoredDatabase {
     pub usable: bool,
     /// What was read.
     pub pages: StoredPages,
-    /// The bad pages, at most [`MAX_BAD_PAGES`].
+    /// The bad pages, at most 1000.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
     pub bad_pages: Vec<BadPage>,
     /// Checksums of the ranges.
