@@ -19,6 +19,8 @@ use crate::text_file;
 
 /// The version of the manifest that this crate writes.
 const FORMAT: u32 = 1;
+/// Largest generation of a log. Arithmetic with generations of a manifest therefore does not overflow.
+const MAX_GENERATION: u32 = 0x7fff_ffff;
 /// Maximum number of databases in a manifest. An instance of ESE has at most six.
 const MAX_DATABASES: usize = 1024;
 /// Maximum number of bad pages of a database that a manifest lists.
@@ -241,6 +243,9 @@ impl Manifest {
         if manifest.checksum != sum {
             return Err(changed("its checksum is wrong: it was changed after the backup".to_string()));
         }
+        if let Some(generation) = manifest.all_generations().find(|generation| *generation > MAX_GENERATION) {
+            return Err(changed(format!("there is no log generation {generation:X} (hexadecimal)")));
+        }
         if let Some(name) = manifest.conflicting_name() {
             return Err(changed(format!("{name:?} is the name of another file of a backup or of a restore")));
         }
@@ -251,6 +256,17 @@ impl Manifest {
             return Err(changed(format!("{} has another number of checksums than ranges", file.name)));
         }
         Ok(manifest)
+    }
+
+    /// Every generation that the manifest names.
+    fn all_generations(&self) -> impl Iterator<Item = u32> {
+        let needed = self
+            .databases
+            .iter()
+            .filter_map(|database| database.needs)
+            .flat_map(|(first, last)| [first, last]);
+        let logs = self.logs.iter().map(|log| log.generation);
+        [self.generations.first, self.generations.last].into_iter().chain(needed).chain(logs)
     }
 
     /// The first name that two files have, or that a file of the backup or of the restored instance has.
@@ -339,12 +355,12 @@ impl StoredPages {
     /// The counts of a reader, after those of an interrupted backup.
     pub(crate) fn with(self, reads: &PageReads) -> StoredPages {
         StoredPages {
-            read: self.read + reads.pages,
-            zero: self.zero + reads.zero,
-            read_again: self.read_again + reads.read_again,
-            corrected: self.corrected + reads.corrected,
-            torn: self.torn + reads.torn,
-            bad: self.bad + reads.bad,
+            read: self.read.saturating_add(reads.pages),
+            zero: self.zero.saturating_add(reads.zero),
+            read_again: self.read_again.saturating_add(reads.read_again),
+            corrected: self.corrected.saturating_add(reads.corrected),
+            torn: self.torn.saturating_add(reads.torn),
+            bad: self.bad.saturating_add(reads.bad),
         }
     }
 }

@@ -138,6 +138,14 @@ pub enum Change<'n> {
     CreateLock(&'n str),
 }
 
+/// The base name of the stream of logs to which a file belongs, by its name: a log, a checkpoint or the lock of a stream.
+pub fn stream_of(name: &str) -> Option<&str> {
+    match Kind::of(name) {
+        Kind::OpenLog | Kind::ClosedLog | Kind::LogLock => name.get(..BASE),
+        _ => None,
+    }
+}
+
 /// Whether a change is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -150,6 +158,17 @@ pub enum Verdict {
 }
 
 impl Change<'_> {
+    /// The stream of logs that the change concerns. `None`: all streams of the directory, such as the state of a copy.
+    pub fn stream(&self) -> Option<&str> {
+        match self {
+            Change::Create(name)
+            | Change::Write(name)
+            | Change::Remove(name)
+            | Change::Rename(name, _)
+            | Change::CreateLock(name) => stream_of(name),
+        }
+    }
+
     /// Whether a client may make the change, if handovers are allowed.
     pub fn verdict(self) -> Verdict {
         use Kind::{ClosedLog, CopyState, CopyStateAside, LogLock, Message, MessageAside, OpenLog};

@@ -4,10 +4,10 @@
 //! - Nothing is answered before the client has shown the token.
 //! - Every path is that of a regular file of a kind in `rights`, in an exported directory or in `incoming` of one. The file system
 //!   confines it, so no link is followed.
-//! - What an activation changes is changed only while this client holds the lock of the logs. So a client that lost its lock
+//! - What an activation changes is changed only while this client holds the lock of those logs. So a client that lost its lock
 //!   cannot go on, also if it does not know that yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::exports::Exports;
 use crate::frame::{CHUNK, LONGEST, LONGEST_GREETING};
 use crate::reply::Reply;
 use crate::request::{Place, Request, VERSION};
-use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id};
+use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id, stream_of};
 
 /// Maximum number of files that a client may have open.
 const MAX_FILES: usize = 256;
@@ -225,10 +225,32 @@ impl Session {
         }
     }
 
-    fn holds_lock(&self, directory: &str) -> bool {
-        self.locks
-            .values()
-            .any(|held| held.place.directory == directory && Kind::of(&held.place.file) == Kind::LogLock)
+    /// Whether the client holds the lock of a stream of logs in a directory.
+    fn holds_lock(&self, directory: &str, stream: &str) -> bool {
+        self.locks.values().any(|held| {
+            let place = &held.place;
+            let is_lock = Kind::of(&place.file) == Kind::LogLock;
+            place.directory == directory && is_lock && stream_of(&place.file) == Some(stream)
+        })
+    }
+
+    /// The streams that have logs in a directory.
+    fn streams(&self, directory: &str) -> io::Result<BTreeSet<String>> {
+        let files = self.exports.vfs.list(self.directory(directory)?)?;
+        let logs = files.iter().filter_map(|path| path.file_name()?.to_str());
+        let logs = logs.filter(|name| matches!(Kind::of(name), Kind::OpenLog | Kind::ClosedLog));
+        Ok(logs.filter_map(stream_of).map(str::to_string).collect())
+    }
+
+    /// Whether the client holds the locks of all streams that a change concerns.
+    fn holds_locks(&self, directory: &str, change: Change<'_>) -> io::Result<bool> {
+        Ok(match change.stream() {
+            Some(stream) => self.holds_lock(directory, stream),
+            None => {
+                let streams = self.streams(directory)?;
+                !streams.is_empty() && streams.iter().all(|stream| self.holds_lock(directory, stream))
+            }
+        })
     }
 
     /// Fails unless the client may make a change in a directory now.
@@ -239,8 +261,16 @@ impl Session {
             Verdict::UnderLock if !self.exports.allow_handover => Err(refused(
                 "the server does not allow that the role of the active side is taken; start it with --allow-handover",
             )),
-            Verdict::UnderLock if matches!(change, Change::CreateLock(_)) => Ok(()),
-            Verdict::UnderLock if self.holds_lock(&place.directory) => Ok(()),
+            Verdict::UnderLock if matches!(change, Change::CreateLock(_)) => {
+                let streams = self.streams(&place.directory)?;
+                match change.stream().is_some_and(|stream| streams.contains(stream)) {
+                    true => Ok(()),
+                    false => {
+                        Err(refused("the directory has no logs of this name, so there is nothing to lock"))
+                    }
+                }
+            }
+            Verdict::UnderLock if self.holds_locks(&place.directory, change)? => Ok(()),
             Verdict::UnderLock => Err(refused("the client does not hold the lock of the logs")),
             Verdict::Never => Err(refused("the server does not let clients change this file")),
         }

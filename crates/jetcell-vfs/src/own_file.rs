@@ -3,14 +3,16 @@
 //! A link in such a directory would lead a write to a file elsewhere. A second name of a file, or another owner, would give other users
 //! access to the written data. These files are refused before anything is written.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::path_names::parent_directory;
+use crate::retry::retry;
 
 /// Access rights of new files: results, databases and logs contain mail, so only their owner reads them.
 pub(crate) const NEW_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -25,7 +27,7 @@ pub(crate) fn not_followed(error: Errno) -> io::Error {
     }
 }
 
-/// Fails unless an open file is a regular one with one name, and only this user or the owner of its directory can have created it.
+/// Fails unless an open file is a regular one with one name, and has the owner that this process gives to new files there.
 pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -36,16 +38,25 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
             "this file has other names, which a write would change as well; remove this name",
         ));
     }
-    if found.st_uid == rustix::process::geteuid().as_raw() {
-        return Ok(());
+    // Some network file systems give new files another owner.
+    let is_own = found.st_uid == rustix::process::geteuid().as_raw()
+        || owner_of_new_files(parent_directory(path)).is_ok_and(|owner| owner == found.st_uid);
+    match is_own {
+        true => Ok(()),
+        false => Err(refused("this file belongs to another user, who can read and change it; remove it")),
     }
-    // Some network file systems give new files another owner. In a directory that only its owner can write, they are not planted.
-    let directory = rustix::fs::stat(parent_directory(path))?;
-    let others_write = Mode::from_raw_mode(directory.st_mode).intersects(Mode::WGRP | Mode::WOTH);
-    match others_write && found.st_uid != directory.st_uid {
-        false => Ok(()),
-        true => Err(refused("this file belongs to another user, who can read and change it; remove it")),
-    }
+}
+
+/// The owner that a file gets which this process creates in a directory.
+fn owner_of_new_files(directory: &Path) -> io::Result<u32> {
+    // The keys of the hasher are random, and no file with this name is opened that exists.
+    let random = RandomState::new().build_hasher().finish();
+    let probe = directory.join(format!(".jetcell-owner-{random:x}"));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = retry(|| rustix::fs::openat(CWD, &probe, flags, NEW_FILE))?;
+    let owner = rustix::fs::fstat(&file).map(|found| found.st_uid);
+    let _ = rustix::fs::unlinkat(CWD, &probe, AtFlags::empty());
+    Ok(owner?)
 }
 
 fn refused(what: &str) -> io::Error {

@@ -32,7 +32,7 @@ pub fn print_json(text: &str) {
     print_exact(&printable_json(text));
 }
 
-/// Prints JSON with [`print_json`], and text that has its line ends already with [`print`].
+/// Prints JSON with [`print_json`], and text that has its line ends already with [`print()`].
 pub fn print_as(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print(text) }
 }

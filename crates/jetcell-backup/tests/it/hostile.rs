@@ -96,6 +96,26 @@ fn a_manifest_with_more_items_than_a_real_one_is_refused() {
 }
 
 #[test]
+fn a_manifest_with_an_impossible_generation_is_refused() {
+    let (disk, files) = disk();
+    let site = Site::open(&files, "/one", 300);
+    site.insert(0..50);
+    site.close();
+    back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
+    let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
+    let last = sound.generations.last;
+    for (part, replacement) in [
+        (format!("\"last\":{last}"), "\"last\":4294967295"),
+        ("\"needs\":null".to_string(), "\"needs\":[4294967295,4294967295]"),
+        (format!("\"generation\":{last}"), "\"generation\":2147483648"),
+    ] {
+        reseal(&disk, &sound, &part, replacement);
+        let error = restore_to(&files, &["/backup"], "/restored", None).map(drop).unwrap_err().to_string();
+        assert!(error.contains("there is no log generation"), "{replacement}: {error}");
+    }
+}
+
+#[test]
 fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
     let (first, files) = disk();
     let site = Site::open(&files, "/one", 3500);

@@ -271,6 +271,28 @@ fn a_handover_needs_the_lock_of_the_logs() {
     assert_eq!(ask(session, &rename), Err(ErrorKind::PermissionDenied));
 }
 
+/// An instance holds the lock of its logs while it runs.
+#[test]
+fn the_lock_of_other_logs_allows_no_handover() {
+    let disk = disk();
+    disk.put(Path::new("/app/E01.lock"), &[]);
+    let exports = exports(Arc::new(disk.clone()), Path::new("/app"), true);
+    let instance = &mut greeted(&exports);
+    lock(instance, "E00.lock").unwrap();
+    let session = &mut greeted(&exports);
+    assert_eq!(lock(session, "ZZZ.lock"), Err(ErrorKind::PermissionDenied), "there are no such logs");
+    assert!(!disk.exists(Path::new("/app/ZZZ.lock")).unwrap());
+    lock(session, "E01.lock").unwrap();
+    for change in [
+        Request::Open { place: place("copy.json.unfinished"), mode: OpenMode::CreateNew },
+        Request::Open { place: place("E00.log"), mode: OpenMode::Write },
+        Request::Rename { from: place("E00.log"), to: "E0000000002.log".into() },
+        Request::Remove { place: place("E00.log") },
+    ] {
+        assert_eq!(ask(session, &change), Err(ErrorKind::PermissionDenied), "{change:?}");
+    }
+}
+
 #[test]
 fn locks_end_with_their_session() {
     let exports = exports(Arc::new(disk()), Path::new("/app"), true);

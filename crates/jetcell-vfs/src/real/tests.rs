@@ -544,18 +544,20 @@ fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
     }
     assert_eq!(std::fs::read(at("victim")).unwrap(), [7; 4096]);
     assert!(!at("created").exists());
-    // A file of another user in a directory that is not theirs. Only root can make one.
+    // Only root can make a file of another user, who may have planted it, also in a directory of its own.
     if std::os::unix::fs::chown(at("own"), Some(4711), None).is_ok() {
         let vfs = super::RealVfs::new(RealOptions::default()).unwrap();
-        vfs.open(&at("own"), OpenMode::WriteOwn).unwrap();
-        // Others can create files there.
-        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
-        let error = vfs.open(&at("own"), OpenMode::WriteOwn).err().unwrap();
-        assert!(error.to_string().contains("another user"), "{error}");
-        let error = crate::OutputFile::create(&at("own")).unwrap_err();
-        assert!(error.to_string().contains("another user"), "{error}");
-        std::os::unix::fs::chown(dir.path(), Some(4711), None).unwrap();
-        vfs.open(&at("own"), OpenMode::WriteOwn).unwrap();
+        for (mode, owner) in [(0o700, 0), (0o1777, 0), (0o1777, 4711), (0o755, 4711)] {
+            std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            std::os::unix::fs::chown(dir.path(), Some(owner), None).unwrap();
+            let error = vfs.open(&at("own"), OpenMode::WriteOwn).err().unwrap();
+            assert!(error.to_string().contains("another user"), "{mode:o} {owner}: {error}");
+            let error = crate::OutputFile::create(&at("own")).unwrap_err();
+            assert!(error.to_string().contains("another user"), "{mode:o} {owner}: {error}");
+        }
+        let names: Vec<_> =
+            std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().starts_with(".jetcell")), "{names:?}");
     }
 }
 
