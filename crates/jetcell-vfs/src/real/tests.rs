@@ -544,7 +544,7 @@ fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
     }
     assert_eq!(std::fs::read(at("victim")).unwrap(), [7; 4096]);
     assert!(!at("created").exists());
-    // Only root can make a file of another user, who may have planted it, also in a directory of its own.
+    // Only root can make a file of another user. That user may have planted it, also in a directory of its own.
     if std::os::unix::fs::chown(at("own"), Some(4711), None).is_ok() {
         let vfs = super::RealVfs::new(RealOptions::default()).unwrap();
         for (mode, owner) in [(0o700, 0), (0o1777, 0), (0o1777, 4711), (0o755, 4711)] {
