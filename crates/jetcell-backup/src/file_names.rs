@@ -14,14 +14,14 @@ pub const PARTIAL: &str = "manifest.partial.json";
 pub const VERIFIED: &str = "verified.json";
 /// The file that marks a directory whose restore has not ended.
 pub const RESTORE_MARKER: &str = "restore.partial";
-/// The file that tells from which backups a directory was restored, and when.
+/// The file that records from which backups a directory was restored, and when.
 pub const RESTORED: &str = "restored.json";
 /// Ending of the names of logs that are being placed.
 pub const PLACING: &str = "restoring";
 
 /// Names of the copies of files: those of the originals, with a number if two have the same.
 ///
-/// Errors: there is no name for a second file, because that of the first is too long.
+/// Errors: a second file cannot get a name, because the name of the first is too long.
 pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileName>> {
     let mut names: Vec<FileName> = Vec::new();
     for path in paths {
@@ -52,7 +52,7 @@ pub fn lock_file(base: FileStem) -> String {
     format!("{base}.lock")
 }
 
-/// Whether a file tells how a database was used: its page images, or its flush map.
+/// Returns true if a file is a side file of a database: its page images, or its flush map.
 pub fn is_side_file(name: &str, database: &FileName) -> bool {
     let stem = database.rsplit_once('.').map_or(database.as_str(), |(stem, _)| stem);
     name.rsplit_once('.').is_some_and(|(named, ending)| match ending {
