@@ -9,7 +9,6 @@ use jetcell_copies::{
     Activated, CopyError, CopyState, DirectorySource, LossLimit, LossPolicy, Phase, ReplayOptions,
     StreamDirectory, activate_as,
 };
-use jetcell_input::printable_lines;
 use jetcell_remote::{HostAddress, is_address};
 use jetcell_vfs::{Vfs, host_name};
 use jetcell_workload::EventFile;
@@ -192,7 +191,7 @@ impl Activate {
             self.json,
             &match self.json {
                 true => format!("{}\n", as_json(directory, &activated)),
-                false => format!("{}\n", printable_lines(&as_text(directory, &activated, &state.source))),
+                false => format!("{}\n", as_text(directory, &activated, &state.source)),
             },
         );
         Ok(if activated.lost.is_some() { Outcome::Findings } else { Outcome::Good })

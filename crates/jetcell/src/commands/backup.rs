@@ -13,7 +13,6 @@ use ese_engine::RecoverySet;
 use ese_format::LogTime;
 use jetcell_backup::{BackupError, BackupOptions, Kind, Made, back_up_stopped, snapshot_stopped};
 use jetcell_copies::{CopyError, CopyState, Pause};
-use jetcell_input::printable_lines;
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use jetcell_workload::units::{ByteSize, TimeSpan, human_bytes};
 use serde_json::json;
@@ -307,5 +306,5 @@ fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
     if let Some((first, last)) = made.removed_logs {
         lines.push(format!("  removed from the source: log generations {:X} to {:X}", first.0, last.0));
     }
-    format!("{}\n", printable_lines(&lines.join("\n")))
+    format!("{}\n", lines.join("\n"))
 }

@@ -12,7 +12,6 @@ use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyError, CopyState, Lag, Phase, health};
-use jetcell_input::printable_lines;
 use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
@@ -106,7 +105,7 @@ impl Copies {
                 if lines.is_empty() {
                     lines.push(format!("{}: no copies are registered", directory.display()));
                 }
-                console::show(&format!("{}\n", printable_lines(&lines.join("\n"))));
+                console::show(&format!("{}\n", lines.join("\n")));
             }
         }
         Ok(outcome(copies.iter().all(Registered::is_fit)))
@@ -201,7 +200,7 @@ pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: 
         true => copy_json(vfs, directory, state).to_string(),
         false => copy_text(vfs, directory, state),
     };
-    console::answer(json, &format!("{}\n", printable_lines(&text)));
+    console::answer(json, &format!("{text}\n"));
 }
 
 /// One line about a copy that is working.

@@ -9,7 +9,6 @@ use jetcell_backup::{BackupOptions, Cancel, Progress};
 use jetcell_copies::{
     CopyError, DirectorySource, Reseed, ReseedPlan, SeedOptions, Source, StreamDirectory, seed_stopped,
 };
-use jetcell_input::printable_lines;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};
@@ -198,7 +197,7 @@ impl ReseedCommand {
             self.json,
             &match self.json {
                 true => format!("{json}\n"),
-                false => format!("{}\n", printable_lines(text)),
+                false => format!("{text}\n"),
             },
         );
     }

@@ -6,7 +6,6 @@ use std::time::Instant;
 use clap::Args;
 use ese_format::LogTime;
 use jetcell_backup::{RESTORE_MARKER, RestoreOptions, Restored, restore};
-use jetcell_input::printable_lines;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
@@ -136,7 +135,7 @@ impl Restore {
             lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
             lines
                 .extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
-            return format!("{}\n", printable_lines(&lines.join("\n")));
+            return format!("{}\n", lines.join("\n"));
         }
         let mut lines = vec![format!(
             "restored into {} in {seconds:.1} s: {} copied, {} were right already",
@@ -154,6 +153,6 @@ impl Restore {
         lines.push(format!("  transactions rolled back: {}", restored.rolled_back));
         lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
         lines.extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
-        format!("{}\n", printable_lines(&lines.join("\n")))
+        format!("{}\n", lines.join("\n"))
     }
 }

@@ -59,7 +59,7 @@ pub fn age(directory: &Path, most: Option<TimeSpan>, json: bool) -> Result<Outco
                     )
                 }
             });
-            format!("{}\n", jetcell_input::printable_lines(&lines.join("\n")))
+            format!("{}\n", lines.join("\n"))
         }
     };
     console::print_as(json, &text);

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use ese_check::Throttle;
 use jetcell_backup::{Cancel, Subset, Verification, VerifyOptions, verify};
-use jetcell_input::printable_lines;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
 
@@ -63,7 +62,7 @@ pub fn check(directory: &Path, options: &Options) -> Result<Outcome, Failure> {
         json,
         &match json {
             true => format!("{}\n", as_json(directory, &verified)),
-            false => format!("{}\n", printable_lines(&as_text(directory, &verified))),
+            false => format!("{}\n", as_text(directory, &verified)),
         },
     );
     let usable = verified.manifest.databases.iter().all(|database| database.usable);

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_copies::{CopyError, History, Relation};
-use jetcell_input::printable_lines;
 use serde_json::json;
 
 use super::{explained, outcome};
@@ -60,7 +59,7 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
                     "commits_only_here": only_here, "commits_only_there": only_there,
                 })
             ),
-            false => format!("{}\n", printable_lines(&lines.join("\n"))),
+            false => format!("{}\n", lines.join("\n")),
         },
     );
     Ok(outcome(!relation.is_divergence() && relation != Relation::NoCommonLog))

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use ese_engine::EventSink;
 use jetcell_copies::{CopyScan, CopyScanOptions, CopyState, ScannedDatabase, scan_copy};
-use jetcell_input::printable_lines;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use serde_json::json;
@@ -72,7 +71,7 @@ impl Maintain {
             self.json,
             &match self.json {
                 true => format!("{}\n", as_json(directory, &scan, complete)),
-                false => format!("{}\n", printable_lines(&as_text(directory, &scan))),
+                false => format!("{}\n", as_text(directory, &scan)),
             },
         );
         let sound = scan.databases.iter().all(|database| database.bad == 0);

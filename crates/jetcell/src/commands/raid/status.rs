@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use jetcell_array::{ArrayState, Examination, Lifetime, SlotState, SlotStatus, Transfers};
-use jetcell_input::printable_lines;
 use jetcell_vfs::Vfs;
 use jetcell_workload::units::{TimeSpan, human_bytes};
 use serde_json::{Value, json};
@@ -66,7 +65,7 @@ impl ShowStatus {
             let rates = first.as_ref().map(|first| look.rates_since(first));
             let text = match self.json {
                 true => format!("{}\n", look.as_json()),
-                false => printable_lines(&look.as_text(rates.as_ref())).to_string(),
+                false => look.as_text(rates.as_ref()),
             };
             if !self.watch {
                 console::answer(self.json, &text);

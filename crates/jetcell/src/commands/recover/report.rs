@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use jetcell_input::printable_lines;
 use serde::Serialize;
 
 /// The result of a recovery.
@@ -99,6 +98,6 @@ impl Report {
             let state = if self.dry_run { before.clone() } else { format!("{before} -> {after}") };
             lines.push(format!("{}: {state}", path.display()));
         }
-        printable_lines(&lines.join("\n")).to_string()
+        lines.join("\n")
     }
 }

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use jetcell_input::printable_lines;
 use jetcell_report::esrp::{Configuration, Source, Submission};
 
 use super::Format;
@@ -41,7 +40,7 @@ pub(super) fn write(
                 format!("{}: cannot be written: {error}; give another --out", path.display())
             })?;
             let lines: String = findings.iter().map(|line| format!("{line}\n")).collect();
-            print(&printable_lines(&lines));
+            print(&lines);
         }
         None => {
             findings.iter().for_each(|line| note(line));
