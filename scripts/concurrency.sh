@@ -14,7 +14,7 @@ usage() {
 }
 
 failures=$PWD/target/shuttle/schedules
-filter=schedules::
+filter=schedule_tests::
 case "${1:-}" in
 '') ;;
 --long)

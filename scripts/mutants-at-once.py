@@ -40,16 +40,11 @@ FOLDERS = "btree cache log maintenance pages recovery space storage transaction"
 PROGRAMS = [
     ("tests", "crates/ese-engine", "ese_engine", []),
     ("tests", "crates/ese-engine", "it", []),
-    ("tests", "tests", "space", []),
-    ("tests", "tests", "concurrency", []),
-    ("tests", "tests", "snapshots", []),
-    ("tests", "tests", "simulation", []),
-    ("tests", "tests", "copies", []),
-    ("shuttle", "crates/ese-engine", "ese_engine", ["schedules::"]),
+    ("tests", "tests", "system", ["space::", "concurrency::", "snapshots::", "simulation::", "copies::"]),
+    ("shuttle", "crates/ese-engine", "ese_engine", ["schedule_tests::"]),
 ]
 BUILDS = {
-    "tests": ("--cap-lints allow", ["-p", "ese-engine", "-p", "system-tests", "--lib", "--test", "it"]
-              + [word for name in ("space", "concurrency", "snapshots", "simulation", "copies") for word in ("--test", name)]),
+    "tests": ("--cap-lints allow", ["-p", "ese-engine", "-p", "system-tests", "--lib", "--test", "it", "--test", "system"]),
     "shuttle": ("--cap-lints allow --cfg shuttle", ["-p", "ese-engine", "--lib"]),
 }
 # Without the tests of other packages and those under thread schedules.

@@ -9,4 +9,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export JETCELL_SOAK_SECONDS=${1:-600}
 [ -z "${2:-}" ] || export JETCELL_SOAK_SEED=$2
-exec cargo test --quiet --profile "${PROFILE:-release}" -p jetcell-array --lib soak -- --ignored --nocapture
+exec cargo test --quiet --profile "${PROFILE:-release}" -p jetcell-array --lib soak_tests -- --ignored --nocapture

@@ -29,7 +29,7 @@ fn databases_on_degraded_arrays_lose_no_durable_commit() {
         let seed = seeds.next().expect("there are more seeds");
         let result = std::panic::catch_unwind(|| run_on_degraded_array(seed));
         total += result.unwrap_or_else(|_| {
-            panic!("replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test array")
+            panic!("replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system array::")
         });
         count += 1;
     }

@@ -34,7 +34,7 @@ fn restored_databases_hold_the_state_of_their_position() {
                         Ok(tally) => total.lock().unwrap().add(tally),
                         Err(_) => {
                             eprintln!(
-                                "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test backups"
+                                "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system backups::"
                             );
                             failed.lock().unwrap().push(seed);
                         }

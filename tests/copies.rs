@@ -32,7 +32,7 @@ fn histories(way: Way, first: u64, histories: u64) -> Option<Tally> {
                         Ok(tally) => *total.lock().unwrap() += tally,
                         Err(_) => {
                             eprintln!(
-                                "replay ({way:?}): JETCELL_SIM_SEED={seed} cargo test -p system-tests --test copies"
+                                "replay ({way:?}): JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system copies::"
                             );
                             failed.lock().unwrap().push(seed);
                         }

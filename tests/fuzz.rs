@@ -76,7 +76,7 @@ fn leaf_data() -> Vec<Vec<u8>> {
     data
 }
 
-/// Writes the seed files anew: `cargo test -p system-tests --test fuzz -- --ignored write_seeds`.
+/// Writes the seed files anew: `cargo test -p system-tests --test system fuzz:: -- --ignored write_seeds`.
 #[test]
 #[ignore = "writes fuzz/corpus"]
 fn write_seeds() {

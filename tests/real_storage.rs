@@ -4,6 +4,7 @@
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
+use testkit::{Need, skip};
 
 use ese_check::{CheckOptions, check_database};
 use ese_engine::internals::cache::{Cache, CacheOptions};
@@ -118,7 +119,7 @@ fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io
         ] {
             let context = format!("{backend:?}, direct {direct}, {target:?} after {skip}");
             let Ok(real) = RealVfs::new(RealOptions { backend, direct }) else {
-                println!("skipped: the kernel has no io_uring");
+                testkit::skip(Need::Kernel, "the kernel has no io_uring");
                 continue;
             };
             let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -144,7 +145,8 @@ fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io
 /// Faults below the kernel, and files above it. `None` where FUSE or the backend is not available.
 fn through_the_kernel(backend: Backend, most: usize) -> Option<(Arc<FaultVfs>, Mounted, Arc<RealVfs>)> {
     let real = RealVfs::new(RealOptions { backend, direct: true });
-    let real = real.inspect_err(|error| println!("skipped: the kernel has no io_uring: {error}")).ok()?;
+    let real =
+        real.inspect_err(|error| skip(Need::Kernel, format!("the kernel has no io_uring: {error}"))).ok()?;
     if !can_mount() {
         return None;
     }

@@ -42,7 +42,7 @@ fn power_cuts_lose_no_durable_commit() {
                         }
                         Err(_) => {
                             eprintln!(
-                                "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test simulation"
+                                "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system simulation::"
                             );
                             failed.lock().unwrap().push(seed);
                         }

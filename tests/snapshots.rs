@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
+use testkit::{Need, skip};
 
 use ese_engine::internals::cache::{Cache, CacheOptions};
 use ese_engine::*;
@@ -330,7 +331,7 @@ impl Volume {
         let done = run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))
             .and_then(|()| run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(volume.root())));
         if done.is_none() {
-            eprintln!("skipped: {kind} needs root, loop devices and mkfs.{kind}");
+            skip(Need::Tools, format!("{kind} needs root, loop devices and mkfs.{kind}"));
         }
         done.map(|()| volume)
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::ops::AddAssign;
 use std::path::Path;
 use std::sync::Arc;
+use testkit::{Need, skip};
 
 use jetcell_lab::durability::{
     Begin, Damage, Finding, Journal, Level, MemoryWitness, OperationKind, OperationNumber, TestedStorage,
@@ -224,7 +225,7 @@ pub fn can_mount() -> bool {
     match tried {
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         other => {
-            eprintln!("skipped: file systems cannot be mounted by FUSE here: {other:?}");
+            skip(Need::Kernel, format!("file systems cannot be mounted by FUSE here: {other:?}"));
             false
         }
     }

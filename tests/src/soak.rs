@@ -63,7 +63,7 @@ impl Soak {
                             Ok(sums) => *total.lock().unwrap_or_else(|e| e.into_inner()) += sums,
                             Err(_) => {
                                 eprintln!(
-                                    "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test {test}"
+                                    "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system {test}::"
                                 );
                                 failed.lock().unwrap_or_else(|e| e.into_inner()).push(seed);
                             }

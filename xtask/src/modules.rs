@@ -173,7 +173,7 @@ fn defined(item: &syn::Item) -> Option<String> {
 }
 
 /// The file of the child module `name` of the module in `file`.
-fn file_of(file: &Path, name: &str, sources: &BTreeMap<PathBuf, SourceFile>) -> Option<PathBuf> {
+pub fn file_of(file: &Path, name: &str, sources: &BTreeMap<PathBuf, SourceFile>) -> Option<PathBuf> {
     let directory = match file.file_name()?.to_str()? {
         "lib.rs" | "main.rs" | "mod.rs" => file.parent()?.to_owned(),
         _ => file.with_extension(""),

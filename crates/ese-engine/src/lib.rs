@@ -66,7 +66,7 @@ mod pages;
 mod recovery;
 mod scan;
 #[cfg(all(test, shuttle))]
-mod schedules;
+mod schedule_tests;
 mod session;
 mod sharded;
 mod space;

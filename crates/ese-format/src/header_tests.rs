@@ -1,6 +1,7 @@
 //! Headers and checkpoints of real files, compared with the values that another program read.
 
 use std::path::{Path, PathBuf};
+use testkit::corpus::Corpus;
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -9,13 +10,7 @@ use super::*;
 use crate::checkpoint::{CHECKPOINT_LEN, Checkpoint};
 
 fn corpus() -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus");
-    let path = PathBuf::from(std::env::var_os("JETCELL_CORPUS").unwrap_or_else(|| default.into()));
-    let found = path.join("manifest.json").exists().then_some(path);
-    if found.is_none() {
-        eprintln!("skipped: no corpus");
-    }
-    found
+    Some(Corpus::locate()?.root().to_owned())
 }
 
 /// Manifest entries of one kind with the unpacked files.

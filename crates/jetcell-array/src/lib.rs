@@ -24,22 +24,23 @@
 struct Readme;
 
 mod array;
+#[cfg(test)]
+mod array_life_tests;
 mod bytes;
 mod error;
 mod geometry;
 #[cfg(test)]
-mod histories;
+mod history_tests;
 mod integrity;
 mod kernels;
-#[cfg(test)]
-mod lives;
 mod luns;
 mod maintenance;
 mod member;
 mod shared_block;
 #[cfg(test)]
-mod soak;
+mod soak_tests;
 #[cfg(test)]
+#[path = "tests/test_array.rs"]
 mod test_array;
 mod volume;
 

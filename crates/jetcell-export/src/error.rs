@@ -44,6 +44,9 @@ pub enum ExportError {
     /// SQLite cannot be written to standard output.
     #[error("an SQLite database cannot go to standard output; give --output a file name")]
     SqliteToStdout,
+    /// This build does not write the format.
+    #[error("this build does not write {0}; build it with `--features {0}` or `--features full`")]
+    NotBuilt(Format),
     /// The output cannot be written.
     #[error("{0}")]
     Write(#[from] io::Error),

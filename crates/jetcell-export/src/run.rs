@@ -66,6 +66,9 @@ pub fn export(
     options: &Options,
     progress: Progress<'_>,
 ) -> Result<ExportSummary, ExportError> {
+    if !options.format.is_built() {
+        return Err(ExportError::NotBuilt(options.format));
+    }
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
     let mut selected = View::new(&source, options.rendering)?.select(&source, &options.selection)?;

@@ -210,6 +210,7 @@ mod tests {
     use super::*;
     use crate::system::LocalSystem;
     use crate::system::fake::FakeSystem;
+    use testkit::{Need, skip};
 
     #[test]
     fn other_things_than_devices_are_refused() {
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn the_disk_of_the_running_system_is_refused() {
         let Some(root) = node_of_mount(fs::metadata("/").unwrap().dev(), "/", &LocalSystem) else {
-            return eprintln!("skipped: the disk of this system cannot be seen, as in a container");
+            return skip(Need::Kernel, "the disk of this system cannot be seen, as in a container");
         };
         let disks = disks_below(&root, &LocalSystem, 0);
         assert!(!disks.is_empty());
@@ -236,7 +237,7 @@ mod tests {
                 let refused = ErasableDevice::claim(&device, true, &LocalSystem).unwrap_err();
                 assert!(matches!(refused, EraseRefusal::SystemDisk(_)), "{refused}");
             } else {
-                eprintln!("skipped: {} is not in /dev", device.display());
+                skip(Need::Kernel, format!("{} is not in /dev", device.display()));
             }
         }
     }
@@ -254,7 +255,7 @@ mod tests {
         };
         assert_eq!(found("rw,lowerdir=/none,upperdir=/none"), None);
         if !own.exists() {
-            return eprintln!("skipped: the device of this directory cannot be seen");
+            return skip(Need::Kernel, "the device of this directory cannot be seen");
         }
         assert_eq!(
             found(&format!("rw,lowerdir=/none:/none2,upperdir={upper},workdir=/none")),

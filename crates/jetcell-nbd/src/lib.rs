@@ -24,6 +24,7 @@ mod connection;
 mod export;
 mod memory;
 #[cfg(test)]
+#[path = "tests/memory_export.rs"]
 mod memory_export;
 mod protocol;
 mod server;

@@ -11,7 +11,9 @@ mod error;
 mod hwmon;
 mod ipmi;
 mod meter;
+#[cfg(feature = "plugs")]
 mod plug;
+mod plug_kind;
 mod power_log;
 mod rapl;
 mod scope;

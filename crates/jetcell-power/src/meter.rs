@@ -6,7 +6,9 @@ use std::str::FromStr;
 use crate::error::PowerError;
 use crate::hwmon::Hwmon;
 use crate::ipmi::Ipmi;
-use crate::plug::{Plug, PlugKind};
+#[cfg(feature = "plugs")]
+use crate::plug::Plug;
+use crate::plug_kind::PlugKind;
 use crate::rapl::Rapl;
 use crate::scope::Scope;
 
@@ -52,7 +54,14 @@ impl MeterKind {
                 Meter::Hwmon(Hwmon::open("/sys/class/hwmon".as_ref(), name.as_deref())?)
             }
             MeterKind::Ipmi => Meter::Ipmi(Ipmi::open("ipmitool")?),
+            #[cfg(feature = "plugs")]
             MeterKind::Plug(kind, address) => Meter::Plug(Plug::open(*kind, address)?),
+            #[cfg(not(feature = "plugs"))]
+            MeterKind::Plug(..) => {
+                let what =
+                    "this build reads no smart plugs; build it with `--features lab` or `--features full`";
+                return Err(PowerError::meter(self.to_string(), what));
+            }
         };
         Ok(meter)
     }
@@ -102,6 +111,7 @@ pub enum Meter {
     /// See [`MeterKind::Ipmi`].
     Ipmi(Ipmi),
     /// See [`MeterKind::Plug`].
+    #[cfg(feature = "plugs")]
     Plug(Plug),
 }
 
@@ -112,6 +122,7 @@ impl Meter {
             Meter::Rapl(rapl) => rapl.read().map(Reading::Joules),
             Meter::Hwmon(hwmon) => hwmon.read().map(Reading::Watts),
             Meter::Ipmi(ipmi) => ipmi.read().map(Reading::Watts),
+            #[cfg(feature = "plugs")]
             Meter::Plug(plug) => plug.read().map(|(watts, counter)| match counter {
                 Some(joules) => Reading::WattsAndJoules(watts, joules),
                 None => Reading::Watts(watts),

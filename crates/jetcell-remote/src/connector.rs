@@ -2,16 +2,12 @@
 
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
 use std::time::Duration;
-
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::address::{HostAddress, Scheme};
 use crate::channel::{Channel, Deadline, TimedStream};
 use crate::error::RemoteError;
-use crate::tls::{ClientFiles, explained};
+use crate::tls::{ClientFiles, ClientTls, explained};
 
 /// How long a client waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +71,7 @@ impl Stream {
 /// Makes connections over the network.
 pub struct NetworkConnector {
     address: HostAddress,
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<ClientTls>,
 }
 
 impl NetworkConnector {
@@ -85,7 +81,7 @@ impl NetworkConnector {
     /// A file of the client is missing, or has something else.
     pub fn new(address: &HostAddress, files: &ClientFiles) -> Result<NetworkConnector, RemoteError> {
         let tls = match address.scheme {
-            Scheme::Tls => Some(files.configuration()?),
+            Scheme::Tls => Some(ClientTls::new(files)?),
             Scheme::Tcp => None,
         };
         Ok(NetworkConnector { address: address.clone(), tls })
@@ -122,25 +118,11 @@ impl Connector for NetworkConnector {
         let deadline = Deadline::within(within);
         let stream = TimedStream::new(self.stream(within)?, deadline.clone())
             .map_err(|error| RemoteError::Unreachable(error.to_string()))?;
-        let Some(tls) = &self.tls else {
-            return Ok(Stream { channel: Box::new(stream), deadline: Some(deadline) });
+        let channel = match &self.tls {
+            None => Box::new(stream),
+            Some(tls) => tls.connect(&self.address.host, stream)?,
         };
-        let name = ServerName::try_from(self.address.host.clone())
-            .map_err(|_| RemoteError::Usage(format!("{}: this is no name of a host", self.address.host)))?;
-        let connection = ClientConnection::new(tls.clone(), name)
-            .map_err(|error| RemoteError::Protocol(error.to_string()))?;
-        let mut stream = StreamOwned::new(connection, stream);
-        while stream.conn.is_handshaking() {
-            stream.conn.complete_io(&mut stream.sock).map_err(|error| {
-                self.explain(&error).unwrap_or_else(|| match error.kind() {
-                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
-                        "the server ended the connection in its handshake, so it may not use TLS, or have too many clients".into(),
-                    ),
-                    _ => RemoteError::Unreachable(error.to_string()),
-                })
-            })?;
-        }
-        Ok(Stream { channel: Box::new(stream), deadline: Some(deadline) })
+        Ok(Stream { channel, deadline: Some(deadline) })
     }
 
     fn explain(&self, error: &std::io::Error) -> Option<RemoteError> {

@@ -28,6 +28,9 @@ pub enum ServeError {
         "{0} can be reached from other machines; give --tls-cert FILE and --tls-key FILE with it, or listen on 127.0.0.1"
     )]
     Unsecured(std::net::SocketAddr),
+    /// The program was built without the feature `tls`.
+    #[error("this build has no TLS; build it with `--features tls` or `--features full`")]
+    NoTls,
     /// The address cannot be used.
     #[error("{address} cannot be listened on: {error}")]
     Address {
@@ -53,6 +56,9 @@ pub enum RemoteError {
     /// The host does not answer, or the connection broke. The same call may succeed later.
     #[error("{0}")]
     Unreachable(String),
+    /// The program was built without the feature `tls`.
+    #[error("this build has no TLS; build it with `--features tls` or `--features full`")]
+    NoTls,
     /// The certificate of the server is not signed by a known authority, or is out of date.
     #[error(
         "the certificate of the server is not trusted: {0}; give the file of the authority that signed it with --tls-ca"

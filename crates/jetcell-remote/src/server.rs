@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use jetcell_sync::Mutex;
 use jetcell_vfs::{Clock, Pacer, RealClock};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use self::connections::{Connections, Room};
 use crate::channel::{Channel, Deadline, TimedStream};
@@ -21,7 +20,7 @@ use crate::exports::Exports;
 use crate::frame::{read_frame, write_frame};
 use crate::reply::Reply;
 use crate::session::{End, Session};
-use crate::tls::ServerFiles;
+use crate::tls::{ServerFiles, ServerTls};
 
 /// Pause after a connection could not be accepted, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -75,7 +74,7 @@ struct Shared {
     listener: TcpListener,
     address: SocketAddr,
     exports: Arc<Exports>,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<ServerTls>,
     limits: ServerLimits,
     pacer: Pacer,
     note: Box<dyn Fn(&str) + Send + Sync>,
@@ -107,7 +106,7 @@ impl Server {
         if tls.is_none() && !address.ip().is_loopback() {
             return Err(ServeError::Unsecured(address));
         }
-        let tls = tls.map(ServerFiles::configuration).transpose()?;
+        let tls = tls.map(ServerTls::new).transpose()?;
         let failed = |error| ServeError::Address { address, error };
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -218,7 +217,7 @@ impl Shared {
         let Ok(stream) = TimedStream::new(stream, deadline.clone()) else { return };
         let mut channel: Box<dyn Channel> = match &self.tls {
             None => Box::new(stream),
-            Some(configuration) => match handshake(configuration, stream) {
+            Some(tls) => match tls.accept(stream) {
                 Ok(channel) => channel,
                 Err(error) => {
                     let what = format!("closed: the handshake failed: {error}");
@@ -308,19 +307,6 @@ impl Shared {
         deadline.set(self.limits.idle);
         result
     }
-}
-
-fn handshake(configuration: &Arc<ServerConfig>, stream: TimedStream) -> io::Result<Box<dyn Channel>> {
-    let connection = ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
-    let mut stream = StreamOwned::new(connection, stream);
-    while stream.conn.is_handshaking() {
-        if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
-            // The client should hear why, if it listens.
-            let _ = stream.conn.write_tls(&mut stream.sock);
-            return Err(error);
-        }
-    }
-    Ok(Box::new(stream))
 }
 
 #[cfg(test)]

@@ -14,27 +14,33 @@ pub mod chart;
 pub mod comparison;
 mod csv;
 #[cfg(test)]
-mod documented;
+mod documented_rule_tests;
+#[cfg(feature = "lab")]
 mod drive_test;
-mod drive_test_page;
+#[cfg(feature = "lab")]
 mod drives;
+#[cfg(feature = "lab")]
 mod durability;
 pub mod esrp;
 #[cfg(test)]
+#[path = "tests/example.rs"]
 mod example;
+#[cfg(feature = "lab")]
 mod experiment;
+#[cfg(feature = "lab")]
 mod filesystems;
+#[cfg(feature = "lab")]
 mod fragmentation;
 mod html;
 mod markdown;
 mod number;
 mod page;
 #[cfg(test)]
-mod palette;
+mod palette_tests;
 #[cfg(test)]
-mod published;
+mod published_figure_tests;
 #[cfg(test)]
-mod rendered;
+mod rendered_page_tests;
 mod run_lines;
 mod series;
 mod standalone;
@@ -47,12 +53,17 @@ mod text_table;
 pub use crate::csv::{csv, table_csv};
 pub use bars::{Bar, Bars};
 pub use comparison::Comparison;
-pub use drive_test::{drive_test_markdown, drive_test_text};
-pub use drive_test_page::drive_test_html;
+#[cfg(feature = "lab")]
+pub use drive_test::{drive_test_html, drive_test_markdown, drive_test_text};
+#[cfg(feature = "lab")]
 pub use drives::{drives_csv, drives_html, drives_markdown, drives_text};
+#[cfg(feature = "lab")]
 pub use durability::{durability_html, durability_markdown, durability_text};
+#[cfg(feature = "lab")]
 pub use experiment::{experiment_html, experiment_markdown, experiment_text};
+#[cfg(feature = "lab")]
 pub use filesystems::{filesystems_html, filesystems_markdown, filesystems_text};
+#[cfg(feature = "lab")]
 pub use fragmentation::{fragmentation_html, fragmentation_markdown, fragmentation_text};
 pub use html::html;
 pub use markdown::{markdown, tables_markdown};

@@ -38,6 +38,7 @@ pub mod machine;
 pub mod measurement;
 mod memory_budget;
 #[cfg(test)]
+#[path = "tests/model_engine.rs"]
 mod model_engine;
 mod observer;
 mod parse_error;

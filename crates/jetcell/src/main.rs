@@ -11,6 +11,15 @@ mod console;
 mod in_use;
 mod live;
 mod measured_window;
+#[cfg(not(all(
+    feature = "arrays",
+    feature = "fleet",
+    feature = "lab",
+    feature = "live",
+    feature = "sizing",
+    feature = "zst"
+)))]
+mod not_built;
 mod outcome;
 mod progress_line;
 mod remedy;
@@ -34,17 +43,22 @@ use crate::commands::check::Check;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
 use crate::commands::copies::Copies;
+#[cfg(feature = "lab")]
 use crate::commands::disk::Disk;
 use crate::commands::doctor::Doctor;
 use crate::commands::dump::Dump;
+#[cfg(feature = "lab")]
 use crate::commands::durability::DurabilityTest;
 use crate::commands::events::Events;
 use crate::commands::export::Export;
+#[cfg(feature = "lab")]
 use crate::commands::filesystems::FilesystemsTest;
+#[cfg(feature = "fleet")]
 use crate::commands::fleet::Fleet;
 use crate::commands::maintain::Maintain;
 use crate::commands::man::Manual;
 use crate::commands::power::Power;
+#[cfg(feature = "arrays")]
 use crate::commands::raid::Raid;
 use crate::commands::recover::Recover;
 use crate::commands::replicate::Replicate;
@@ -52,8 +66,11 @@ use crate::commands::report::Report;
 use crate::commands::reseed::ReseedCommand;
 use crate::commands::restore::Restore;
 use crate::commands::serve::Serve;
+#[cfg(feature = "sizing")]
 use crate::commands::size::Size;
 use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTest, Stress};
+#[cfg(not(all(feature = "arrays", feature = "fleet", feature = "lab", feature = "sizing")))]
+use crate::not_built::NotBuilt;
 use crate::outcome::{Outcome, print_error};
 
 /// The load allocates many records of just above a kilobyte, for which the allocator of the C library is slow.
@@ -119,7 +136,11 @@ enum Subcommands {
     #[command(subcommand, after_help = DUMP_EXAMPLES)]
     Dump(Box<Dump>),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost
+    #[cfg(feature = "sizing")]
     Size(Box<Size>),
+    /// Size storage for mailboxes: I/O, space, memory, arrays, cost (not in this build: feature sizing)
+    #[cfg(not(feature = "sizing"))]
+    Size(NotBuilt),
     /// Recover dirty databases with their logs, those of Windows included
     Recover(Box<Recover>),
     /// Back up the databases and logs of a stopped instance
@@ -144,8 +165,12 @@ enum Subcommands {
     #[command(subcommand, after_help = TEST_EXAMPLES)]
     Test(Test),
     /// Test many hosts together: one test, one verdict
+    #[cfg(feature = "fleet")]
     #[command(subcommand, after_help = commands::fleet::EXAMPLES)]
     Fleet(Fleet),
+    /// Test many hosts together: one test, one verdict (not in this build: feature fleet)
+    #[cfg(not(feature = "fleet"))]
+    Fleet(NotBuilt),
     /// Show the reports of stored runs
     Report(Report),
     /// Show the events of a run, of a recovery or of maintenance
@@ -153,11 +178,19 @@ enum Subcommands {
     /// Compare stored runs
     Compare(Compare),
     /// Make, watch, repair and end RAID arrays, and calculate their reliability
+    #[cfg(feature = "arrays")]
     #[command(subcommand, after_help = commands::raid::EXAMPLES)]
     Raid(Raid),
+    /// Make, watch, repair and end RAID arrays, and calculate their reliability (not in this build: feature arrays)
+    #[cfg(not(feature = "arrays"))]
+    Raid(NotBuilt),
     /// Examine drives and file systems
+    #[cfg(feature = "lab")]
     #[command(subcommand, after_help = commands::disk::EXAMPLES)]
     Disk(Disk),
+    /// Examine drives and file systems (not in this build: feature lab)
+    #[cfg(not(feature = "lab"))]
+    Disk(NotBuilt),
     /// Record what a test draws, and say what it costs
     #[command(subcommand, after_help = commands::power::EXAMPLES)]
     Power(Power),
@@ -194,11 +227,19 @@ enum Test {
     /// Find out whether storage keeps what it acknowledged when the power is cut
     ///
     /// Writes to storage until it is cut off, lets a witness elsewhere know what was acknowledged, and verifies after the cut
+    #[cfg(feature = "lab")]
     Durability(Box<DurabilityTest>),
+    /// Find out whether storage keeps what it acknowledged when the power is cut (not in this build: feature lab)
+    #[cfg(not(feature = "lab"))]
+    Durability(NotBuilt),
     /// Run the mail load on several file systems in turns, and compare them
     ///
     /// Runs the mail load on directories of several file systems in turns, until the difference can be told from noise
+    #[cfg(feature = "lab")]
     Filesystems(Box<FilesystemsTest>),
+    /// Run the mail load on several file systems in turns, and compare them (not in this build: feature lab)
+    #[cfg(not(feature = "lab"))]
+    Filesystems(NotBuilt),
 }
 
 /// Restarts the program with allocators that reserve little address space, if the process has a limit of it
@@ -298,7 +339,10 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Subcommands::Check(command) => command.run(),
         Subcommands::Dump(command) => command.run(),
+        #[cfg(feature = "sizing")]
         Subcommands::Size(command) => command.run(),
+        #[cfg(not(feature = "sizing"))]
+        Subcommands::Size(command) => command.run("size", "sizing"),
         Subcommands::Recover(command) => command.run(),
         Subcommands::Backup(command) => command.run(),
         Subcommands::Replicate(command) => command.run(),
@@ -314,14 +358,29 @@ fn main() -> ExitCode {
         Subcommands::Test(Test::Backup(command)) => command.run(),
         Subcommands::Test(Test::Recovery(command)) => command.run(),
         Subcommands::Test(Test::Replication(command)) => command.run(),
+        #[cfg(feature = "lab")]
         Subcommands::Test(Test::Durability(command)) => command.run(),
+        #[cfg(not(feature = "lab"))]
+        Subcommands::Test(Test::Durability(command)) => command.run("test durability", "lab"),
+        #[cfg(feature = "lab")]
         Subcommands::Test(Test::Filesystems(command)) => command.run(),
+        #[cfg(not(feature = "lab"))]
+        Subcommands::Test(Test::Filesystems(command)) => command.run("test filesystems", "lab"),
+        #[cfg(feature = "fleet")]
         Subcommands::Fleet(command) => command.run(),
+        #[cfg(not(feature = "fleet"))]
+        Subcommands::Fleet(command) => command.run("fleet", "fleet"),
         Subcommands::Report(command) => command.run(),
         Subcommands::Events(command) => command.run(),
         Subcommands::Compare(command) => command.run(),
+        #[cfg(feature = "arrays")]
         Subcommands::Raid(command) => command.run(),
+        #[cfg(not(feature = "arrays"))]
+        Subcommands::Raid(command) => command.run("raid", "arrays"),
+        #[cfg(feature = "lab")]
         Subcommands::Disk(command) => command.run(),
+        #[cfg(not(feature = "lab"))]
+        Subcommands::Disk(command) => command.run("disk", "lab"),
         Subcommands::Power(command) => command.run(),
         Subcommands::Doctor(command) => command.run(),
         Subcommands::Completions(command) => command.run(Arguments::command()),

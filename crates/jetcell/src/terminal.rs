@@ -1,21 +1,29 @@
 //! The width of the terminal, and lines on standard error that fit it.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use jetcell_input::printable;
 use jetcell_report::wrapped;
+use rustix::termios::tcgetwinsize;
 
 /// Characters in a line of standard output: as the terminal has, or without a limit if it is no terminal.
 pub fn width() -> usize {
     match io::stdout().is_terminal() {
-        true => ratatui::crossterm::terminal::size().map_or(80, |(columns, _)| columns.max(40).into()),
+        true => columns(io::stdout()).unwrap_or(80).max(40),
         false => usize::MAX,
     }
 }
 
 /// Characters in a line of the terminal that standard error is.
 pub fn terminal_width() -> usize {
-    ratatui::crossterm::terminal::size().map_or(80, |(columns, _)| columns.max(20).into())
+    columns(io::stderr()).unwrap_or(80).max(20)
+}
+
+/// Columns of a terminal; `None` if it does not know them.
+fn columns(terminal: impl AsFd) -> Option<usize> {
+    let size = tcgetwinsize(terminal).ok()?;
+    Some(size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
 /// Prints a line to standard error, as far as that is possible. On a terminal it is folded between words.

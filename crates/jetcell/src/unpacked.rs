@@ -1,7 +1,9 @@
 //! Reads files that are compressed with Zstandard as if they were not.
 
 use std::fs::File as RealFile;
-use std::io::{self, BufReader, Read, Seek, Write};
+#[cfg(feature = "zst")]
+use std::io::BufReader;
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +12,9 @@ use clap::Args;
 use ese_format::recognise::{Format, START_LEN};
 use jetcell_vfs::{File, FileLayer, OpenMode, RealOptions, RealVfs, Vfs, VfsLayer};
 use jetcell_workload::units::ByteSize;
+
+#[cfg(not(feature = "zst"))]
+use crate::not_built::not_built;
 
 /// First bytes of a Zstandard frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -71,7 +76,7 @@ impl Unpacked {
         let corrupt = |error: io::Error| {
             io::Error::new(error.kind(), format!("the compressed content is damaged: {error}"))
         };
-        let mut content = zstd::Decoder::new(BufReader::new(packed)).map_err(corrupt)?;
+        let mut content = decoder(packed, corrupt)?;
         let mut start = Vec::new();
         Read::by_ref(&mut content).take(START_LEN as u64).read_to_end(&mut start).map_err(corrupt)?;
         let mut plain = tempfile::tempfile_in(&space).map_err(no_space)?;
@@ -101,6 +106,18 @@ impl Unpacked {
         let default = packed.saturating_mul(DEFAULT_MAX_RATIO).max(DEFAULT_MAX_BYTES);
         Ok(Limit { asked: self.options.max_unpacked.map_or(default, |size| size.0), space })
     }
+}
+
+/// Decodes a compressed file. `corrupt` describes errors of its content.
+#[cfg(feature = "zst")]
+fn decoder(packed: RealFile, corrupt: impl Fn(io::Error) -> io::Error) -> io::Result<impl Read> {
+    zstd::Decoder::new(BufReader::new(packed)).map_err(corrupt)
+}
+
+/// Says how to get a build that decodes.
+#[cfg(not(feature = "zst"))]
+fn decoder(_: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, not_built("reading compressed files", "zst").to_string()))
 }
 
 /// The limits of an unpacked file in bytes.
@@ -162,6 +179,6 @@ impl FileLayer for Plain {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "zst"))]
 #[path = "unpacked_tests.rs"]
 mod tests;

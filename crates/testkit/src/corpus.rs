@@ -1,12 +1,13 @@
 //! The corpus of real files that Windows wrote: its location, its manifest, and its unpacked files.
 //!
-//! The corpus is outside the repository and may be absent. [`Corpus::locate`] then prints a message, and tests are
-//! skipped. Files are stored compressed and are unpacked into memory. The corpus directory is never written.
+//! The corpus is outside the repository and may be absent. [`Corpus::locate`] then counts the test as skipped. Files are stored compressed and are unpacked into memory. The corpus directory is never written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+use crate::{Need, skip};
 
 /// The corpus directory and its manifest.
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Corpus {
             PathBuf::from,
         );
         let Ok(text) = std::fs::read_to_string(root.join("manifest.json")) else {
-            eprintln!("skipped: corpus absent ({}); set JETCELL_CORPUS", root.display());
+            skip(Need::Corpus, format!("there is none at {}; set JETCELL_CORPUS", root.display()));
             return None;
         };
         let manifest: Manifest = serde_json::from_str(&text).expect("the corpus manifest is readable");

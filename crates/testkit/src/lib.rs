@@ -1,4 +1,4 @@
-//! For tests only: certificates, the corpus of real files, damage to copies of files, pages to compare, golden files.
+//! For tests only: certificates, the corpus of real files, skipped tests, damage to copies of files, pages to compare, golden files.
 
 #![forbid(unsafe_code)]
 
@@ -7,3 +7,6 @@ pub mod corpus;
 pub mod damage;
 pub mod golden;
 pub mod pages;
+mod skip;
+
+pub use skip::{Need, skip};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
+use testkit::{Need, skip};
 
 use serde::Deserialize;
 
@@ -121,12 +122,7 @@ impl Readers {
         if python.exists() {
             return Ok(Some(Readers { python }));
         }
-        let absent =
-            format!("independent readers absent ({}); run scripts/setup-readers.sh", environment.display());
-        if std::env::var("JETCELL_REQUIRE_READERS").is_ok_and(|value| value == "1") {
-            return Err(absent.into());
-        }
-        eprintln!("skipped: {absent}");
+        skip(Need::Readers, format!("none in {}; run scripts/setup-readers.sh", environment.display()));
         Ok(None)
     }
 

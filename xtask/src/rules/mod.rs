@@ -1,6 +1,7 @@
 //! The rules, in the order in which they are reported.
 
 mod arrows;
+mod builds;
 mod circles;
 mod dependencies;
 mod forbidden;
@@ -10,6 +11,7 @@ mod locks;
 mod manifests;
 mod remedies;
 mod sizes;
+mod test_files;
 mod words;
 
 use anyhow::Result;
@@ -28,7 +30,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub const RULES: [Rule; 12] = [
+pub const RULES: [Rule; 14] = [
     Rule {
         name: "arrows",
         claim: "dependencies between crates that ARCHITECTURE.md does not draw",
@@ -56,6 +58,12 @@ pub const RULES: [Rule; 12] = [
         name: "locks",
         claim: "dependencies of crates that the lock file of the benchmarks lacks",
         check: locks::check,
+    },
+    Rule { name: "builds", claim: "crates above the limit of the default build", check: builds::check },
+    Rule {
+        name: "test-files",
+        claim: "files whose names do not tell test code from product code",
+        check: test_files::check,
     },
     Rule { name: "links", claim: "links in documents that lead nowhere", check: links::check },
     Rule {

@@ -28,7 +28,7 @@ mod room;
 #[cfg(test)]
 mod room_tests;
 #[cfg(all(test, shuttle))]
-mod schedules;
+mod schedule_tests;
 mod share;
 #[cfg(test)]
 mod share_tests;

@@ -12,7 +12,7 @@ mod log_options;
 mod reader;
 mod record_batch;
 #[cfg(all(test, shuttle))]
-mod schedules;
+mod schedule_tests;
 mod segment_buffer;
 mod stream;
 #[cfg(test)]

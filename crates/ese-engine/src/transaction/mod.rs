@@ -13,7 +13,7 @@ mod ended;
 mod replaces;
 mod running;
 #[cfg(all(test, shuttle))]
-mod schedules;
+mod schedule_tests;
 mod services;
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]
 mod transaction;

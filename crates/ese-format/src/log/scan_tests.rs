@@ -5,6 +5,7 @@ use crate::LogTime;
 use crate::log::header::LogHeader;
 use crate::log::segment::finish;
 use proptest::prelude::*;
+use testkit::corpus::Corpus;
 
 const SEGMENTS: u16 = 12;
 const GENERATION: Generation = Generation(7);
@@ -165,14 +166,9 @@ proptest! {
 
 #[test]
 fn real_logs_end_where_the_corpus_says_and_form_a_chain() {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus");
-    let corpus =
-        std::path::PathBuf::from(std::env::var_os("JETCELL_CORPUS").unwrap_or_else(|| default.into()));
-    if !corpus.exists() {
-        return eprintln!("skipped: no corpus");
-    }
+    let Some(corpus) = Corpus::locate() else { return };
     let scan = |name: &str| {
-        let stored = std::fs::File::open(corpus.join(format!("logsets/{name}.zst"))).unwrap();
+        let stored = std::fs::File::open(corpus.root().join(format!("logsets/{name}.zst"))).unwrap();
         let mut bytes = zstd::decode_all(stored).unwrap();
         let header = LogHeader::decode(&bytes).unwrap();
         assert_eq!(header.encode(), bytes[..SEGMENT_BYTES], "{name}: header survives a round trip");

@@ -6,13 +6,13 @@ mod block_store;
 mod buffers;
 mod commit;
 #[cfg(test)]
-mod costs;
+mod cost_tests;
 mod create;
 mod examination;
 mod fetched;
 mod filling;
 #[cfg(test)]
-mod first_writes;
+mod first_write_tests;
 mod free_rows;
 mod load_meter;
 mod members;
@@ -27,7 +27,7 @@ mod recovery;
 mod row_writes;
 mod rows;
 #[cfg(test)]
-mod rows_under_way;
+mod rows_in_flight_tests;
 mod staging;
 mod status;
 #[cfg(test)]

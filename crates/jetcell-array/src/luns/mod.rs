@@ -27,7 +27,7 @@ mod device;
 mod early_writes;
 mod filling;
 #[cfg(test)]
-mod histories;
+mod history_tests;
 mod point;
 mod shared;
 mod snapshots;
@@ -37,7 +37,7 @@ mod start;
 mod tests;
 mod write_log;
 #[cfg(test)]
-mod writes_under_way;
+mod writes_in_flight_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ pub use self::catalogue::check_name as check_lun_name;
 pub use self::cleaning::CleaningProgress;
 pub use self::device::Lun;
 #[cfg(test)]
-pub use self::histories::{Done, run};
+pub use self::history_tests::{Done, run};
 pub use self::shared::SharedLuns;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::LogOptions;

@@ -3,9 +3,9 @@
 //! A step handles some rows, so that the caller decides how much of it happens between reads and writes; [`Throttle`] helps.
 
 #[cfg(test)]
-mod beside_load;
+mod concurrent_load_tests;
 #[cfg(test)]
-mod interruptions;
+mod interruption_tests;
 mod members;
 mod rebuild;
 mod scrub;

@@ -1,17 +1,27 @@
 //! The formats of the output, with one writer for each.
 
+#[cfg(not(all(feature = "parquet", feature = "sqlite")))]
+mod absent;
 mod csv;
 mod json;
+#[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(not(feature = "parquet"))]
+pub(crate) use absent::ParquetTable;
+#[cfg(not(feature = "sqlite"))]
+pub(crate) use absent::SqliteFile;
 pub(crate) use csv::CsvTable;
 pub(crate) use json::JsonTable;
+#[cfg(feature = "parquet")]
 pub(crate) use parquet::ParquetTable;
+#[cfg(feature = "sqlite")]
 pub(crate) use sqlite::SqliteFile;
 
 use crate::cell::{Cell, Item, Unreadable, ValueFileRef};
@@ -42,6 +52,15 @@ impl Format {
             Format::JsonLines => "jsonl",
             Format::Parquet => "parquet",
             Format::Sqlite => "sqlite",
+        }
+    }
+
+    /// Whether this build writes the format. Parquet and SQLite are Cargo features of this crate.
+    pub fn is_built(self) -> bool {
+        match self {
+            Format::Csv | Format::JsonLines => true,
+            Format::Parquet => cfg!(feature = "parquet"),
+            Format::Sqlite => cfg!(feature = "sqlite"),
         }
     }
 }

@@ -13,6 +13,7 @@ mod result;
 mod run;
 mod seek_curve;
 #[cfg(test)]
+#[path = "tests/simulated_drive.rs"]
 mod simulated_drive;
 mod step;
 mod target;

@@ -312,6 +312,7 @@ fn doubts_of_file(path: &Path) -> Vec<String> {
 mod tests {
     use super::*;
     use jetcell_vfs::{RealOptions, RealVfs};
+    use testkit::{Need, skip};
 
     fn directory() -> tempfile::TempDir {
         tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
@@ -362,9 +363,9 @@ mod tests {
 
     #[test]
     fn memory_is_refused_although_it_has_direct_io() {
-        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: no /dev/shm") };
+        let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return skip(Need::Kernel, "no /dev/shm") };
         if !Mount::of(memory.path()).is_some_and(|mount| mount.is_memory()) {
-            return eprintln!("skipped: /dev/shm is no memory");
+            return skip(Need::Kernel, "/dev/shm is no memory");
         }
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
         let file = memory.path().join("a");

@@ -5,11 +5,11 @@
 
 mod comparison;
 #[cfg(test)]
-mod cuts;
+mod cut_tests;
 mod damage;
 mod journal;
 #[cfg(test)]
-mod known_bugs;
+mod known_bug_tests;
 mod latency;
 mod listener;
 mod model;
@@ -18,7 +18,7 @@ mod script;
 mod sector;
 mod sequence;
 #[cfg(test)]
-mod stalled;
+mod stalled_device_tests;
 mod transactions;
 mod verification;
 mod witness;

@@ -315,6 +315,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> MakeError {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{FileExt, MetadataExt};
+    use testkit::{Need, skip};
 
     use rand::{RngCore, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -414,7 +415,7 @@ mod tests {
     #[test]
     fn what_compression_saves_and_copies_cost_is_in_use() {
         if !rustix::process::geteuid().is_root() || FilesystemKind::Btrfs.missing(&LocalSystem).is_some() {
-            eprintln!("skipped: no root, or no btrfs");
+            skip(Need::Root, "no root, or no btrfs");
             return;
         }
         let parent = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{InstanceRow, Summary};
 
-use crate::esrp::server_test::ServerTest;
+use crate::esrp::tested_server::ServerTest;
 
 /// The tests of one kind, one for each server that has it, in the order of the servers.
 pub(crate) fn of_kind(servers: &[Server], kind: TestKind) -> Vec<&ServerTest> {

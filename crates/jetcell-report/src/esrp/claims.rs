@@ -7,7 +7,7 @@ use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate, Server, of_kin
 use crate::esrp::check::{Checks, Outcome};
 use crate::esrp::configuration::{Claims, LogReadClaim, SummaryClaim};
 use crate::esrp::figure::Figure;
-use crate::esrp::server_test::{Checksums, ServerTest};
+use crate::esrp::tested_server::{Checksums, ServerTest};
 use crate::number::{rounded, three};
 
 /// Adds the checks of all claims.

@@ -5,7 +5,7 @@ use jetcell_workload::{TestKind, Verdict};
 
 use crate::esrp::aggregate::{Server, of_kind};
 use crate::esrp::check::{Checks, Outcome};
-use crate::esrp::server_test::{Averages, ServerTest};
+use crate::esrp::tested_server::{Averages, ServerTest};
 use crate::number::{plain, rounded, span, three};
 
 const MIB: f64 = 1_048_576.0;

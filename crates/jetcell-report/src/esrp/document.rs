@@ -6,7 +6,7 @@ use crate::chart::Chart;
 use crate::esrp::Submission;
 use crate::esrp::aggregate::of_kind;
 use crate::esrp::check::Outcome;
-use crate::esrp::server_test::{Checksums, ServerTest};
+use crate::esrp::tested_server::{Checksums, ServerTest};
 use crate::esrp::{results, solution_tables};
 use crate::table::{Cell, Column, Table};
 

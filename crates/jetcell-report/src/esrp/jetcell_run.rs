@@ -8,7 +8,7 @@ use jetcell_workload::units::human_bytes;
 use jetcell_workload::{Phase, TestKind};
 
 use crate::chart::Chart;
-use crate::esrp::server_test::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, Window};
+use crate::esrp::tested_server::{Averages, BackupRow, Checksums, ReplayRow, ServerTest, Window};
 use crate::series::{charts, distributions, test_charts};
 use crate::stored::Stored;
 use crate::tables;

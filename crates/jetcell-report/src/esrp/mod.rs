@@ -16,10 +16,10 @@ mod jetcell_run;
 mod page;
 mod published_report;
 mod results;
-mod server_test;
 mod solution;
 mod solution_tables;
 mod source;
+mod tested_server;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +29,7 @@ use jetcell_workload::{Mistake, Verdict};
 
 use aggregate::Server;
 use check::{Check, Checks, Outcome};
-use server_test::ServerTest;
+use tested_server::ServerTest;
 
 pub use configuration::{Configuration, EXAMPLE};
 pub use source::{NoResults, Source};

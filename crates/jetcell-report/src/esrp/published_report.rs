@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::esrp::configuration::{Claims, SummaryClaim};
 use crate::esrp::figure::Figure;
 
-use crate::esrp::server_test::{
+use crate::esrp::tested_server::{
     Averages, BackupRow, Checksums, PrintedTotals, ReplayRow, ServerTest, Window,
 };
 

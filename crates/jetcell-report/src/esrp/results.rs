@@ -1,7 +1,7 @@
 //! The tables of results: performance, backup and replay, of one server and of all together.
 
 use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate};
-use crate::esrp::server_test::ServerTest;
+use crate::esrp::tested_server::ServerTest;
 use crate::number::{count, decimal, three_grouped};
 use crate::table::{Cell, Table};
 

@@ -7,7 +7,7 @@ use crate::esrp::aggregate::{Server, of_kind};
 use crate::esrp::check::{Checks, Outcome};
 use crate::esrp::configuration::{Configuration, Disks, Exchange, Hardware};
 use crate::esrp::figure::{Capacity, Figure};
-use crate::esrp::server_test::ServerTest;
+use crate::esrp::tested_server::ServerTest;
 use crate::number::plain;
 
 /// Shares of two sizes that are the same size in decimal and binary units: 1 TB and 1 TiB count 2.4 % apart for each step.

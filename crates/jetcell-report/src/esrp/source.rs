@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::esrp::configuration::Claims;
 use crate::esrp::jetcell_run;
 use crate::esrp::published_report::{PublishedReport, SCHEMA};
-use crate::esrp::server_test::ServerTest;
+use crate::esrp::tested_server::ServerTest;
 use crate::stored::{Stored, Unreadable, result_text};
 use jetcell_workload::TestKind;
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::retry::MOST;
 use crate::{IoBuffer, IoReason, OpenMode};
+use testkit::{Need, skip};
 
 const INTERRUPTED: i32 = -4;
 const AGAIN: i32 = -11;
@@ -19,8 +20,9 @@ struct Bench {
 impl Bench {
     fn new() -> Option<Bench> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let table =
-            InFlightTable::new(wake.as_raw_fd()).inspect_err(|error| println!("skipped: {error}")).ok()?;
+        let table = InFlightTable::new(wake.as_raw_fd())
+            .inspect_err(|error| skip(Need::Kernel, format!("{error}")))
+            .ok()?;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, [7; LEN]).unwrap();

@@ -1,5 +1,6 @@
 //! `jetcell compare`: compares stored runs, and drives.
 
+#[cfg(feature = "lab")]
 mod drives;
 
 use std::ffi::OsStr;
@@ -11,6 +12,8 @@ use jetcell_report::{Comparison, Stored, comparison};
 use jetcell_workload::Verdict;
 
 use crate::console;
+#[cfg(not(feature = "lab"))]
+use crate::not_built::not_built;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
@@ -84,9 +87,14 @@ impl Compare {
     }
 
     fn compare(&self) -> Result<Outcome, Failure> {
+        #[cfg(feature = "lab")]
         if let Some(list) = &self.drives {
             self.put(&drives::compared(list, self.format)?)?;
             return Ok(Outcome::Good);
+        }
+        #[cfg(not(feature = "lab"))]
+        if self.drives.is_some() {
+            return Err(not_built("--drives", "lab"));
         }
         let directories = directories(&self.runs)?;
         let base = self.base(&directories)?;

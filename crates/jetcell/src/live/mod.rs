@@ -6,7 +6,9 @@ mod metrics;
 mod monitor;
 mod progress;
 mod run_metrics;
+#[cfg_attr(not(feature = "live"), path = "no_screen.rs")]
 mod screen;
+#[cfg(feature = "live")]
 mod view;
 mod watcher;
 

@@ -1,6 +1,7 @@
 //! Bad input: one clear line that says what is wrong and what to do, exit code 2, and no change on disk.
 
 use std::os::unix::fs::PermissionsExt;
+use testkit::{Need, skip};
 
 use crate::cell::Cell;
 
@@ -30,7 +31,7 @@ fn a_directory_without_write_permission_is_refused() {
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o555)).unwrap();
     if std::fs::File::create(dir.join("probe")).is_ok() {
         std::fs::remove_file(dir.join("probe")).unwrap();
-        println!("skipped: this user may write everywhere");
+        skip(Need::User, "root may write everywhere");
         return;
     }
     let text = cell.refused(&["--dir", "closed"]);
@@ -41,7 +42,7 @@ fn a_directory_without_write_permission_is_refused() {
 fn a_directory_in_memory_is_refused() {
     let shm = std::path::Path::new("/dev/shm");
     if !shm.is_dir() {
-        println!("skipped: no /dev/shm");
+        skip(Need::Kernel, "no /dev/shm");
         return;
     }
     let text = Cell::new().refused(&["--dir", "/dev/shm"]);
@@ -183,7 +184,7 @@ fn a_configuration_of_jetstress_is_checked_like_any_other() {
     cell.make_dir("d");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../jetcell-workload/testdata/JetstressConfig.xml");
     let Ok(fixture) = std::fs::read_to_string(path) else {
-        println!("skipped: the configuration is in the repository, not in the package");
+        skip(Need::Repository, "the configuration is in the repository, not in the package");
         return;
     };
     cell.write("JetstressConfig.xml", fixture);

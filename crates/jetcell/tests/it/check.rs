@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use testkit::{Need, skip};
 
 use serde_json::Value;
 use testkit::corpus::Corpus;
@@ -454,7 +455,7 @@ fn a_file_that_cannot_be_read_is_not_passed_over() {
         command.current_dir(cell.path("")).args(words).output()
     };
     if !run(&["--version"]).is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: another user cannot run {program}, or setpriv is missing");
+        skip(Need::Root, format!("another user cannot run {program}, or setpriv is missing"));
         return;
     }
     let output = run(&["check", "d"]).unwrap();

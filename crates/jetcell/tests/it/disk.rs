@@ -1,6 +1,7 @@
 //! `jetcell disk`: what is shown of drives and file systems, and what is refused.
 
 use std::os::unix::fs::FileExt;
+use testkit::{Need, skip};
 
 use serde_json::Value;
 
@@ -183,7 +184,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
             let said = refused(memory.path().to_str().unwrap());
             assert!(said.contains("is on tmpfs, which is memory and not storage"), "{said}");
         }
-        _ => eprintln!("skipped: /dev/shm is no memory"),
+        _ => skip(Need::Kernel, "/dev/shm is no memory"),
     }
     // An overlay over ramfs, which has no direct I/O.
     let overlay = "mount -t ramfs none m && mkdir m/u m/w m/l && head -c 16777216 /dev/zero > m/u/a \
@@ -194,7 +195,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
     let output = std::process::Command::new("unshare").args(shell).current_dir(cell.path("")).output();
     let output = match output {
         Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
-        skipped => return eprintln!("skipped, no mount namespace: {skipped:?}"),
+        skipped => return skip(Need::Root, format!("no mount namespace: {skipped:?}")),
     };
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
@@ -360,7 +361,7 @@ fn a_test_that_is_killed_leaves_nothing() {
 fn what_fragmentation_costs_is_measured() {
     let cell = Cell::with_limits();
     if !extents_known(&cell) {
-        return eprintln!("skipped: this file system reports no extents");
+        return skip(Need::Kernel, "this file system reports no extents");
     }
     let words =
         ["disk", "experiment", "x", "--output", "out", "--size", "32MiB", "--duration", "1s", "--turns", "2"];

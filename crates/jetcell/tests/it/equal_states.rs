@@ -1,6 +1,7 @@
 //! Runs that begin from equal states: `--reset` keeps prepared databases and puts them back.
 
 use std::fs;
+use testkit::{Need, skip};
 
 use serde_json::Value;
 
@@ -67,7 +68,7 @@ fn blocks_are_shared_with_the_state_that_was_kept() {
             .then(|| MountPoint::of(kind, &device, point.clone(), "noatime"))
     });
     let Some(_mounted) = mounted else {
-        return eprintln!("skipped: neither mkfs.xfs nor mkfs.btrfs is installed");
+        return skip(Need::Tools, "neither mkfs.xfs nor mkfs.btrfs is installed");
     };
     let free = || rustix::fs::statvfs(&point).map(|stat| stat.f_bavail * stat.f_frsize).unwrap();
     let reset = ["--dir", "v", "--size", "64MiB", "--reset", "snapshot", "--duration", "1s"];

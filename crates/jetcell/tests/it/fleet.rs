@@ -1,7 +1,7 @@
 //! Fleets of three processes with a real NATS server on the loopback interface: one result, and what happens when a host, the
 //! coordinator, the network or the server fails.
 //!
-//! Without `nats-server` these tests say so and pass; with `JETCELL_REQUIRE_NATS=1` they fail instead.
+//! Without `nats-server` these tests say so and are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,6 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use testkit::{Need, skip};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -47,10 +48,8 @@ fn server_program() -> Option<PathBuf> {
 /// Whether the server is installed.
 fn has_server() -> bool {
     let found = server_program().is_some();
-    let required = std::env::var("JETCELL_REQUIRE_NATS").is_ok_and(|value| value == "1");
-    assert!(found || !required, "nats-server is not installed; run scripts/setup-nats.sh");
     if !found {
-        eprintln!("skipped: nats-server is not installed (scripts/setup-nats.sh)");
+        skip(Need::Nats, "nats-server is not installed (scripts/setup-nats.sh)");
     }
     found
 }
@@ -214,9 +213,7 @@ fn check_schema(result: &Path) {
     let environment = environment.map_or_else(|| root.join("target/readers-venv"), PathBuf::from);
     let python = environment.join("bin/python");
     if !python.exists() {
-        let required = std::env::var("JETCELL_REQUIRE_READERS").is_ok_and(|value| value == "1");
-        assert!(!required, "{} is missing; run scripts/setup-readers.sh", python.display());
-        return eprintln!("skipped: no validator of schemas (scripts/setup-readers.sh)");
+        return skip(Need::Readers, "no validator of schemas (scripts/setup-readers.sh)");
     }
     let program = "import json, sys, jsonschema; jsonschema.validate(*(json.load(open(path)) for path in sys.argv[1:]))";
     let schema = root.join("docs/fleet.schema.json");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::{Need, skip};
 
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ impl LoopDevice {
         let output = Command::new("losetup").args(["-P", "--show", "-f"]).arg(image).output().ok()?;
         let name = String::from_utf8(output.stdout).ok()?.trim().to_string();
         if name.is_empty() {
-            eprintln!("skipped: no loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
+            skip(Need::Root, format!("no loop device: {}", String::from_utf8_lossy(&output.stderr).trim()));
         }
         (!name.is_empty()).then_some(LoopDevice(name))
     }
@@ -34,7 +35,7 @@ impl LoopDevice {
         let name = format!("{}p{number}", self.0);
         let made = run("addpart", &words.map(String::as_str)) && appears(&name);
         if !made {
-            eprintln!("skipped: no partition of {}", self.0);
+            skip(Need::Root, format!("no partition of {}", self.0));
         }
         made.then_some(name)
     }
@@ -69,7 +70,7 @@ pub fn can_mount(cell: &Cell) -> bool {
     if mounted {
         assert!(run("umount", &[point.to_str().unwrap()]));
     } else {
-        eprintln!("skipped: mkfs.ext4 is not installed, or nothing can be mounted");
+        skip(Need::Tools, "mkfs.ext4 is not installed, or nothing can be mounted");
     }
     mounted
 }
@@ -245,7 +246,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
     }
     let [promised, performed] = programs.map(|program| program.wait_with_output().unwrap());
     if !triggered {
-        eprintln!("skipped: the kernel has no trigger_fs_error for ext4");
+        skip(Need::Kernel, "the kernel has no trigger_fs_error for ext4");
         return;
     }
     let one_line = |text: &[u8], status: Option<i32>, expected: i32| {
@@ -346,7 +347,7 @@ fn an_ordinary_user_is_told_what_needs_root() {
     };
     match as_user(&["--version"]) {
         Ok(output) if output.status.success() => {}
-        skipped => return eprintln!("skipped: no other user can run the command: {skipped:?}"),
+        skipped => return skip(Need::Root, format!("no other user can run the command: {skipped:?}")),
     }
     let shown = device.0.as_str();
     let make = ["test", "filesystems", "--make", "ext4", "--images", "/tmp", "--output", "/none"];

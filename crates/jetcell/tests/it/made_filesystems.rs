@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::{Need, skip};
 
 use serde_json::Value;
 
@@ -51,8 +52,9 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
     let output = cell.program(&[&words[..], &LOAD, &more].concat()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if !run("mkfs.xfs", &["-V"]) && stderr.contains("fewer than two file systems to compare") {
-        eprintln!(
-            "skipped: mkfs.xfs is not installed, and this machine makes fewer than two kinds\n{stderr}"
+        skip(
+            Need::Tools,
+            format!("mkfs.xfs is not installed, and this machine makes fewer than two kinds\n{stderr}"),
         );
         return;
     }

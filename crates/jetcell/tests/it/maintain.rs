@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use testkit::{Need, skip};
 
 use ese_engine::{CommitMode, CreateOptions, Instance, InstanceOptions, PageSize, Value as Field};
 use rustix::process::{Pid, Signal, kill_process};
@@ -350,7 +351,7 @@ fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
         let output = Command::new("unshare").args(shell).current_dir(cell.path("")).output();
         let output = match output {
             Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
-            skipped => return eprintln!("skipped, no mount namespace: {skipped:?}"),
+            skipped => return skip(Need::Root, format!("no mount namespace: {skipped:?}")),
         };
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
@@ -371,7 +372,7 @@ fn a_task_that_fails_ends_for_its_database_only() {
     let output = Command::new("unshare").args(shell).current_dir(cell.path("")).output();
     let output = match output {
         Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
-        skipped => return eprintln!("skipped, no mount namespace: {skipped:?}"),
+        skipped => return skip(Need::Root, format!("no mount namespace: {skipped:?}")),
     };
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
+use testkit::{Need, skip};
 
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rustix::process::{Pid, Signal, kill_process};
@@ -466,7 +467,7 @@ fn a_limit_of_threads_is_an_error_and_no_panic() {
         finished(command)
     };
     if !limited(1000, &["--version"]).status.success() {
-        eprintln!("skipped: another user cannot run {program}, or setpriv and prlimit are missing");
+        skip(Need::Root, format!("another user cannot run {program}, or setpriv and prlimit are missing"));
         return;
     }
     for words in [

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use testkit::{Need, skip};
 
 use jetcell_array::{Array, ArrayError, AssembleOptions, BLOCK, Refusal};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
@@ -126,7 +127,7 @@ fn devices_that_are_mounted_or_held_are_refused() {
         is_busy("part of a mapped device");
         assert!(run("dmsetup", &["remove", &mapped]));
     } else {
-        eprintln!("skipped: no device mapper for a device that the kernel holds");
+        skip(Need::Root, "no device mapper for a device that the kernel holds");
     }
 
     let lock = real().lock(names[0].as_ref()).unwrap();

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use testkit::{Need, skip};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -22,9 +23,7 @@ pub fn has(tools: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |tool: &&str| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
     let Some(missing) = tools.iter().find(|tool| !is_there(tool)) else { return true };
-    let required = std::env::var("JETCELL_REQUIRE_NBD").is_ok_and(|value| value == "1");
-    assert!(!required, "{missing} is not installed; run scripts/setup-nbd.sh");
-    eprintln!("skipped: {missing} is not installed (scripts/setup-nbd.sh)");
+    skip(Need::Nbd, format!("{missing} is not installed (scripts/setup-nbd.sh)"));
     false
 }
 
@@ -309,7 +308,7 @@ fn a_file_system_on_it_is_sound() {
     if !device.exists() {
         let _ = fuse.kill();
         let _ = fuse.wait();
-        eprintln!("skipped: nbdfuse cannot mount here: {}", errors(&mut fuse).trim());
+        skip(Need::Nbd, format!("nbdfuse cannot mount here: {}", errors(&mut fuse).trim()));
         served.stop();
         return;
     }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use testkit::{Need, skip};
 
 use serde_json::Value;
 
@@ -38,7 +39,7 @@ impl Throttle {
                 }
             };
         if !made {
-            eprintln!("skipped: no control group for block devices");
+            skip(Need::Root, "no control group for block devices");
         }
         made.then_some(throttle)
     }

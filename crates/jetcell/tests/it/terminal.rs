@@ -1,6 +1,7 @@
 //! Commands on a terminal: colours, and lines that fit it.
 
 use std::process::{Command, Stdio};
+use testkit::{Need, skip};
 
 use testkit::corpus::Corpus;
 
@@ -11,7 +12,7 @@ use crate::manners::finished;
 /// What a command writes to a terminal of so many columns, which `script` makes.
 fn on_terminal(cell: &Cell, columns: u16, words: &[&str], variable: Option<(&str, &str)>) -> Option<String> {
     if Command::new("script").arg("--version").output().is_err() {
-        println!("skipped: the program script, which makes terminals, is not installed");
+        skip(Need::Tools, "the program script, which makes terminals, is not installed");
         return None;
     }
     let program = env!("CARGO_BIN_EXE_jetcell");

@@ -8,7 +8,7 @@ mod golden;
 mod replacement;
 mod rules;
 #[cfg(shuttle)]
-mod schedules;
+mod schedule_tests;
 mod threads;
 mod transfers;
 

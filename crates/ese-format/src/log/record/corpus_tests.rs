@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use testkit::corpus::Corpus;
 
 use super::{LogRecord, record_len};
 use crate::checksum::{BlockIntegrity, verify_segment};
@@ -10,13 +11,7 @@ const SEGMENT: usize = 4096;
 const SEGMENT_HEADER: usize = 40;
 
 fn corpus() -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus");
-    let path = PathBuf::from(std::env::var_os("JETCELL_CORPUS").unwrap_or_else(|| default.into()));
-    let found = path.join("manifest.json").exists().then_some(path);
-    if found.is_none() {
-        eprintln!("skipped: no corpus");
-    }
-    found
+    Some(Corpus::locate()?.root().to_owned())
 }
 
 fn unpack(path: &Path) -> Vec<u8> {

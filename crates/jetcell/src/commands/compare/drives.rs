@@ -9,7 +9,7 @@ use jetcell_report::{Stored, drives_csv, drives_html, drives_markdown, drives_te
 use jetcell_workload::result::RunResult;
 
 use super::Format;
-use crate::commands::stored_drive_test::stored_drive_test;
+use crate::commands::stored_drive_result::stored_drive_test;
 use crate::console;
 use crate::measured_window::measured_window;
 use crate::outcome::Failure;

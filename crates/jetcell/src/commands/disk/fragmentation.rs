@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::commands::empty_directory::require_empty;
 use crate::commands::result_directory::store;
-use crate::commands::stored_drive_test::stored_drive_test;
+use crate::commands::stored_drive_result::stored_drive_test;
 use crate::console::{self, print_as};
 use crate::outcome::{Failure, Outcome, print_error};
 

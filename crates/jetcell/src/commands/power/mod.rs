@@ -9,7 +9,9 @@ use clap::Subcommand;
 use jetcell_power::found_meters;
 
 pub use self::recording::{Recording, RecordingThread};
-pub use self::tariff::{TariffOptions, above_zero};
+pub use self::tariff::TariffOptions;
+#[cfg(feature = "lab")]
+pub use self::tariff::above_zero;
 
 use self::energy::ShowEnergy;
 use self::record::Record;

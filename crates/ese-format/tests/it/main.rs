@@ -1,0 +1,4 @@
+//! Real pages and tables of the corpus.
+
+mod pages;
+mod tables;

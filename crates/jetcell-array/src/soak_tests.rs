@@ -1,0 +1,43 @@
+//! Histories of arrays and of LUNs in turn, for a chosen time: see `scripts/soak-arrays.sh`.
+
+use std::panic::catch_unwind;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::history_tests::environment;
+use crate::{history_tests, luns};
+
+/// Histories of arrays for each history of LUNs: they take about the same time.
+const ARRAYS: u64 = 8;
+/// Histories of LUNs between two lines of progress.
+const LINE: u64 = 200;
+
+#[test]
+#[ignore = "runs for as long as it is told: scripts/soak-arrays.sh"]
+fn histories_for_a_chosen_time() {
+    let until = Instant::now() + Duration::from_secs(environment("JETCELL_SOAK_SECONDS", 600));
+    // Without a seed, each run uses others, above those of the tests.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let first = environment("JETCELL_SOAK_SEED", now.as_secs() << 20);
+    let (mut done, mut failed) = (luns::Done::default(), vec![]);
+    let mut number = 0;
+    while Instant::now() < until {
+        for seed in (first + number) * ARRAYS..(first + number + 1) * ARRAYS {
+            if catch_unwind(|| history_tests::run(seed)).is_err() {
+                failed.push(format!("JETCELL_ARRAY_SEED={seed} JETCELL_ARRAY_HISTORIES=1"));
+            }
+        }
+        let seed = first + number;
+        match catch_unwind(|| luns::run(seed)) {
+            Ok(of_one) => done += of_one,
+            Err(_) => failed.push(format!("JETCELL_LUN_SEED={seed} JETCELL_LUN_HISTORIES=1")),
+        }
+        number += 1;
+        if number.is_multiple_of(LINE) {
+            println!("{} histories of arrays, {number} of LUNs", number * ARRAYS);
+        }
+    }
+    println!("first seed {first}: {} histories of arrays, {number} of LUNs: {done:?}", number * ARRAYS);
+    let replay =
+        |variables: &String| format!("replay: {variables} cargo test -p jetcell-array history_tests");
+    assert!(failed.is_empty(), "{}", failed.iter().map(replay).collect::<Vec<_>>().join("\n"));
+}

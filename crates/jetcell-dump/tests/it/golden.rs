@@ -1,0 +1,86 @@
+//! Exact text output. `JETCELL_WRITE_GOLDEN=1` rewrites the expected texts.
+
+use jetcell_dump::{LogFilter, LogOptions, Output, Result, SchemaOptions, Source, TreeChoice};
+
+use crate::common::{corpus_file, text};
+
+fn same(name: &str, file: &str, with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) {
+    let Some(bytes) = corpus_file(file) else { return };
+    let found = text(&bytes, with);
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
+    if std::env::var_os("JETCELL_WRITE_GOLDEN").is_some() {
+        std::fs::write(&path, &found).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap();
+    let pairs = found.lines().zip(wanted.lines()).enumerate();
+    for (number, (found, wanted)) in pairs {
+        assert_eq!(found, wanted, "{name}.txt, line {}", number + 1);
+    }
+    assert_eq!(found.lines().count(), wanted.lines().count(), "{name}.txt: number of lines");
+}
+
+#[test]
+fn header_of_a_dirty_database() {
+    same("header", "db/4k/ual-hyperv-Current.mdb", jetcell_dump::dump_header);
+}
+
+#[test]
+fn checkpoint() {
+    same("checkpoint", "logsets/srum-win11-dirty/SRU.chk", jetcell_dump::dump_checkpoint);
+}
+
+#[test]
+fn flush_map() {
+    same("flushmap", "logsets/srum-server2022/b/SRUDB.jfm", jetcell_dump::dump_flush_map);
+}
+
+#[test]
+fn lines_of_pages() {
+    same("pages", "db/4k/basic.edb", |source, output| jetcell_dump::dump_pages(source, &[], output));
+}
+
+#[test]
+fn pages_with_their_nodes() {
+    same("nodes", "db/4k/text.edb", |source, output| {
+        jetcell_dump::dump_pages(source, &[4..=7, 31..=36], output)
+    });
+}
+
+#[test]
+fn tree() {
+    let choice = TreeChoice::Table("MSysObjects".to_owned());
+    same("tree", "db/4k/filehistory-Catalog1.edb", |source, output| {
+        jetcell_dump::dump_tree(source, &choice, false, output)
+    });
+}
+
+#[test]
+fn schema() {
+    let options = SchemaOptions { tables: vec!["index".to_owned()], rows: false };
+    same("schema", "db/4k/index.edb", |source, output| jetcell_dump::dump_schema(source, &options, output));
+}
+
+#[test]
+fn space() {
+    same("space", "db/32k/Windows-search.edb", |source, output| {
+        jetcell_dump::dump_space(source, false, &mut |_, _| {}, output)
+    });
+}
+
+#[test]
+fn log_records() {
+    let filter = LogFilter { pages: vec![13..=13], ..LogFilter::default() };
+    let options = LogOptions { filter, stats: false };
+    same("log", "logsets/srum-server2022/a/SRU00001.log", |source, output| {
+        jetcell_dump::dump_log(source, &options, output)
+    });
+}
+
+#[test]
+fn log_statistics() {
+    let options = LogOptions { stats: true, ..LogOptions::default() };
+    same("stats", "logsets/srum-server2022/a/SRU00001.log", |source, output| {
+        jetcell_dump::dump_log(source, &options, output)
+    });
+}

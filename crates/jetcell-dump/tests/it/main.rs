@@ -1,0 +1,7 @@
+//! Dumps of real, damaged and hostile files.
+
+mod common;
+mod database;
+mod golden;
+mod hostile;
+mod values;

@@ -1,0 +1,53 @@
+//! The writers of formats that this build does not have. No value of these types exists; [`Format::is_built`] is examined first.
+//!
+//! [`Format::is_built`]: super::Format::is_built
+
+use std::io;
+use std::path::Path;
+
+use crate::output::Stream;
+use crate::rows::Row;
+use crate::table::Table;
+use crate::value_files::ValueFiles;
+
+/// See the feature `parquet`.
+#[cfg(not(feature = "parquet"))]
+pub(crate) enum ParquetTable {}
+
+#[cfg(not(feature = "parquet"))]
+impl ParquetTable {
+    pub fn new(_: Stream, _: &Table, _: bool) -> io::Result<ParquetTable> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub fn row(&mut self, _: &Table, _: &Row<'_>) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub fn finish(self, _: Option<ValueFiles>) -> io::Result<()> {
+        match self {}
+    }
+}
+
+/// See the feature `sqlite`.
+#[cfg(not(feature = "sqlite"))]
+pub(crate) enum SqliteFile {}
+
+#[cfg(not(feature = "sqlite"))]
+impl SqliteFile {
+    pub fn new(_: &Path, _: bool, _: bool) -> io::Result<SqliteFile> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub fn begin(&mut self, _: &Table) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub fn row(&mut self, _: &Table, _: &Row<'_>) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub fn finish(self, _: Option<ValueFiles>) -> io::Result<()> {
+        match self {}
+    }
+}

@@ -1,0 +1,7 @@
+//! Exports, read back by other readers.
+
+mod common;
+mod profiles;
+mod read_back;
+mod selection;
+mod value_files;

@@ -1,0 +1,195 @@
+//! Profiles of applications: names and forms of the columns of real databases.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use jetcell_export::{
+    Currency, Destination, ExportError, Format, Options, Profile, ROW_LIMIT, Rendering, Selection, export,
+};
+use jetcell_vfs::{RealOptions, RealVfs};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use serde_json::Value as Json;
+use testkit::corpus::Corpus;
+
+use crate::common::{Rows, json_lines};
+
+fn run(database: &Path, format: Format, output: &Path, rendering: Rendering) -> Result<(), ExportError> {
+    let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
+    let options = Options {
+        selection: Selection::default(),
+        format,
+        destination: Destination::Directory(output.to_owned()),
+        deleted: false,
+        force: false,
+        row_limit: ROW_LIMIT,
+        rendering,
+    };
+    export(&vfs, database, &options, &mut |_, _| {}).map(drop)
+}
+
+fn run_as(database: &Path, format: Format, output: &Path, rendering: Rendering) {
+    run(database, format, output, rendering).unwrap();
+}
+
+/// The tables of a database without a profile, and with the one that fits.
+fn without_and_with(name: &str) -> Option<[BTreeMap<String, Rows>; 2]> {
+    let corpus = Corpus::locate()?;
+    let directory = tempfile::tempdir().unwrap();
+    let database = corpus.unpack(name, directory.path());
+    Some([Profile::None, Profile::BySchema].map(|profile| {
+        let output = directory.path().join(format!("{profile:?}"));
+        run_as(&database, Format::JsonLines, &output, Rendering { profile, ..Rendering::default() });
+        json_lines(&output)
+    }))
+}
+
+/// The row of an attribute of the schema.
+fn schema_row<'r>(
+    rows: &'r [serde_json::Map<String, Json>],
+    name: &str,
+    wanted: &str,
+) -> &'r serde_json::Map<String, Json> {
+    let is = |value: &Json| {
+        *value == wanted || value.as_array().is_some_and(|list| list.iter().any(|one| one == wanted))
+    };
+    rows.iter().find(|row| row.get(name).is_some_and(is)).unwrap()
+}
+
+#[test]
+fn a_directory_has_the_names_of_its_schema_integers_and_times() {
+    let Some(corpus) = Corpus::locate() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let database = corpus.unpack("db/8k/ntds-initial.dit", directory.path());
+    let rows = |name: &str, rendering| {
+        let output = directory.path().join(name);
+        run_as(&database, Format::JsonLines, &output, rendering);
+        json_lines(&output).remove("datatable").unwrap()
+    };
+    let plain = rows("plain", Rendering::default());
+    let row = schema_row(&plain, "ATTm131532", "whenCreated");
+    assert_eq!(row["ATTc131102"], serde_json::json!([131_074]));
+    assert_eq!(row["ATTl131074"], serde_json::json!([13_013_628_276i64]), "an integer in Active Directory");
+    let decimal = rows("decimal", Rendering { currency: Currency::Decimal, ..Rendering::default() });
+    assert_eq!(
+        schema_row(&decimal, "ATTm131532", "whenCreated")["ATTl131074"],
+        serde_json::json!([1_301_362.827_6])
+    );
+    let named = rows("named", Rendering { profile: Profile::BySchema, ..Rendering::default() });
+    let row = schema_row(&named, "lDAPDisplayName", "whenCreated");
+    assert_eq!((&row["attributeID"], &row["isSingleValued"]), (&131_074.into(), &1.into()));
+    assert_eq!(row["whenCreated"], "2013-05-21T16:44:36Z");
+    assert_eq!(row["distinguishedName"], "CN=When-Created,CN=Schema,O=Boot");
+    assert_eq!(named.len(), plain.len());
+    let named_columns = row.keys().filter(|name| !name.starts_with("ATT")).count();
+    assert!(named_columns > 1000, "{named_columns}");
+
+    // The same columns in the other formats: Parquet keeps integers, SQLite has the times as text.
+    let rendering = Rendering { profile: Profile::Directory, ..Rendering::default() };
+    run_as(&database, Format::Parquet, &directory.path().join("parquet"), rendering);
+    let file = File::open(directory.path().join("parquet/datatable.parquet")).unwrap();
+    let columns = SerializedFileReader::new(file).unwrap();
+    let schema = columns.metadata().file_metadata().schema().get_fields();
+    let created = schema.iter().find(|field| field.name() == "whenCreated").unwrap();
+    assert!(created.is_primitive(), "a single value");
+
+    let other = corpus.unpack("db/4k/basic.edb", directory.path());
+    let output = directory.path().join("other");
+    let refused = run(&other, Format::Csv, &output, rendering).unwrap_err().to_string();
+    assert!(refused.contains("has not the tables of Active Directory"), "{refused}");
+}
+
+#[test]
+fn the_usage_monitor_has_names_for_its_providers_applications_and_users() {
+    let Some([plain, named]) = without_and_with("logsets/srum-win11-dirty/SRUDB.dat") else { return };
+    assert_eq!(plain.len(), named.len());
+    let stored = &plain["{D10CA2FE-6FCF-4F6D-848E-B2E99266FA89}"];
+    let usage = &named["ApplicationResourceUsage"];
+    assert!(stored.len() == usage.len() && !stored.is_empty());
+    let texts = |column: &str| usage.iter().filter(|row| row[column].is_string()).count();
+    assert!(texts("AppId") * 10 > usage.len() * 9, "{} of {}", texts("AppId"), usage.len());
+    assert!(usage.iter().any(|row| row["UserId"].as_str().is_some_and(|user| user.starts_with("S-1-5-"))));
+    // Each number is the text of its row in the table of numbers.
+    let ids: BTreeMap<i64, &Json> = named["SruDbIdMapTable"]
+        .iter()
+        .map(|row| (row["IdIndex"].as_i64().unwrap(), &row["IdBlob"]))
+        .collect();
+    for (before, after) in stored.iter().zip(usage) {
+        for column in ["AppId", "UserId"] {
+            let id = before[column].as_i64().unwrap();
+            assert!(after[column] == *ids[&id] || after[column] == id, "{column} {id}: {}", after[column]);
+        }
+    }
+    let times: Vec<&Json> = named["Vfuprov"].iter().map(|row| &row["StartTime"]).collect();
+    let good =
+        |time: &&Json| time.as_str().is_some_and(|text| text.ends_with('Z')) || time.as_i64() == Some(0);
+    assert!(times.iter().all(|time| good(time) || time.is_null()), "{times:?}");
+}
+
+#[test]
+fn access_logs_have_names_of_roles_and_addresses() {
+    let Some([plain, named]) = without_and_with("db/4k/ual-hyperv-yearly.mdb") else { return };
+    let pairs = plain["CLIENTS"].iter().zip(&named["CLIENTS"]);
+    assert_eq!((plain["CLIENTS"].len(), named["CLIENTS"].len()), (39, 39));
+    for (before, after) in pairs {
+        // The addresses of the table of names are text in the file.
+        let hex = before["Address"].as_str().unwrap();
+        let expected = match hex {
+            "00000000000000000000000000000001" => "::1".to_owned(),
+            _ if hex.len() == 8 => u32::from_str_radix(hex, 16)
+                .map(|address| std::net::Ipv4Addr::from(address).to_string())
+                .unwrap(),
+            _ => std::net::Ipv6Addr::from(u128::from_str_radix(hex, 16).unwrap()).to_string(),
+        };
+        assert_eq!(after["Address"], expected);
+        let role = match before["RoleGuid"].as_str().unwrap() {
+            "ad495fc3-0eaa-413d-ba7d-8b13fa7ec598" => "Active Directory Domain Services",
+            "10a9226f-50ee-49d8-a393-9a501d47ce04" => "File Server",
+            "7fb09bd3-7fe6-435e-8348-7d8aefb6cea3" => "Print and Document Services",
+            other => panic!("{other}"),
+        };
+        assert_eq!(after["RoleGuid"], role);
+        for same in ["TenantId", "InsertDate", "LastAccess", "AuthenticatedUserName"] {
+            assert_eq!(before[same], after[same]);
+        }
+    }
+    let names: Vec<&str> = named["DNS"].iter().map(|row| row["Address"].as_str().unwrap()).collect();
+    assert!(
+        named["CLIENTS"].iter().any(|row| names.contains(&row["Address"].as_str().unwrap())),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn the_search_index_has_names_of_properties_paths_times_and_sizes() {
+    let Some([plain, named]) = without_and_with("db/32k/Windows-search.edb") else { return };
+    let (before, after) = (&plain["SystemIndex_PropertyStore"], &named["SystemIndex_PropertyStore"]);
+    assert_eq!(before.len(), after.len());
+    assert_eq!(before[0]["15F-System_DateModified"], "a88ab2c9deacd501");
+    assert_eq!(after[0]["System.DateModified"], "2019-12-07T09:14:54.3936168Z");
+    assert_eq!(before[0].len(), after[0].len(), "no column is lost");
+    let sizes = before.iter().zip(after).filter_map(|(before, after)| {
+        let bytes = u64::from_str_radix(before["13F-System_Size"].as_str()?, 16).unwrap().swap_bytes();
+        Some((bytes, after["System.Size"].as_u64().unwrap()))
+    });
+    assert_eq!(sizes.filter(|(before, after)| before == after).count(), 428);
+    assert_eq!(named["CatalogStorageManager"][0]["CatalogName"], "SystemIndex");
+
+    // The path of each document is that of the item, which the index stores as text, too, without the GUID of the volume.
+    let files = &named["SystemIndex_Gthr"];
+    let paths: BTreeMap<i64, String> = files
+        .iter()
+        .map(|row| {
+            let path = format!("{}{}", row["ScopeID"].as_str().unwrap(), row["FileName"].as_str().unwrap());
+            let volume = path.find('[').zip(path.find("]/"));
+            let without = volume.map(|(from, to)| format!("{}{}", &path[..from], &path[to + 2..]));
+            (row["DocumentID"].as_i64().unwrap(), without.unwrap_or(path))
+        })
+        .collect();
+    assert_eq!(after.len(), 918);
+    for row in after {
+        assert_eq!(row["System.ItemUrl"], paths[&row["WorkID"].as_i64().unwrap()]);
+    }
+    let time = files[0]["LastModified"].as_str().unwrap();
+    assert!(time.starts_with("2022-02-") && time.ends_with('Z'), "{time}");
+}

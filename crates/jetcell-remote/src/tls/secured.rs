@@ -1,0 +1,181 @@
+//! Connections with TLS 1.3, the only version that is spoken.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_vfs::{read_input_bytes, read_secret};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig,
+    ServerConnection, StreamOwned,
+    crypto::{CryptoProvider, ring},
+};
+
+use super::{ClientFiles, ServerFiles};
+use crate::channel::{Channel, TimedStream};
+use crate::error::{RemoteError, ServeError};
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+
+/// Maximum length of a file of certificates or a key. All authorities of a Linux distribution have a quarter of it.
+const MAX_PEM: u64 = 1 << 20;
+
+type Wrong = (PathBuf, String);
+
+fn contents(path: &Path) -> Result<Vec<u8>, Wrong> {
+    read_input_bytes(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Wrong> {
+    let wrong = |what: String| (path.to_path_buf(), what);
+    let found = CertificateDer::pem_slice_iter(&contents(path)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| wrong(format!("the file cannot be read as certificates in PEM form: {error}")))?;
+    if found.is_empty() { Err(wrong("there is no certificate in the file".into())) } else { Ok(found) }
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Wrong> {
+    let text = read_secret(path, MAX_PEM).map_err(|error| (path.to_path_buf(), error.to_string()))?;
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| {
+        (path.to_path_buf(), format!("the file cannot be read as a key in PEM form: {error}"))
+    })
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, Wrong> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| {
+            (path.to_path_buf(), format!("this is no certificate of an authority: {error}"))
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The side of a server.
+pub(crate) struct ServerTls(Arc<ServerConfig>);
+
+impl ServerTls {
+    /// # Errors
+    /// A file is missing, or has something else.
+    pub fn new(files: &ServerFiles) -> Result<ServerTls, ServeError> {
+        let wrong = |(path, what)| ServeError::File { path, what };
+        let other = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error: String| ServeError::File { path, what: error }
+        };
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&VERSIONS)
+            .map_err(|error| other(&files.certificate)(error.to_string()))?;
+        let builder = match &files.client_authorities {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let roots = Arc::new(roots(path).map_err(wrong)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
+                    .build()
+                    .map_err(|error| other(path)(error.to_string()))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let (chain, key) =
+            (certificates(&files.certificate).map_err(wrong)?, key(&files.key).map_err(wrong)?);
+        let configuration = builder.with_single_cert(chain, key).map_err(|error| {
+            other(&files.key)(format!("the key does not fit {}: {error}", files.certificate.display()))
+        })?;
+        Ok(ServerTls(Arc::new(configuration)))
+    }
+
+    /// Shakes hands with a client.
+    pub fn accept(&self, stream: TimedStream) -> io::Result<Box<dyn Channel>> {
+        let connection = ServerConnection::new(self.0.clone()).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(connection, stream);
+        while stream.conn.is_handshaking() {
+            if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
+                // The client should hear why, if it listens.
+                let _ = stream.conn.write_tls(&mut stream.sock);
+                return Err(error);
+            }
+        }
+        Ok(Box::new(stream))
+    }
+}
+
+/// The side of a client.
+pub(crate) struct ClientTls(Arc<ClientConfig>);
+
+impl ClientTls {
+    /// # Errors
+    /// A file is missing, or has something else.
+    pub fn new(files: &ClientFiles) -> Result<ClientTls, RemoteError> {
+        let wrong = |(path, what): Wrong| RemoteError::Usage(format!("{}: {what}", path.display()));
+        let Some(authorities) = &files.authorities else {
+            return Err(RemoteError::Usage(
+                "give the file of the authority that signed the certificate of the server with --tls-ca"
+                    .into(),
+            ));
+        };
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&VERSIONS)
+            .map_err(|error| RemoteError::Usage(error.to_string()))?
+            .with_root_certificates(roots(authorities).map_err(wrong)?);
+        let configuration = match &files.certificate {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key_file)) => {
+                let (chain, key) = (certificates(certificate).map_err(wrong)?, key(key_file).map_err(wrong)?);
+                builder.with_client_auth_cert(chain, key).map_err(|error| {
+                    let (key, certificate) = (key_file.display(), certificate.display());
+                    RemoteError::Usage(format!("{key}: the key does not fit {certificate}: {error}"))
+                })?
+            }
+        };
+        Ok(ClientTls(Arc::new(configuration)))
+    }
+
+    /// Shakes hands with the server of that name.
+    pub fn connect(&self, host: &str, stream: TimedStream) -> Result<Box<dyn Channel>, RemoteError> {
+        let name = ServerName::try_from(host.to_string())
+            .map_err(|_| RemoteError::Usage(format!("{host}: this is not a name of a host")))?;
+        let connection = ClientConnection::new(self.0.clone(), name)
+            .map_err(|error| RemoteError::Protocol(error.to_string()))?;
+        let mut stream = StreamOwned::new(connection, stream);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).map_err(|error| {
+                explained(&error, host).unwrap_or_else(|| match error.kind() {
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => RemoteError::Unreachable(
+                        "the server ended the connection in its handshake, so it may not use TLS, or have too many clients".into(),
+                    ),
+                    _ => RemoteError::Unreachable(error.to_string()),
+                })
+            })?;
+        }
+        Ok(Box::new(stream))
+    }
+}
+
+/// Why a handshake failed, if TLS says so. `host` is the name that the certificate must have.
+pub(crate) fn explained(error: &io::Error, host: &str) -> Option<RemoteError> {
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    Some(match error {
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => RemoteError::HostName(host.to_string()),
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            RemoteError::Certificate("its issuer is not known".into())
+        }
+        Error::InvalidCertificate(error) => RemoteError::Certificate(error.to_string()),
+        Error::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnknownCA
+            | AlertDescription::DecryptError
+            | AlertDescription::AccessDenied,
+        ) => RemoteError::ClientCertificate,
+        other => RemoteError::Protocol(other.to_string()),
+    })
+}

@@ -1,0 +1,217 @@
+//! `docs/report.md` and `docs/tests.md` define every name that a report shows: rules, tables, rows, columns, charts and their lines.
+
+use jetcell_workload::Phase;
+use jetcell_workload::fragmentation::{FileMap, Fragmentation, FragmentationChange};
+use jetcell_workload::measurement::{
+    ArraySample, DefragSummary, DiskUse, FileVerification, HostUse, Latencies, LatencySummary, Limit,
+    Limiter, OpenLoop, Repetition, Repetitions, ScanSummary, SteadyState, TaskImpact, Trend, Verification,
+};
+use jetcell_workload::result::{
+    Backup, BackupCost, DatabaseBackup, Evidence, Part, PhaseTime, Recovery, ReplayedDatabase,
+    ReplicatedCopy, Replication, ReplicationPart, RunResult, judge,
+};
+use testkit::{Need, skip};
+
+use crate::example::{result, samples, saturation};
+use crate::series::{charts, distributions, latency_over_rate, test_charts};
+use crate::tables;
+
+const DOCS: [&str; 2] = [
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.md"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tests.md"),
+];
+
+/// Headings of columns with names that depend on the run, such as files.
+const NAMED_BY_THE_RUN: [&str; 10] = [
+    "Database Instance",
+    "Part",
+    "MSExchange Database ==> Instances",
+    "Instance",
+    "Time",
+    "Device",
+    "Database",
+    "File",
+    "Directory",
+    "Target rate (operations/sec)",
+];
+
+/// Copies of both kinds.
+fn replicated() -> Replication {
+    Replication {
+        copies: vec![
+            ReplicatedCopy { keep_instance: true, stream_log: true, ..ReplicatedCopy::default() },
+            ReplicatedCopy::default(),
+        ],
+        steady: Some(ReplicationPart::default()),
+        catch_up: Some(ReplicationPart::default()),
+        ..Replication::default()
+    }
+}
+
+/// Sets what defragmentation and the turns of maintenance leave.
+fn maintained(result: &mut RunResult) {
+    let configuration = &mut result.configuration;
+    (configuration.defrag, configuration.layout, configuration.maintenance_impact) = (true, true, true);
+    let layout = DefragSummary { sequential_layout: true, ..DefragSummary::default() };
+    result.defragmentation = vec![DefragSummary::default(), layout];
+    result.analysis.maintenance_impact = vec![TaskImpact::default()];
+}
+
+/// The reasons for transfers that have a distribution.
+const LATENCIES: [&str; 8] = [
+    "database_read",
+    "database_write",
+    "log_read",
+    "log_write",
+    "log_format",
+    "scan_read",
+    "log_copy_read",
+    "backup_read",
+];
+
+/// A result with everything that a report can show.
+pub(crate) fn everything() -> RunResult {
+    let mut result = result();
+    let phases = [
+        Phase::Examine,
+        Phase::PutBack,
+        Phase::Create,
+        Phase::Alone,
+        Phase::Attach,
+        Phase::Warm,
+        Phase::Search,
+        Phase::Measure,
+        Phase::Keep,
+        Phase::Generate,
+        Phase::Seed,
+        Phase::CatchUp,
+        Phase::Drain,
+        Phase::Replay,
+        Phase::Backup,
+        Phase::Shutdown,
+        Phase::Verify,
+    ];
+    result.phases = phases.map(|phase| PhaseTime { phase, seconds: 1.0, processor_seconds: 0.0 }).into();
+    result.configuration.description = Some("what it is".into());
+    let quota = jetcell_workload::units::ByteSize::mib(1000);
+    result.configuration.mailboxes =
+        Some(jetcell_workload::profile::Mailboxes { count: 1, iops_each: 1.0, quota });
+    let some = LatencySummary { count: 1, ..LatencySummary::default() };
+    for kind in LATENCIES {
+        result.latency.insert(kind.into(), some);
+        let mut latencies = Latencies::default();
+        latencies.record(1);
+        result.histograms.insert(kind.into(), latencies);
+    }
+    for kind in ["insert", "delete", "replace", "read", "durable_commit"] {
+        result.operation_latency.insert(kind.into(), some);
+        if kind != "durable_commit" {
+            result.operations.counts.insert(kind.into(), 1);
+        }
+    }
+    let disks = vec![DiskUse::default()];
+    let host = HostUse { seconds: 1.0, disks, ..HostUse::default() };
+    maintained(&mut result);
+    result.energy = Some(tables::energy_of("server"));
+    let map = FileMap { path: "a.edb".into(), bytes: 0, extents: Vec::new() };
+    let found = Fragmentation::of(&map, &[32 << 10, 256 << 10]);
+    result.fragmentation = vec![FragmentationChange { before: found.clone(), after: found }];
+    let analysis = &mut result.analysis;
+    analysis.limit = Some(Limit {
+        limiter: Limiter::Device,
+        reason: "it is slow".into(),
+        cpu_percent: 1.0,
+        commit_share: 0.1,
+        database_read_share: 0.9,
+        page_fault_stalls: 0,
+    });
+    analysis.steady_state = Some(SteadyState::default());
+    analysis.repetitions =
+        Some(Repetitions { each: vec![Repetition::default(); 3], ..Repetitions::default() });
+    analysis.saturation = Some(saturation());
+    analysis.open_loop = Some(OpenLoop::default());
+    (analysis.host, analysis.host_samples) = (host.clone(), vec![host; 3]);
+    analysis.array_samples = vec![ArraySample { rebuilt_percent: Some(1.0), ..ArraySample::default() }];
+    result.scan = vec![ScanSummary::default()];
+    result.instances.iter_mut().for_each(|row| {
+        (row.maintenance_reads_per_second, row.replication_reads_per_second) = (1.0, 1.0);
+    });
+    result.backup = Some(Backup {
+        databases: vec![DatabaseBackup { io: result.instances.first().cloned(), ..Default::default() }],
+        cost: Some(BackupCost::default()),
+        ..Backup::default()
+    });
+    result.parts = vec![Part::default()];
+    result.trends = vec![Trend { figure: "Operations per second".into(), ..Trend::default() }];
+    result.recovery = Some(Recovery {
+        databases: vec![ReplayedDatabase { io: result.instances.first().cloned(), ..Default::default() }],
+        complete: true,
+        ..Recovery::default()
+    });
+    result.replication = Some(replicated());
+    result.verification = Some(Verification { seconds: 1.0, files: vec![FileVerification::default()] });
+    let measured = jetcell_workload::measurement::Measurement {
+        seconds: 60.0,
+        open_loop: analysis.open_loop,
+        saturation: analysis.saturation.clone(),
+        ..jetcell_workload::measurement::Measurement::default()
+    };
+    let evidence = Evidence {
+        scan: &result.scan,
+        verification: result.verification.as_ref(),
+        backup: result.backup.as_ref(),
+        recovery: result.recovery.as_ref(),
+        replication: result.replication.as_ref(),
+        ..Evidence::default()
+    };
+    result.rules = judge(&result.configuration, &result.instances, 1.0, &measured, &evidence).rules;
+    result
+}
+
+/// The text with one space between words, so that a name may be split between two lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_name_in_a_report_is_in_its_documentation() {
+    let (mut result, mut samples) = (everything(), samples(3));
+    samples[0].page_fault_stalls = 1;
+    let mut names: Vec<String> = Vec::new();
+    let rules = tables::rules(&result);
+    assert_eq!(rules.rows.len(), 18, "a rule that this test does not know");
+    names.extend(rules.rows.iter().map(|row| row[0].text.clone()));
+    for table in tables::all(&result, &samples) {
+        assert!(!table.rows.is_empty(), "{}", table.title);
+        let first = table.columns[0].name.clone();
+        if !NAMED_BY_THE_RUN.contains(&first.as_str()) {
+            let named = table.rows.iter().map(|row| row[0].text.clone());
+            names.extend(named.filter(|name| name.parse::<u32>().is_err()));
+        }
+        if !table.facts {
+            names.extend(table.columns.iter().skip(1).map(|column| column.name.clone()));
+        }
+        names.push(table.title);
+    }
+    let (recovery, replication) = (result.recovery.take(), result.replication.take());
+    let of_replication = test_charts(&RunResult { replication, ..result.clone() });
+    let of_backup = test_charts(&result);
+    let of_recovery = test_charts(&RunResult { recovery, ..result.clone() });
+    let mut of_tests = Vec::new();
+    for (heading, charts) in of_backup.into_iter().chain(of_recovery).chain(of_replication) {
+        names.push(heading.to_string());
+        of_tests.extend(charts);
+    }
+    let all = charts(&result, &samples).into_iter().chain(of_tests).chain(distributions(&result));
+    for chart in all.chain([latency_over_rate(&saturation())]) {
+        names.push(chart.title);
+    }
+    let Ok(docs) = DOCS.map(std::fs::read_to_string).into_iter().collect::<Result<String, _>>() else {
+        skip(Need::Repository, "the documentation is in the repository, not in the package");
+        return;
+    };
+    let doc = one_line(&docs);
+    let undefined: Vec<&String> = names.iter().filter(|name| !doc.contains(&one_line(name))).collect();
+    assert!(names.len() > 120, "{}", names.len());
+    assert!(undefined.is_empty(), "docs/report.md and docs/tests.md do not define {undefined:?}");
+}

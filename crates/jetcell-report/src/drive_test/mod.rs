@@ -1,0 +1,414 @@
+//! The test of drives, for a terminal and as Markdown.
+
+mod page;
+
+use jetcell_lab::Difference;
+use jetcell_lab::drive::{DriveTest, Figure, Measurement, StepResult, TargetKind, TestedTarget};
+use jetcell_workload::measurement::LatencySummary;
+use jetcell_workload::units::human_bytes;
+
+pub use page::drive_test_html;
+
+use crate::markdown::tables_markdown;
+use crate::number::{decimal, of_unit, significant, span};
+use crate::table::{Cell, Table};
+use crate::text_table::{table_text, wrapped};
+
+/// The meaning of the marks, in two sentences.
+const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % confidence interval. A target is \
+     named as better only where its intervals against all others exclude zero; of twenty steps that do not differ, one may still be marked by chance.";
+
+/// Targets, figures and remarks for a terminal, in lines of at most `width` characters.
+pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
+    let mut out = String::new();
+    for table in tables(test) {
+        out += &format!("{}\n", table.title);
+        out += &table_text(&Table { notes: Vec::new(), ..table }, width);
+        out.push('\n');
+    }
+    notes(test).iter().for_each(|line| out += &wrapped("  ", line, width));
+    out
+}
+
+/// The same as Markdown, with tables of GitHub's dialect.
+pub fn drive_test_markdown(test: &DriveTest) -> String {
+    tables_markdown("disk test", &tables(test), &notes(test))
+}
+
+fn tables(test: &DriveTest) -> Vec<Table> {
+    overview(test).into_iter().chain(details(test)).collect()
+}
+
+/// What was tested, and what it costs.
+pub(crate) fn overview(test: &DriveTest) -> Vec<Table> {
+    std::iter::once(targets(test)).chain(costs(test)).collect()
+}
+
+/// What was measured.
+pub(crate) fn details(test: &DriveTest) -> Vec<Table> {
+    let several = test.targets.len() > 1;
+    std::iter::once(figures(test))
+        .chain(several.then(|| differences(test)))
+        .chain([latencies(test)])
+        .collect()
+}
+
+pub(crate) fn notes(test: &DriveTest) -> Vec<String> {
+    let machine = &test.machine;
+    let mut lines = vec![format!(
+        "{} × {}, Linux {}; {} of at most {} s for each step, in {}{}; direct I/O by {}; the smallest transfer is {}",
+        machine.processors,
+        machine.processor,
+        machine.kernel,
+        match test.options.repetitions {
+            1 => "1 repetition".to_string(),
+            count => format!("{count} repetitions"),
+        },
+        significant(test.options.seconds),
+        span(test.seconds),
+        test.options
+            .longest_seconds
+            .map_or_else(String::new, |longest| format!(" of at most {}", span(longest))),
+        test.backend,
+        human_bytes(test.smallest_transfer)
+    )];
+    if !test.left_out.is_empty() {
+        lines.push(format!("The time was over before these steps began: {}", test.left_out.join("; ")));
+    }
+    if test.options.end_sync {
+        lines.push("Steps that write end with a sync, which is a part of their time".into());
+    }
+    if let Some(scope) = test.options.costs.power_scope.filter(|scope| !scope.is_storage()) {
+        lines.push(format!(
+            "The power that was given is that of {scope}; it and its energy say nothing about a drive alone"
+        ));
+    }
+    for target in &test.targets {
+        if target.smallest_transfer > test.smallest_transfer {
+            let smallest = human_bytes(target.smallest_transfer);
+            lines.push(format!("{}: the smallest transfer that it can do is {smallest}", target.name));
+        }
+        lines.extend(target.notes.iter().map(|note| format!("{}: {note}", target.name)));
+        if let Some(done) = &target.preconditioning {
+            let state = if done.is_steady() { "steady" } else { "not steady" };
+            lines.push(format!(
+                "{}: {state} after {} rounds of random writes",
+                target.name,
+                done.rounds.len()
+            ));
+        }
+    }
+    for step in &test.steps {
+        for (target, figure) in test.targets.iter().zip(&step.figures) {
+            let wrong: u64 =
+                figure.iter().flat_map(|figure| &figure.repetitions).map(|one| one.mismatches).sum();
+            if wrong > 0 {
+                lines.push(format!("{}: {wrong} reads did not find what was just written", target.name));
+            }
+        }
+    }
+    if test.targets.len() > 1 {
+        lines.push(MARKS.into());
+    }
+    lines
+}
+
+fn targets(test: &DriveTest) -> Table {
+    let row = |target: &TestedTarget| {
+        let kind = match target.kind {
+            TargetKind::Directory => "own file in a directory",
+            TargetKind::File => "file, only read",
+            TargetKind::OverwrittenFile => "file, overwritten",
+            TargetKind::NewFile => "own file",
+            TargetKind::Device => "device, only read",
+            TargetKind::ErasedDevice => "device, overwritten",
+        };
+        let storage = test.machine.storage.iter().find(|storage| storage.directory == target.path);
+        let mount = storage.and_then(|storage| storage.mount.as_ref());
+        let mount = mount.filter(|_| !matches!(target.kind, TargetKind::Device | TargetKind::ErasedDevice));
+        let mount = mount.map_or("", |mount| mount.file_system.as_str());
+        let device = storage.and_then(|storage| storage.device.as_ref());
+        let device = device.map_or("", |device| device.name.as_str());
+        let size = human_bytes(target.bytes);
+        let cells = [target.name.as_str(), kind, size.as_str(), mount, device];
+        cells.into_iter().map(Cell::from).collect()
+    };
+    Table::words("Targets", &["Target", "Kind", "Size", "File system", "Device"])
+        .rows(test.targets.iter().map(row))
+}
+
+/// What the user said that the targets cost, if anything.
+fn costs(test: &DriveTest) -> Option<Table> {
+    let costs = &test.options.costs;
+    let money = costs.currency.as_deref().unwrap_or("money");
+    let columns = [
+        format!("Price ({money})"),
+        "Power (W)".into(),
+        "Power of".into(),
+        "Energy of a year (kWh)".into(),
+        format!("Energy of a year ({money})"),
+    ];
+    let scope = match (costs.watts.is_empty(), costs.power_scope) {
+        (true, _) => "-",
+        (false, None) => "not stated",
+        (false, Some(scope)) => scope.name(),
+    };
+    let row = |(at, target): (usize, &TestedTarget)| {
+        let cell = |value: Option<f64>, decimals| {
+            Cell::from(value.map_or_else(|| "-".to_string(), |value| decimal(value, decimals)))
+        };
+        vec![
+            Cell::from(target.name.as_str()),
+            cell(costs.prices.get(at).copied(), 2),
+            cell(costs.watts.get(at).copied(), 1),
+            Cell::from(costs.watts.get(at).map_or("-", |_| scope)),
+            cell(costs.energy(at).map(|energy| energy.kwh_per_year), 1),
+            cell(costs.energy(at).and_then(|energy| energy.cost_per_year), 2),
+        ]
+    };
+    let table = Table::numbers("Costs, as given", "Target", columns.iter().map(String::as_str))
+        .rows(test.targets.iter().enumerate().map(row));
+    (!costs.prices.is_empty() || !costs.watts.is_empty()).then_some(table)
+}
+
+/// A difference to the first target: `+17.9 %`, and its interval.
+pub(crate) fn difference(found: &Difference) -> (String, String) {
+    let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
+    let sign = if found.percent > 0.0 { "+" } else { "" };
+    (format!("{sign}{} %", of_unit("%", found.percent)), interval.unwrap_or_default())
+}
+
+/// A name with the difference to the first one: `btrfs: -60.3 % ± 51.2`.
+pub(crate) fn compared(name: String, difference: Option<&Difference>, is_better: bool) -> String {
+    let (percent, interval) = difference.map(self::difference).unwrap_or_default();
+    let apart = if percent.is_empty() { String::new() } else { format!(": {percent} {interval}") };
+    format!("{name}{}{}", apart.trim_end(), if is_better { ", better" } else { "" })
+}
+
+fn with_unit(step: &StepResult) -> String {
+    format!("{} ({})", step.step.title, step.step.unit.name())
+}
+
+fn figures(test: &DriveTest) -> Table {
+    let names = test.targets.iter().map(|target| target.name.as_str());
+    let cell = |step: &StepResult, figure: &Option<Figure>| match figure {
+        None => Cell::from("-"),
+        Some(figure) => {
+            let shown = |value| of_unit(step.step.unit.name(), value);
+            let interval = figure.interval.map(|found| format!("± {}", shown(found.half_width)));
+            Cell::with_remark(shown(figure.mean), interval.unwrap_or_default())
+        }
+    };
+    let row = |step: &StepResult| {
+        let figures = step.figures.iter().map(|figure| cell(step, figure));
+        std::iter::once(Cell::from(with_unit(step))).chain(figures).collect()
+    };
+    Table::numbers("Figures", "Step", names).rows(test.steps.iter().map(row))
+}
+
+fn differences(test: &DriveTest) -> Table {
+    let names = test.targets.iter().skip(1).map(|target| target.name.as_str());
+    let mut table = Table::numbers("Differences", "Step", names.chain(["Better"]));
+    table.columns.last_mut().into_iter().for_each(|better| better.number = false);
+    for step in &test.steps {
+        let cell = |figure: &Option<Figure>| match figure.as_ref().and_then(|figure| figure.difference) {
+            None => Cell::from("-"),
+            Some(found) => {
+                let (percent, interval) = difference(&found);
+                Cell::with_remark(percent, interval)
+            }
+        };
+        let winner =
+            step.winner.and_then(|at| test.targets.get(at)).map_or("-", |target| target.name.as_str());
+        let cells = step.figures.iter().skip(1).map(cell);
+        let row: Vec<Cell> =
+            std::iter::once(Cell::from(with_unit(step))).chain(cells).chain([winner.into()]).collect();
+        table = table.row(row);
+    }
+    table
+}
+
+/// The latencies of one operation.
+type Pick = fn(&Measurement) -> &LatencySummary;
+
+/// The latencies of all repetitions together are not known as one distribution here, so each row is the worst repetition.
+fn latencies(test: &DriveTest) -> Table {
+    let mut table = Table::numbers(
+        "Latency in ms, worst repetition",
+        "Step",
+        ["Operation", "Median", "90 %", "99 %", "99.9 %", "Maximum"],
+    );
+    table.columns.iter_mut().skip(1).take(1).for_each(|operation| operation.number = false);
+    for step in &test.steps {
+        for (target, figure) in test.targets.iter().zip(&step.figures) {
+            let Some(figure) = figure else { continue };
+            let kinds: [(&str, Pick); 3] =
+                [("read", |one| &one.reads), ("write", |one| &one.writes), ("sync", |one| &one.syncs)];
+            for (kind, of) in kinds {
+                let worst = |value: fn(&LatencySummary) -> u64| {
+                    let values = figure.repetitions.iter().map(|one| value(of(one)));
+                    of_unit("ms", values.max().unwrap_or(0) as f64 / 1000.0)
+                };
+                if figure.repetitions.iter().all(|one| of(one).count == 0) {
+                    continue;
+                }
+                let name = match test.targets.len() {
+                    1 => step.step.title.clone(),
+                    _ => format!("{}: {}", target.name, step.step.title),
+                };
+                let values = [
+                    worst(|all| all.p50),
+                    worst(|all| all.p90),
+                    worst(|all| all.p99),
+                    worst(|all| all.p99_9),
+                    worst(|all| all.max),
+                ];
+                let row: Vec<Cell> = [name, kind.into()].into_iter().chain(values).map(Cell::from).collect();
+                table = table.row(row);
+            }
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::PathBuf;
+
+    use jetcell_lab::drive::{Costs, Group, Options, Point, SCHEMA, Step, Unit, Zone};
+    use jetcell_workload::machine::Machine;
+    use jetcell_workload::measurement::{Interval, Latencies};
+
+    use super::*;
+
+    pub(crate) fn example() -> DriveTest {
+        let target = |name: &str| TestedTarget {
+            name: name.into(),
+            path: PathBuf::from(name),
+            kind: TargetKind::Directory,
+            bytes: 512 << 20,
+            smallest_transfer: 4096,
+            written: true,
+            notes: vec!["a <note>".into()],
+            preconditioning: None,
+        };
+        let step = |name: &str, title: &str, group, unit| Step {
+            name: name.into(),
+            title: title.into(),
+            group,
+            unit,
+            size: 4096,
+            depth: 1,
+            reads_percent: 100,
+        };
+        let measured = |us: u64| {
+            let mut latencies = Latencies::default();
+            latencies.record_many(us, 100);
+            Measurement {
+                seconds: 1.0,
+                operations: 100,
+                bytes: 100 << 20,
+                reads: latencies.summary(),
+                read_latencies: latencies,
+                zones: (0..4)
+                    .map(|at| Zone { offset: at * (128 << 20), bytes: 25 << 20, seconds: 0.25 })
+                    .collect(),
+                points: (0..9).map(|at| Point { offset: at << 25, ms: us as f64 / 1000.0 }).collect(),
+                ..Measurement::default()
+            }
+        };
+        let result = |step: Step, means: [f64; 2], percent: f64, significant: bool, winner| {
+            let figure = |at: usize| Figure {
+                mean: means[at],
+                interval: Some(Interval { mean: means[at], half_width: means[at] / 50.0 }),
+                difference: (at > 0).then_some(Difference { percent, half_width: Some(3.0), significant }),
+                repetitions: vec![measured(1000 * (at as u64 + 1))],
+            };
+            StepResult { step, figures: vec![Some(figure(0)), Some(figure(1))], winner }
+        };
+        DriveTest {
+            schema: SCHEMA,
+            program: "0.1.0".into(),
+            began_unix_ms: 0,
+            seconds: 75.0,
+            machine: Machine::default(),
+            backend: "io_uring".into(),
+            smallest_transfer: 4096,
+            options: Options {
+                seconds: 3.0,
+                repetitions: 4,
+                zones: 4,
+                precondition: false,
+                end_sync: false,
+                seed: 1,
+                only: Vec::new(),
+                longest_seconds: Some(300.0),
+                costs: Costs {
+                    prices: vec![139.0, 249.0],
+                    watts: vec![5.0],
+                    power_scope: "server".parse().ok(),
+                    price_per_kwh: Some(0.2),
+                    currency: Some("EUR".into()),
+                },
+            },
+            targets: vec![target("green"), target("black|\x1b")],
+            steps: vec![
+                result(
+                    step("transfer_read", "Transfer, read", Group::Transfer, Unit::MibPerSecond),
+                    [100.0, 117.9],
+                    17.9,
+                    true,
+                    Some(1),
+                ),
+                result(
+                    step("access_time", "Access time, 4 KiB", Group::AccessTime, Unit::Milliseconds),
+                    [12.0, 12.1],
+                    0.83,
+                    false,
+                    None,
+                ),
+            ],
+            left_out: vec!["Sync of a 4 KiB write".into()],
+        }
+    }
+
+    #[test]
+    fn figures_have_intervals_and_only_significant_winners_are_named() {
+        let text = drive_test_text(&example(), usize::MAX);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        let has = |words: &str| rows.contains(&words.split(' ').collect());
+        assert!(has("Transfer, read (MiB/s) 100.0 ± 2.0 117.9 ± 2.4"), "{text}");
+        assert!(has("Transfer, read (MiB/s) +17.9 % ± 3.0 black|\\u{1b}"), "{text}");
+        assert!(has("Access time, 4 KiB (ms) +0.8 % ± 3.0 -"), "{text}");
+        assert!(has("green: Transfer, read read 1.000 1.000 1.000 1.000 1.000"), "{text}");
+        assert!(!text.contains('\x1b') && text.contains("green: a <note>"), "{text}");
+        assert!(has("green 139.00 5.0 server 43.8 8.76") && has("black|\\u{1b} 249.00 - - - -"), "{text}");
+        assert!(
+            text.contains("is that of the whole server; it and its energy say nothing about a drive"),
+            "{text}"
+        );
+        assert!(text.contains("over before these steps began: Sync of a 4 KiB write"), "{text}");
+        let mut old = example();
+        old.options.costs.power_scope = None;
+        assert!(drive_test_text(&old, usize::MAX).contains("not stated"));
+    }
+
+    #[test]
+    fn markdown_has_every_table_and_escapes_text() {
+        let text = drive_test_markdown(&example());
+        for title in ["Targets", "Figures", "Differences", "Latency in ms, worst repetition"] {
+            assert!(text.contains(&format!("## {title}\n")), "{title}");
+        }
+        assert!(text.contains("a \\<note>") && text.contains("black\\|"), "{text}");
+    }
+
+    #[test]
+    fn one_target_is_compared_with_nothing() {
+        let mut alone = example();
+        alone.targets.pop();
+        alone.steps.iter_mut().for_each(|step| step.figures.truncate(1));
+        alone.steps[0].winner = None;
+        let text = drive_test_text(&alone, usize::MAX);
+        assert!(!text.contains("Differences") && !text.contains("confidence"), "{text}");
+    }
+}

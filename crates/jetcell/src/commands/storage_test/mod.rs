@@ -1,0 +1,278 @@
+//! `jetcell test`: makes a profile from the options, runs it and reports. One type for all tests.
+
+#[cfg_attr(not(feature = "arrays"), path = "storage_test/no_arrays.rs")]
+pub mod array_volumes;
+mod kind;
+mod power_options;
+mod workload_options;
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use jetcell_workload::engine_ese::{Backend, EseEngine};
+use jetcell_workload::profile::{Configuration, EXAMPLE};
+use jetcell_workload::result::RunResult;
+use jetcell_workload::{DEFAULT_DIRECTORY, Finished, Mistake, Profile, StopSignal, Verdict, remember, run};
+
+pub use self::kind::{Backup, Performance, Recovery, Replication, Stress};
+
+use self::array_volumes::ArrayVolumes;
+use self::kind::TestCommand;
+use self::power_options::{MeteredRun, PowerOptions};
+use self::workload_options::WorkloadOptions;
+use crate::console;
+use crate::live::{MetricsServer, Monitor, Progress, RunMetrics, Screen, Watcher, restore_terminal};
+use crate::outcome::{Failure, Outcome, print_error};
+use crate::whole_file;
+
+/// A storage test on the command line.
+#[derive(Args)]
+#[command(after_help = T::EXAMPLES)]
+pub struct StorageTest<T: TestCommand> {
+    #[command(flatten)]
+    options: WorkloadOptions<T>,
+    /// Read options from a TOML file or a JetstressConfig.xml; options of the command line win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print a complete configuration file with comments
+    #[arg(long)]
+    example_config: bool,
+    /// Kernel interface for I/O
+    #[arg(long, value_enum, default_value_t = Io::Auto)]
+    io: Io,
+    #[command(flatten)]
+    power: PowerOptions,
+    /// Show charts of the last minutes in the terminal during the run
+    #[arg(long)]
+    live: bool,
+    /// Serve the counters as OpenMetrics text over HTTP; without an address, on the loopback interface only
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    metrics: Option<String>,
+    /// Print result.json on stdout instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Print the verdict only: no progress and no tables
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// The kernel interface for I/O.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Io {
+    /// io_uring if the kernel allows it, otherwise threads
+    Auto,
+    /// io_uring
+    Uring,
+    /// A pool of threads
+    Threads,
+}
+
+impl<T: TestCommand> StorageTest<T> {
+    /// Runs the command.
+    pub fn run(self) -> Outcome {
+        if self.example_config {
+            console::print(EXAMPLE);
+            return Outcome::Good;
+        }
+        let (io, live, metrics, quiet) = (self.io, self.live, self.metrics.clone(), self.quiet);
+        let power = self.power.clone();
+        let shown = match (self.json, quiet) {
+            (true, _) => Shown::Json,
+            (false, true) => Shown::Verdict,
+            (false, false) => Shown::Summary,
+        };
+        let (profile, arrays) = match self.profile() {
+            Ok(found) => found,
+            Err(lines) => {
+                lines.iter().for_each(print_error);
+                return Outcome::CouldNotRun;
+            }
+        };
+        let monitor = Monitor::default();
+        let stop = StopSignal::default();
+        let interrupt = Interrupt { stop: stop.clone(), monitor: monitor.clone(), live };
+        if let Err(error) = ctrlc::set_handler({
+            let interrupt = interrupt.clone();
+            move || interrupt.ask()
+        }) {
+            print_error(format!("Ctrl-C cannot be handled: {error}"));
+            return Outcome::CouldNotRun;
+        }
+        let backend = match io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Threads => Backend::Threads,
+        };
+        let volumes = match ArrayVolumes::mount(arrays) {
+            Ok(volumes) => volumes,
+            Err(failure) => {
+                print_error(failure);
+                return Outcome::CouldNotRun;
+            }
+        };
+        let engine = match EseEngine::with_mounts(backend, volumes.mounts()) {
+            Ok(engine) => engine,
+            Err(error) => {
+                print_error(format!("the I/O backend cannot start: {error}; try --io threads"));
+                return Outcome::CouldNotRun;
+            }
+        };
+        let engine = match volumes.counters() {
+            Some(read) => engine.with_array_counters(read),
+            None => engine,
+        };
+        let observers = start_observers(&monitor, interrupt, metrics.as_deref(), quiet);
+        let finished = match observers.and_then(|observers| Ok((observers, power.begin(profile.duration.0)?)))
+        {
+            Ok((mut observers, meter)) => {
+                let finished = run(&profile, &engine, &mut observers.watcher, &stop);
+                observers.watcher.finish();
+                if let Err(failure) = volumes.close() {
+                    print_error(failure);
+                    return Outcome::CouldNotRun;
+                }
+                finished.map(|finished| metered(finished, meter))
+            }
+            Err(refusal) => {
+                print_error(refusal);
+                return Outcome::CouldNotRun;
+            }
+        };
+        match finished {
+            Ok(finished) => report(&finished, shown),
+            Err(error) => {
+                print_error(error);
+                Outcome::CouldNotRun
+            }
+        }
+    }
+
+    /// The profile, and the arrays that its directories are.
+    fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<Mistake>> {
+        let file = match &self.config {
+            Some(path) => Configuration::read(path, T::KIND, &self.options.given)?,
+            None => Configuration::default(),
+        };
+        let mut options = self.options.given.over(file.options);
+        if options.dirs.is_empty() {
+            options.dirs = vec![DEFAULT_DIRECTORY.into()];
+        }
+        let mut arrays = array_volumes::of_directories(&mut options.dirs)?;
+        arrays.extend(array_volumes::of_directories(&mut options.log_dirs)?);
+        array_volumes::check_test(T::KIND, options.to.as_deref(), &arrays)?;
+        let options =
+            remember(options, T::KIND).map_err(|refusal| vec![Mistake::new(refusal.to_string())])?;
+        let profile = options.resolve_for(T::KIND)?;
+        file.notes.iter().for_each(|note| console::note(note));
+        Ok((profile, arrays))
+    }
+}
+
+/// The observers of a run; they end when this is dropped.
+struct Observers {
+    watcher: Watcher,
+    _screen: Option<Screen>,
+    _metrics: Option<MetricsServer>,
+}
+
+/// Starts the requested observers, or fails before the run has changed anything.
+fn start_observers(
+    monitor: &Monitor,
+    interrupt: Interrupt,
+    metrics: Option<&str>,
+    quiet: bool,
+) -> Result<Observers, Failure> {
+    let serve = |address| MetricsServer::start(address, Box::new(RunMetrics(monitor.clone())));
+    let metrics = metrics.map(serve).transpose()?;
+    if let Some(server) = &metrics {
+        console::note(&format!("Metrics: {}", server.url()));
+    }
+    let live = interrupt.live;
+    let screen = live.then(|| Screen::of_run(monitor.clone(), move || interrupt.ask())).transpose()?;
+    let watcher = Watcher::new(monitor.clone(), (!live && !quiet).then(Progress::new));
+    Ok(Observers { watcher, _screen: screen, _metrics: metrics })
+}
+
+/// Adds the energy of a run to its result.
+fn metered(mut finished: Finished, meter: MeteredRun) -> Finished {
+    meter.end(&mut finished.result);
+    finished
+}
+
+/// The action of Ctrl-C.
+#[derive(Clone)]
+struct Interrupt {
+    stop: StopSignal,
+    monitor: Monitor,
+    live: bool,
+}
+
+impl Interrupt {
+    /// The first call requests the end of the run; the second one ends the process.
+    fn ask(&self) {
+        if self.stop.is_set() {
+            restore_terminal();
+            std::process::exit(130);
+        }
+        self.stop.stop();
+        self.monitor.stopping();
+        if !self.live {
+            // A terminal has printed ^C without a line end.
+            let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
+            let text = "jetcell: stopping cleanly; press Ctrl-C again to end at once";
+            let _ = writeln!(std::io::stderr(), "{line_end}{text}");
+        }
+    }
+}
+
+/// Stores the results, and then prints them: a closed pipe must not lose them.
+fn report(finished: &Finished, shown: Shown) -> Outcome {
+    let result = &finished.result;
+    let output = &result.plan.output;
+    let stored = store(finished, output);
+    let page = output.join("report.html");
+    match shown {
+        Shown::Json => console::print_json(&result.to_json()),
+        Shown::Verdict => console::print_painted(&verdict_line(result)),
+        Shown::Summary => {
+            let text = jetcell_report::text(result, &finished.samples, console::width());
+            let place = match stored {
+                Ok(()) => format!("\n  Report: {}\n", page.display()),
+                Err(_) => String::new(),
+            };
+            console::print_painted(&(text + &place));
+        }
+    }
+    if let Err(error) = stored {
+        print_error(format!(
+            "{}: results cannot be written: {error}; free space, and see result.json there for what was stored",
+            output.display()
+        ));
+        return Outcome::CouldNotRun;
+    }
+    match result.verdict {
+        Verdict::Pass => Outcome::Good,
+        Verdict::Fail | Verdict::Incomplete => Outcome::Findings,
+    }
+}
+
+/// The verdict with its reason.
+fn verdict_line(result: &RunResult) -> String {
+    let text = jetcell_report::text(result, &[], console::width());
+    format!("{}\n", text.lines().next().unwrap_or_default())
+}
+
+/// What a run prints at its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Summary,
+    Verdict,
+    Json,
+}
+
+/// Stores the result of a test with its report.
+pub fn store(finished: &Finished, output: &Path) -> std::io::Result<()> {
+    finished.result.write(&output.join("result.json"))?;
+    whole_file::write(&output.join("report.html"), &jetcell_report::html(&finished.result, &finished.samples))
+}

@@ -1,0 +1,59 @@
+//! The interface of `array_volumes` in a build without the feature `arrays`: directories that name arrays are refused.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jetcell_vfs::Vfs;
+use jetcell_workload::measurement::ArrayCounters;
+use jetcell_workload::{Mistake, TestKind};
+
+use crate::not_built::not_built;
+use crate::outcome::Failure;
+
+/// Refuses directories that name arrays.
+pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
+    let names_array = |directory: &&mut PathBuf| directory.to_str().is_some_and(|text| text.starts_with("array:"));
+    match directories.iter_mut().find(names_array) {
+        None => Ok(vec![]),
+        Some(directory) => {
+            let what = format!("--dir {}", directory.display());
+            Err(vec![Mistake::new(not_built(&what, "arrays").to_string())])
+        }
+    }
+}
+
+/// No directory is an array, so there are no files.
+#[cfg(feature = "lab")]
+pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    Err(not_built(&format!("array:{}", directory.display()), "arrays"))
+}
+
+/// There are no arrays to check.
+pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> Result<(), Vec<Mistake>> {
+    Ok(())
+}
+
+/// No volumes.
+pub struct ArrayVolumes;
+
+impl ArrayVolumes {
+    /// Starts no array.
+    pub fn mount(_: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
+        Ok(ArrayVolumes)
+    }
+
+    /// No volumes.
+    pub fn mounts(&self) -> Vec<(PathBuf, Arc<dyn Vfs>)> {
+        vec![]
+    }
+
+    /// No counters.
+    pub fn counters(&self) -> Option<Arc<dyn Fn() -> ArrayCounters + Send + Sync>> {
+        None
+    }
+
+    /// Shuts nothing down.
+    pub fn close(self) -> Result<(), Failure> {
+        Ok(())
+    }
+}

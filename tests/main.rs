@@ -1,0 +1,23 @@
+//! Tests of several crates together: crash simulation, kills, full disks, independent readers, fuzzing.
+
+mod array;
+mod backups;
+mod concurrency;
+mod copies;
+mod copies_killed;
+mod copies_remote;
+mod export_damage;
+mod export_large;
+mod export_readers;
+mod export_web_cache;
+mod full_disk;
+mod fuzz;
+mod kill;
+mod lost_logs;
+mod lying_disk;
+mod readers_engine;
+mod readers_recovered;
+mod real_storage;
+mod simulation;
+mod snapshots;
+mod space;
