@@ -21,7 +21,9 @@ fn databases_are_consistent_without_the_newest_generations() {
         match std::panic::catch_unwind(|| run_with_lost_logs(seed)) {
             Ok(tally) => total += tally,
             Err(cause) => {
-                eprintln!("replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system lost_logs::");
+                eprintln!(
+                    "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system lost_logs::"
+                );
                 std::panic::resume_unwind(cause);
             }
         }

@@ -25,7 +25,9 @@ fn honest_disks_are_acquitted_and_liars_convicted_through_the_kernel() {
         match std::panic::catch_unwind(|| judge(seed)) {
             Ok(verdicts) => all += verdicts.unwrap(),
             Err(cause) => {
-                eprintln!("replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system lying_disk::");
+                eprintln!(
+                    "replay: JETCELL_SIM_SEED={seed} cargo test -p system-tests --test system lying_disk::"
+                );
                 std::panic::resume_unwind(cause);
             }
         }

@@ -10,12 +10,12 @@ use crate::workspace::{Package, Workspace};
 const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
-    ("ese-format", &[], &[]),
+    ("ese-format", &[], &["testkit"]),
     ("jetcell-raid-models", &[], &[]),
     ("jetcell-power", &[], &[]),
     ("jetcell-nbd", &[], &[]),
     ("jetcell-disk-simulation", &[], &[]),
-    ("jetcell-vfs", &["jetcell-sync"], &[]),
+    ("jetcell-vfs", &["jetcell-sync"], &["testkit"]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &["jetcell-raid-models"]),
     (
         "jetcell-simulated-drives",
@@ -48,10 +48,14 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
             "jetcell-copies",
             "jetcell-power",
         ],
-        &[],
+        &["testkit"],
     ),
-    ("jetcell-lab", &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"], &[]),
-    ("jetcell-report", &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-lab"], &[]),
+    (
+        "jetcell-lab",
+        &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"],
+        &["testkit"],
+    ),
+    ("jetcell-report", &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-lab"], &["testkit"]),
     ("jetcell-fleet", &["jetcell-input", "jetcell-vfs", "jetcell-workload"], &["testkit"]),
     (
         "jetcell",
