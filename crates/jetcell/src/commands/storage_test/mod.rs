@@ -1,6 +1,6 @@
 //! `jetcell test`: makes a profile from the options, runs it and reports. One type for all tests.
 
-#[cfg_attr(not(feature = "arrays"), path = "storage_test/no_arrays.rs")]
+#[cfg_attr(not(feature = "arrays"), path = "no_arrays.rs")]
 pub mod array_volumes;
 mod kind;
 mod power_options;
