@@ -19,6 +19,7 @@ mod copying;
 mod destination;
 mod error;
 mod file_names;
+mod kept_ranges;
 mod live;
 mod manifest;
 mod options;

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{BackupKind, LogCopy, PageReads};
-use ese_format::{LogPosition, LogTime, Signature};
-use jetcell_input::bounded_list;
+use ese_engine::{BackupKind, LogCopy, PageFlaw, PageReads};
+use ese_format::{LogPosition, LogTime, PageNumber, Signature};
+use jetcell_input::{bounded_list, shortened};
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +22,11 @@ const FORMAT: u32 = 1;
 /// Largest generation of a log. Arithmetic with generations of a manifest therefore does not overflow.
 const MAX_GENERATION: u32 = 0x7fff_ffff;
 /// Maximum number of databases in a manifest. An instance of ESE has at most six.
-const MAX_DATABASES: usize = 1024;
+pub(crate) const MAX_DATABASES: usize = 1024;
 /// Maximum number of bad pages of a database that a manifest lists.
 pub(crate) const MAX_BAD_PAGES: usize = 1000;
+/// Maximum number of characters of the description of a bad page.
+pub(crate) const MAX_FLAW: usize = 200;
 
 /// The kind of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -348,6 +350,13 @@ impl StoredFile<'_> {
     /// The checksums of its ranges.
     pub fn sums(&self) -> RangeSums {
         RangeSums::from_text(self.ranges).unwrap_or_default()
+    }
+}
+
+impl BadPage {
+    /// A bad page that a reader found.
+    pub(crate) fn new(page: PageNumber, flaw: &PageFlaw) -> BadPage {
+        BadPage { page: page.get(), flaw: shortened(&flaw.to_string(), MAX_FLAW).into_owned() }
     }
 }
 

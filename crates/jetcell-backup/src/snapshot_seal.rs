@@ -204,7 +204,7 @@ impl Unsealed<'_> {
             bytes,
             usable: reads.bad == 0,
             pages: StoredPages::default().with(reads),
-            bad_pages: bad.map(|(page, flaw)| BadPage { page: page.get(), flaw: flaw.to_string() }).collect(),
+            bad_pages: bad.map(|(page, flaw)| BadPage::new(*page, flaw)).collect(),
             ranges: ranges.to_text(),
         })
     }

@@ -9,7 +9,9 @@
 mod bounded_list;
 mod printable;
 mod printable_writer;
+mod shortened;
 
 pub use bounded_list::bounded_list;
 pub use printable::{printable, printable_json, printable_lines};
 pub use printable_writer::{PrintableWriter, TextForm};
+pub use shortened::{MAX_QUOTED, shortened};
