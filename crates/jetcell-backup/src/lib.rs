@@ -16,6 +16,7 @@
 mod chain;
 mod copied_database;
 mod copying;
+mod created_files;
 mod destination;
 mod error;
 mod file_names;

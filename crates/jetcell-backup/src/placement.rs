@@ -20,6 +20,7 @@ use jetcell_vfs::{
     remove_if_exists,
 };
 
+use crate::created_files::CreatedFiles;
 use crate::error::{BackupError, Result, SetFault};
 use crate::file_names::{PLACING, RESTORE_MARKER, RESTORED, is_of_stream, is_side_file, lock_file};
 use crate::manifest::StoredFile;
@@ -34,7 +35,7 @@ const OVER: &str = "over existing files\n";
 
 /// The directory of a restore.
 pub struct Placement<'a> {
-    vfs: &'a dyn Vfs,
+    vfs: &'a CreatedFiles,
     directory: &'a Path,
     gauge: &'a Gauge,
     base: FileStem,
@@ -132,7 +133,7 @@ impl<'a> Placement<'a> {
     ///
     /// Errors: another process has begun to use the directory since it was examined.
     pub fn begin(
-        vfs: &'a dyn Vfs,
+        vfs: &'a CreatedFiles,
         directory: &'a Path,
         (base, databases): (FileStem, Vec<FileName>),
         existing: &mut Existing,
@@ -163,10 +164,14 @@ impl<'a> Placement<'a> {
             kept: 0,
             _lock: Some(lock),
         };
-        let text = if placement.fresh { FRESH } else { OVER };
-        text_file::write(vfs, &directory.join(RESTORE_MARKER), text)?;
-        text_file::remove(vfs, &directory.join(RESTORED))?;
+        placement.mark().inspect_err(|_| placement.discard())?;
         Ok(placement)
+    }
+
+    fn mark(&self) -> Result<()> {
+        let text = if self.fresh { FRESH } else { OVER };
+        text_file::write(self.vfs, &self.directory.join(RESTORE_MARKER), text)?;
+        text_file::remove(self.vfs, &self.directory.join(RESTORED))
     }
 
     /// Copies a database from the backup in `from`. Every range is verified, before it is written.
@@ -180,7 +185,12 @@ impl<'a> Placement<'a> {
         let source = self.open(&source_path, OpenMode::Read)?;
         let path = self.directory.join(stored.name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
-        let target = match self.vfs.open(&path, OpenMode::WriteOwn) {
+        // A file that another process has created since the directory was listed is not overwritten.
+        let target = match self.before.contains(&path) {
+            true => self.vfs.open(&path, OpenMode::WriteOwn),
+            false => Err(ErrorKind::NotFound.into()),
+        };
+        let target = match target {
             Err(error) if error.kind() == ErrorKind::NotFound => self.vfs.open(&path, OpenMode::CreateNew),
             opened => opened,
         };
@@ -271,7 +281,7 @@ impl<'a> Placement<'a> {
     pub fn created(&self, vfs: &Arc<dyn Vfs>) -> Result<Vec<FoundDatabase>> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         let of_stream = |path: &Path| is_of_stream(&name_of(path), self.base);
-        let is_new = |path: &PathBuf| of_stream(path) || !self.before.contains(path);
+        let is_new = |path: &PathBuf| of_stream(path) || self.vfs.contains(path);
         let files: Vec<PathBuf> =
             self.vfs.list(self.directory).map_err(failed)?.into_iter().filter(is_new).collect();
         let placed = |path: &Path| self.databases.iter().any(|name| self.directory.join(name) == path);
@@ -301,17 +311,20 @@ impl<'a> Placement<'a> {
             |name: &str| self.is_replaced(name) || placed(name) || name == lock_file || name == RESTORED;
         for path in self.vfs.list(self.directory).unwrap_or_default() {
             let name = name_of(&path);
-            if name != RESTORE_MARKER && (own(&name) || !self.before.contains(&path)) {
+            let of_earlier_restore = own(&name) && self.before.contains(&path);
+            if name != RESTORE_MARKER && (of_earlier_restore || self.vfs.contains(&path)) {
                 let _ = self.vfs.remove(&path);
             }
         }
         let _ = text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER));
     }
 
+    /// Removes files that were there before, or that this restore created. Those that other processes have created since stay.
     fn remove_files(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         for path in self.vfs.list(self.directory).map_err(failed)? {
-            if is_removed(&name_of(&path)) {
+            let is_of_others = !self.before.contains(&path) && !self.vfs.contains(&path);
+            if !is_of_others && is_removed(&name_of(&path)) {
                 remove_if_exists(self.vfs, &path).map_err(failed)?;
             }
         }

@@ -12,6 +12,7 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::chain::Chain;
+use crate::created_files::CreatedFiles;
 use crate::error::{BackupError, Result, SetFault};
 use crate::file_names::RESTORE_MARKER;
 use crate::manifest::{StoredDatabase, StoredFile, hex64};
@@ -82,7 +83,9 @@ pub fn restore(
         // Nothing is overwritten from a backup that is bad itself.
         verify_databases(&**vfs, &plan, &gauge)?;
     }
-    let mut placement = Placement::begin(&**vfs, to, (base_name, databases), &mut existing, &gauge)?;
+    let created = Arc::new(CreatedFiles::new(vfs.clone()));
+    let vfs: &Arc<dyn Vfs> = &(created.clone() as Arc<dyn Vfs>);
+    let mut placement = Placement::begin(&created, to, (base_name, databases), &mut existing, &gauge)?;
     let placed = place(vfs, &plan, &mut placement, &gauge);
     // The replay takes the locks of the files itself.
     existing.release_files();

@@ -8,4 +8,5 @@ mod hostile;
 mod interrupted;
 mod links;
 mod repeated;
+mod shared_directory;
 mod site;
