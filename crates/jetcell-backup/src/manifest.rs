@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use ese_engine::{BackupKind, LogCopy, PageFlaw, PageReads};
-use ese_format::{LogPosition, LogTime, PageNumber, Signature};
+use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
 use jetcell_input::{bounded_list, shortened};
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
@@ -247,6 +247,11 @@ impl Manifest {
         }
         if let Some(generation) = manifest.all_generations().find(|generation| *generation > MAX_GENERATION) {
             return Err(changed(format!("there is no log generation {generation:X} (hexadecimal)")));
+        }
+        // A backup of logs only has none.
+        let size = manifest.page_size;
+        if size != 0 && PageSize::new(size).is_none() {
+            return Err(changed(format!("databases do not have a page size of {size} bytes")));
         }
         if let Some(name) = manifest.conflicting_name() {
             return Err(changed(format!("{name:?} is the name of another file of a backup or of a restore")));

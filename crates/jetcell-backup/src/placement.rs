@@ -25,9 +25,10 @@ use crate::error::{BackupError, Result, SetFault};
 use crate::file_names::{PLACING, RESTORE_MARKER, RESTORED, is_of_stream, is_side_file, lock_file};
 use crate::manifest::StoredFile;
 use crate::pace::Gauge;
-use crate::ranges::{RANGE_BYTES, range_of, read_range, sum_of};
+use crate::ranges::{RANGE_BYTES, range_of, read_range};
 use crate::restore_record::RestoreRecord;
 use crate::text_file;
+use crate::verify::open_stored;
 
 /// What the marker says if the directory was empty before.
 const FRESH: &str = "into an empty directory\n";
@@ -182,7 +183,7 @@ impl<'a> Placement<'a> {
         page_bytes: u64,
     ) -> Result<PathBuf> {
         let source_path = from.join(stored.name);
-        let source = self.open(&source_path, OpenMode::Read)?;
+        let source = open_stored(self.vfs, &source_path, stored)?;
         let path = self.directory.join(stored.name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
         // A file that another process has created since the directory was listed is not overwritten.
@@ -229,24 +230,35 @@ impl<'a> Placement<'a> {
         Ok(path)
     }
 
-    /// Copies a log under a name that no engine reads. `sums`: what the manifest says about it.
+    /// Copies a log under a name that no engine reads. `stored`: what the manifest says about it.
     pub fn place_log(&mut self, from: &Path, stored: Option<StoredFile<'_>>, name: String) -> Result<()> {
-        let source = self.open(from, OpenMode::Read)?;
+        let source = match stored {
+            Some(stored) => open_stored(self.vfs, from, stored)?,
+            None => self.open(from, OpenMode::Read)?,
+        };
         let bytes = source.len().map_err(|error| BackupError::io(from, &error))?;
-        let mut content = IoBuffer::zeroed(bytes as usize);
-        self.gauge.take(bytes)?;
-        source.read_at(0, &mut content, IoReason::Backup).map_err(|error| BackupError::io(from, &error))?;
-        if let Some(stored) = stored {
-            let sums: Vec<u64> = content.chunks(RANGE_BYTES).map(sum_of).collect();
-            if bytes != stored.bytes || sums != stored.sums().0 {
-                return Err(changed(from));
-            }
-        }
+        let sums = stored.map(|stored| stored.sums().0);
         let path = self.placing(&name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
         remove_if_exists(self.vfs, &path).map_err(failed)?;
         let target = self.open(&path, OpenMode::CreateNew)?;
-        target.write_at(0, &content, IoReason::Backup).map_err(failed)?;
+        let mut buffer = IoBuffer::zeroed(bytes.min(RANGE_BYTES as u64) as usize);
+        for index in 0..bytes.div_ceil(RANGE_BYTES as u64) as usize {
+            let range @ (at, len) = range_of(index, bytes);
+            self.gauge.take(len as u64)?;
+            match &sums {
+                Some(sums) => {
+                    let sum = sums.get(index).copied().unwrap_or_default();
+                    verified(&*source, from, range, sum, &mut buffer)?;
+                }
+                None => {
+                    buffer.resize(len);
+                    let read = source.read_at(at, &mut buffer, IoReason::Backup);
+                    read.map_err(|error| BackupError::io(from, &error))?;
+                }
+            }
+            target.write_at(at, &buffer, IoReason::Backup).map_err(failed)?;
+        }
         target.sync(IoReason::Backup).map_err(failed)?;
         self.copied += bytes;
         self.logs.push(name);

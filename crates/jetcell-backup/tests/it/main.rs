@@ -1,6 +1,7 @@
 //! Backups and restores of small instances on a simulated disk: histories, interruptions and faults.
 
 mod bulk_loads;
+mod claims;
 mod continued;
 mod faults;
 mod histories;
