@@ -37,7 +37,7 @@ pub fn back_up_stopped(
         return already_made(vfs, files, to, *manifest, options);
     }
     let earlier = Destination::interrupted(&**vfs, to)?;
-    let set = RecoverySet::find(vfs, files)?;
+    let set = options.find(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
     let parent = parent(vfs, options)?;
     let logs = logs_of(&set, options, parent.as_ref())?;
@@ -80,7 +80,7 @@ fn already_made(
     manifest: Manifest,
     options: &BackupOptions,
 ) -> Result<Made> {
-    let set = RecoverySet::find(vfs, files)?;
+    let set = options.find(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
     if manifest.kind != options.kind || !is_unchanged(vfs, &set, &manifest)? {
         return Err(whole_already(to, &manifest));
