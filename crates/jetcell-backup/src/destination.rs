@@ -9,7 +9,9 @@ use ese_engine::{Error, LogCopy};
 use ese_format::LogTime;
 use jetcell_input::bounded_list;
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{DirectoryLock, File, FileName, OpenMode, Vfs, is_unfinished, remove_if_exists};
+use jetcell_vfs::{
+    DirectoryLock, File, FileName, OpenMode, Vfs, is_unfinished, remove_if_exists, remove_unfinished,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
@@ -130,6 +132,9 @@ impl Destination {
             partial: Mutex::new(partial),
             created: Mutex::default(),
         };
+        for name in [MANIFEST, PARTIAL] {
+            remove_unfinished(&*destination.vfs, &directory.join(name));
+        }
         destination.save()?;
         Ok(destination)
     }

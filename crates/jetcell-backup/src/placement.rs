@@ -17,7 +17,7 @@ use ese_engine::{Error, FoundDatabase, RecoverySet};
 use jetcell_sync::Arc;
 use jetcell_vfs::{
     DirectoryLock, File, FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished,
-    remove_if_exists,
+    remove_if_exists, remove_unfinished,
 };
 
 use crate::created_files::CreatedFiles;
@@ -170,6 +170,9 @@ impl<'a> Placement<'a> {
     }
 
     fn mark(&self) -> Result<()> {
+        for name in [RESTORE_MARKER, RESTORED] {
+            remove_unfinished(self.vfs, &self.directory.join(name));
+        }
         let text = if self.fresh { FRESH } else { OVER };
         text_file::write(self.vfs, &self.directory.join(RESTORE_MARKER), text)?;
         text_file::remove(self.vfs, &self.directory.join(RESTORED))
