@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{BackupKind, LogCopy, PageFlaw, PageReads};
 use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
-use jetcell_input::{bounded_list, shortened};
+use jetcell_input::{bounded_list, error_line, shortened};
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
@@ -236,7 +236,7 @@ impl Manifest {
     fn from_text(path: &Path, text: &str) -> Result<Manifest> {
         let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
         let mut manifest: Manifest = serde_json::from_str(text)
-            .map_err(|error| changed(format!("it is no manifest, or was changed: {error}")))?;
+            .map_err(|error| changed(format!("it is no manifest, or was changed: {}", error_line(&error))))?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
             let what = format!("version {} of the manifest is not known", manifest.format);
             return Err(changed(what));

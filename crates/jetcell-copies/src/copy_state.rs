@@ -10,6 +10,7 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
+use jetcell_input::error_line;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, host_name};
 use serde::{Deserialize, Serialize};
@@ -167,8 +168,9 @@ impl CopyState {
         };
         let state: CopyState = serde_json::from_str(&text).map_err(|error| {
             CopyError::Refused(format!(
-                "{}: this is no description of a copy ({error}); reseed the copy with jetcell reseed",
-                path.display()
+                "{}: this is no description of a copy ({}); reseed the copy with jetcell reseed",
+                path.display(),
+                error_line(&error)
             ))
         })?;
         if state.format != FORMAT {
