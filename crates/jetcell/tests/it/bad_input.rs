@@ -118,9 +118,9 @@ fn a_long_key_or_value_does_not_make_a_long_line() {
             assert!(said.len() < 2000, "{words:?}: {} bytes: {}", said.len(), &said[..200]);
         }
     }
-    cell.write("manifest.json", &format!("{{\"{long}\": 1}}"));
-    cell.write("copy.json", &format!("{{\"{long}\": 1}}"));
-    cell.write("result.json", &format!("{{\"schema_version\": \"{long}\"}}"));
+    cell.write("manifest.json", format!("{{\"{long}\": 1}}"));
+    cell.write("copy.json", format!("{{\"{long}\": 1}}"));
+    cell.write("result.json", format!("{{\"schema_version\": \"{long}\"}}"));
     for words in [&["check", "."][..], &["restore", ".", "--to", "new"], &["copies", "."], &["report", "."]] {
         let output = cell.program(words).output().unwrap();
         let said = [&output.stdout[..], &output.stderr].concat();
