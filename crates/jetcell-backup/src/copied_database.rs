@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ese_engine::{PageReader, ReadOptions};
-use ese_format::PageNumber;
 use ese_format::header::DatabaseHeader;
-use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode};
+use ese_format::{PageNumber, PageSize};
+use jetcell_vfs::FileName;
 
 use crate::destination::{Destination, PartialDatabase};
 use crate::error::{BackupError, Result};
+use crate::kept_ranges::KeptRanges;
 use crate::manifest::{BadPage, MAX_BAD_PAGES, StoredDatabase, StoredPages};
 use crate::options::BackupOptions;
 use crate::pace::Gauge;
-use crate::ranges::{RANGE_BYTES, RangeSums, RangeWriter};
+use crate::ranges::{RANGE_BYTES, RangeWriter};
 
 /// The copy of a database, whose header is still to be written.
 pub struct CopiedDatabase {
@@ -26,19 +27,21 @@ pub struct CopiedDatabase {
 
 impl CopiedDatabase {
     /// Begins the copy of a database, or continues one of which `earlier` says how far it came. `earlier` must be of the
-    /// same database, and everything in it of use.
+    /// same database. The ranges that are kept are read back first. `source`: page size and length of the original.
     pub fn begin(
         destination: &Destination,
-        page_bytes: usize,
-        name: FileName,
-        identity: String,
+        source @ (size, _): (PageSize, u64),
+        (name, identity): (FileName, String),
         earlier: Option<&PartialDatabase>,
+        gauge: &Gauge,
     ) -> Result<CopiedDatabase> {
-        if let Some(earlier) = earlier
-            && let Some(writer) = resume(destination, earlier)?
-        {
+        let page_bytes = size.bytes();
+        let kept =
+            earlier.map(|earlier| KeptRanges::verify(destination, earlier, source, gauge)).transpose()?;
+        if let Some(KeptRanges { file, sums, first, state }) = kept.flatten() {
+            let writer = RangeWriter::resume(file, sums, first);
             let continued_bytes = writer.position();
-            return Ok(CopiedDatabase { state: earlier.clone(), writer, page_bytes, continued_bytes });
+            return Ok(CopiedDatabase { state, writer, page_bytes, continued_bytes });
         }
         let mut writer = RangeWriter::new(destination.create(&name)?);
         // The two copies of the header. The file is no database until they are written.
@@ -72,11 +75,12 @@ impl CopiedDatabase {
         options: &BackupOptions,
         gauge: &Gauge,
     ) -> Result<()> {
-        let before = (self.state.pages, self.state.bad_pages.clone());
+        // The list of bad pages only grows, so its length describes an earlier one.
+        let (before, mut listed) = (self.state.pages, 0);
         let clock = destination.vfs.clock();
         let (mut saved, mut saved_at) = (self.writer.position(), clock.monotonic());
         // What was found in the ranges that are whole.
-        let mut whole = before.clone();
+        let mut whole = (before, self.state.bad_pages.len());
         loop {
             let extent = match reader.next_extent() {
                 Ok(None) => break,
@@ -84,7 +88,8 @@ impl CopiedDatabase {
                 Err(error) => {
                     let error = BackupError::from(error);
                     if error.can_be_continued() && self.writer.position() > saved {
-                        (self.state.pages, self.state.bad_pages) = whole;
+                        self.state.pages = whole.0;
+                        self.state.bad_pages.truncate(whole.1);
                         self.save(destination)?;
                     }
                     return Err(error);
@@ -97,18 +102,18 @@ impl CopiedDatabase {
             if let Some(read) = &options.read {
                 read(path, reads);
             }
-            self.state.pages = before.0.with(reads);
-            self.state.bad_pages.clone_from(&before.1);
-            let bad = reads.bad_pages.iter();
-            self.state
-                .bad_pages
-                .extend(bad.map(|(page, flaw)| BadPage { page: page.get(), flaw: flaw.to_string() }));
-            self.state.bad_pages.truncate(MAX_BAD_PAGES);
+            self.state.pages = before.with(reads);
+            if reads.bad_pages.len() > listed {
+                let room = MAX_BAD_PAGES.saturating_sub(self.state.bad_pages.len());
+                let new = reads.bad_pages.iter().skip(listed).take(room);
+                self.state.bad_pages.extend(new.map(|(page, flaw)| BadPage::new(*page, flaw)));
+                listed = reads.bad_pages.len();
+            }
             let at = self.writer.position();
             let (ranges, now) = ((at - saved) / RANGE_BYTES as u64, clock.monotonic());
             let is_due = at - saved >= options.save_bytes || now - saved_at >= options.save_interval;
             if at.is_multiple_of(RANGE_BYTES as u64) {
-                whole = (self.state.pages, self.state.bad_pages.clone());
+                whole = (self.state.pages, self.state.bad_pages.len());
                 if ranges > 0 && is_due {
                     self.save(destination)?;
                     (saved, saved_at) = (at, clock.monotonic());
@@ -162,26 +167,4 @@ impl CopiedDatabase {
             ranges: sums.to_text(),
         })
     }
-}
-
-/// The writer behind what is durable; `None` if the file is not as long as that.
-fn resume(destination: &Destination, earlier: &PartialDatabase) -> Result<Option<RangeWriter>> {
-    let Some(sums) = RangeSums::from_text(&earlier.ranges).filter(|sums| !sums.0.is_empty()) else {
-        return Ok(None);
-    };
-    let path = destination.directory.join(&earlier.file);
-    let failed = |error: std::io::Error| BackupError::io(&path, &error);
-    let file = match destination.vfs.open(&path, OpenMode::WriteOwn) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
-    };
-    let durable = sums.0.len() as u64 * RANGE_BYTES as u64;
-    if file.len().map_err(failed)? < durable {
-        return Ok(None);
-    }
-    // What is behind the durable ranges is written again.
-    file.truncate(durable).map_err(failed)?;
-    let mut first = IoBuffer::zeroed(RANGE_BYTES);
-    file.read_at(0, &mut first, IoReason::Backup).map_err(failed)?;
-    Ok(Some(RangeWriter::resume(file, sums, first)))
 }

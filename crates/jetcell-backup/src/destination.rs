@@ -7,13 +7,18 @@ use std::path::{Path, PathBuf};
 
 use ese_engine::{Error, LogCopy};
 use ese_format::LogTime;
+use jetcell_input::bounded_list;
 use jetcell_sync::{Arc, Mutex};
-use jetcell_vfs::{DirectoryLock, File, FileName, OpenMode, Vfs, is_unfinished, remove_if_exists};
+use jetcell_vfs::{
+    DirectoryLock, File, FileName, OpenMode, Vfs, is_unfinished, remove_if_exists, remove_unfinished,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BackupError, Result, SetFault};
 use crate::file_names::{MANIFEST, PARTIAL};
-use crate::manifest::{BadPage, Kind, Manifest, StoredLog, StoredPages};
+use crate::manifest::{
+    BadPage, Kind, MAX_BAD_PAGES, MAX_DATABASES, MAX_FLAW, Manifest, StoredLog, StoredPages,
+};
 use crate::ranges::RangeWriter;
 use crate::text_file;
 
@@ -28,7 +33,20 @@ pub struct Partial {
     /// The first generation that the copied pages need.
     pub first_generation: u32,
     pub began_unix_ms: i64,
+    /// At most 1024.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<PartialDatabase>,
+}
+
+impl Partial {
+    /// Reads the text. `None`: no backup has this state, or a later version wrote it.
+    fn from_text(text: &str, now_unix_ms: i64) -> Option<Partial> {
+        let mut partial: Partial = serde_json::from_str(text).ok()?;
+        partial.began_unix_ms = partial.began_unix_ms.min(now_unix_ms).max(0);
+        let mut bad_pages = partial.databases.iter().flat_map(|database| &database.bad_pages);
+        let is_possible = bad_pages.all(|bad| bad.flaw.chars().count() <= MAX_FLAW);
+        is_possible.then_some(partial)
+    }
 }
 
 /// How far the copy of one database has come.
@@ -41,6 +59,8 @@ pub struct PartialDatabase {
     /// Checksums of the ranges that are durable.
     pub ranges: String,
     pub pages: StoredPages,
+    /// At most 1000.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
     pub bad_pages: Vec<BadPage>,
 }
 
@@ -83,7 +103,7 @@ impl Destination {
         if has(PARTIAL) {
             let text = text_file::read_own(vfs, &directory.join(PARTIAL))?.unwrap_or_default();
             // What cannot be read is begun again.
-            return Ok(serde_json::from_str(&text).ok());
+            return Ok(Partial::from_text(&text, vfs.clock().unix_ms()));
         }
         if !files.is_empty() {
             let what = format!("{shown}: the directory is not empty; name an empty or a new one");
@@ -112,6 +132,9 @@ impl Destination {
             partial: Mutex::new(partial),
             created: Mutex::default(),
         };
+        for name in [MANIFEST, PARTIAL] {
+            remove_unfinished(&*destination.vfs, &directory.join(name));
+        }
         destination.save()?;
         Ok(destination)
     }

@@ -16,9 +16,11 @@
 mod chain;
 mod copied_database;
 mod copying;
+mod created_files;
 mod destination;
 mod error;
 mod file_names;
+mod kept_ranges;
 mod live;
 mod manifest;
 mod options;

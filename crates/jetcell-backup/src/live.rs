@@ -121,10 +121,10 @@ impl LiveBackup<'_> {
                 .databases
                 .iter()
                 .find(|earlier: &&PartialDatabase| earlier.file == name && earlier.identity == identity);
-            let page_bytes = database.page_size().bytes();
-            let copy = CopiedDatabase::begin(self.destination, page_bytes, name, identity, earlier)?;
+            let source = (database.page_size(), database.file_bytes()?);
+            let copy = CopiedDatabase::begin(self.destination, source, (name, identity), earlier, gauge)?;
             let reader = backup.read_pages(database, copy.read_options(self.options))?;
-            let bytes = u64::from(reader.last_page()) * page_bytes as u64;
+            let bytes = u64::from(reader.last_page()) * database.page_size().bytes() as u64;
             gauge.expect(bytes);
             gauge.skip(copy.continued_bytes.min(bytes));
             needed += bytes.saturating_sub(copy.continued_bytes);

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ese_engine::{BackupKind, LogCopy, PageReads};
-use ese_format::{LogPosition, LogTime, Signature};
-use jetcell_input::bounded_list;
+use ese_engine::{BackupKind, LogCopy, PageFlaw, PageReads};
+use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature};
+use jetcell_input::{bounded_list, error_line, shortened};
 use jetcell_vfs::{FileName, FileStem, Vfs};
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +22,11 @@ const FORMAT: u32 = 1;
 /// Largest generation of a log. Arithmetic with generations of a manifest therefore does not overflow.
 const MAX_GENERATION: u32 = 0x7fff_ffff;
 /// Maximum number of databases in a manifest. An instance of ESE has at most six.
-const MAX_DATABASES: usize = 1024;
+pub(crate) const MAX_DATABASES: usize = 1024;
 /// Maximum number of bad pages of a database that a manifest lists.
 pub(crate) const MAX_BAD_PAGES: usize = 1000;
+/// Maximum number of characters of the description of a bad page.
+pub(crate) const MAX_FLAW: usize = 200;
 
 /// The kind of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,7 +236,7 @@ impl Manifest {
     fn from_text(path: &Path, text: &str) -> Result<Manifest> {
         let changed = |what: String| BackupError::Changed { path: path.to_path_buf(), what };
         let mut manifest: Manifest = serde_json::from_str(text)
-            .map_err(|error| changed(format!("it is no manifest, or was changed: {error}")))?;
+            .map_err(|error| changed(format!("it is no manifest, or was changed: {}", error_line(&error))))?;
         if manifest.format != FORMAT || manifest.range_bytes != RANGE_BYTES as u64 {
             let what = format!("version {} of the manifest is not known", manifest.format);
             return Err(changed(what));
@@ -245,6 +247,11 @@ impl Manifest {
         }
         if let Some(generation) = manifest.all_generations().find(|generation| *generation > MAX_GENERATION) {
             return Err(changed(format!("there is no log generation {generation:X} (hexadecimal)")));
+        }
+        // A backup of logs only has none.
+        let size = manifest.page_size;
+        if size != 0 && PageSize::new(size).is_none() {
+            return Err(changed(format!("databases do not have a page size of {size} bytes")));
         }
         if let Some(name) = manifest.conflicting_name() {
             return Err(changed(format!("{name:?} is the name of another file of a backup or of a restore")));
@@ -348,6 +355,13 @@ impl StoredFile<'_> {
     /// The checksums of its ranges.
     pub fn sums(&self) -> RangeSums {
         RangeSums::from_text(self.ranges).unwrap_or_default()
+    }
+}
+
+impl BadPage {
+    /// A bad page that a reader found.
+    pub(crate) fn new(page: PageNumber, flaw: &PageFlaw) -> BadPage {
+        BadPage { page: page.get(), flaw: shortened(&flaw.to_string(), MAX_FLAW).into_owned() }
     }
 }
 

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ese_engine::PageReads;
+use ese_engine::{LogNameForm, PageReads, RecoverySet};
 use ese_format::Generation;
 use jetcell_sync::Arc;
+use jetcell_vfs::{FileStem, Vfs};
 
+use crate::error::Result;
 use crate::manifest::{Kind, Manifest};
 use crate::pace::Pace;
 
@@ -37,6 +39,9 @@ pub struct BackupOptions {
     pub remove_logs: bool,
     /// The source is a passive copy, which has no current log. Its last log must have everything that its databases need.
     pub of_copy: bool,
+    /// The base name of the logs, and the form of their names. `None`: the names of the files tell. The only log of a new copy has
+    /// another name.
+    pub log_names: Option<(FileStem, LogNameForm)>,
     /// Receives what was read of each database, after each read. It gets bad pages also if there is no backup because of
     /// them.
     pub read: Option<Arc<ReadFn>>,
@@ -57,9 +62,21 @@ impl Default for BackupOptions {
             save_interval: Duration::from_secs(2),
             remove_logs: false,
             of_copy: false,
+            log_names: None,
             read: None,
             pace: Pace::default(),
         }
+    }
+}
+
+impl BackupOptions {
+    /// The logs and databases among files, with the names that the logs get in the backup.
+    pub(crate) fn find(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
+        let mut set = RecoverySet::find(vfs, files)?;
+        if let Some((base, form)) = self.log_names {
+            (set.base_name, set.log_names) = (base, form);
+        }
+        Ok(set)
     }
 }
 

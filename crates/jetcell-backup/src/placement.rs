@@ -17,16 +17,18 @@ use ese_engine::{Error, FoundDatabase, RecoverySet};
 use jetcell_sync::Arc;
 use jetcell_vfs::{
     DirectoryLock, File, FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, is_unfinished,
-    remove_if_exists,
+    remove_if_exists, remove_unfinished,
 };
 
+use crate::created_files::CreatedFiles;
 use crate::error::{BackupError, Result, SetFault};
 use crate::file_names::{PLACING, RESTORE_MARKER, RESTORED, is_of_stream, is_side_file, lock_file};
 use crate::manifest::StoredFile;
 use crate::pace::Gauge;
-use crate::ranges::{RANGE_BYTES, range_of, read_range, sum_of};
+use crate::ranges::{RANGE_BYTES, range_of, read_range};
 use crate::restore_record::RestoreRecord;
 use crate::text_file;
+use crate::verify::open_stored;
 
 /// What the marker says if the directory was empty before.
 const FRESH: &str = "into an empty directory\n";
@@ -34,7 +36,7 @@ const OVER: &str = "over existing files\n";
 
 /// The directory of a restore.
 pub struct Placement<'a> {
-    vfs: &'a dyn Vfs,
+    vfs: &'a CreatedFiles,
     directory: &'a Path,
     gauge: &'a Gauge,
     base: FileStem,
@@ -132,7 +134,7 @@ impl<'a> Placement<'a> {
     ///
     /// Errors: another process has begun to use the directory since it was examined.
     pub fn begin(
-        vfs: &'a dyn Vfs,
+        vfs: &'a CreatedFiles,
         directory: &'a Path,
         (base, databases): (FileStem, Vec<FileName>),
         existing: &mut Existing,
@@ -163,10 +165,17 @@ impl<'a> Placement<'a> {
             kept: 0,
             _lock: Some(lock),
         };
-        let text = if placement.fresh { FRESH } else { OVER };
-        text_file::write(vfs, &directory.join(RESTORE_MARKER), text)?;
-        text_file::remove(vfs, &directory.join(RESTORED))?;
+        placement.mark().inspect_err(|_| placement.discard())?;
         Ok(placement)
+    }
+
+    fn mark(&self) -> Result<()> {
+        for name in [RESTORE_MARKER, RESTORED] {
+            remove_unfinished(self.vfs, &self.directory.join(name));
+        }
+        let text = if self.fresh { FRESH } else { OVER };
+        text_file::write(self.vfs, &self.directory.join(RESTORE_MARKER), text)?;
+        text_file::remove(self.vfs, &self.directory.join(RESTORED))
     }
 
     /// Copies a database from the backup in `from`. Every range is verified, before it is written.
@@ -177,10 +186,15 @@ impl<'a> Placement<'a> {
         page_bytes: u64,
     ) -> Result<PathBuf> {
         let source_path = from.join(stored.name);
-        let source = self.open(&source_path, OpenMode::Read)?;
+        let source = open_stored(self.vfs, &source_path, stored)?;
         let path = self.directory.join(stored.name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
-        let target = match self.vfs.open(&path, OpenMode::WriteOwn) {
+        // A file that another process has created since the directory was listed is not overwritten.
+        let target = match self.before.contains(&path) {
+            true => self.vfs.open(&path, OpenMode::WriteOwn),
+            false => Err(ErrorKind::NotFound.into()),
+        };
+        let target = match target {
             Err(error) if error.kind() == ErrorKind::NotFound => self.vfs.open(&path, OpenMode::CreateNew),
             opened => opened,
         };
@@ -219,24 +233,35 @@ impl<'a> Placement<'a> {
         Ok(path)
     }
 
-    /// Copies a log under a name that no engine reads. `sums`: what the manifest says about it.
+    /// Copies a log under a name that no engine reads. `stored`: what the manifest says about it.
     pub fn place_log(&mut self, from: &Path, stored: Option<StoredFile<'_>>, name: String) -> Result<()> {
-        let source = self.open(from, OpenMode::Read)?;
+        let source = match stored {
+            Some(stored) => open_stored(self.vfs, from, stored)?,
+            None => self.open(from, OpenMode::Read)?,
+        };
         let bytes = source.len().map_err(|error| BackupError::io(from, &error))?;
-        let mut content = IoBuffer::zeroed(bytes as usize);
-        self.gauge.take(bytes)?;
-        source.read_at(0, &mut content, IoReason::Backup).map_err(|error| BackupError::io(from, &error))?;
-        if let Some(stored) = stored {
-            let sums: Vec<u64> = content.chunks(RANGE_BYTES).map(sum_of).collect();
-            if bytes != stored.bytes || sums != stored.sums().0 {
-                return Err(changed(from));
-            }
-        }
+        let sums = stored.map(|stored| stored.sums().0);
         let path = self.placing(&name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
         remove_if_exists(self.vfs, &path).map_err(failed)?;
         let target = self.open(&path, OpenMode::CreateNew)?;
-        target.write_at(0, &content, IoReason::Backup).map_err(failed)?;
+        let mut buffer = IoBuffer::zeroed(bytes.min(RANGE_BYTES as u64) as usize);
+        for index in 0..bytes.div_ceil(RANGE_BYTES as u64) as usize {
+            let range @ (at, len) = range_of(index, bytes);
+            self.gauge.take(len as u64)?;
+            match &sums {
+                Some(sums) => {
+                    let sum = sums.get(index).copied().unwrap_or_default();
+                    verified(&*source, from, range, sum, &mut buffer)?;
+                }
+                None => {
+                    buffer.resize(len);
+                    let read = source.read_at(at, &mut buffer, IoReason::Backup);
+                    read.map_err(|error| BackupError::io(from, &error))?;
+                }
+            }
+            target.write_at(at, &buffer, IoReason::Backup).map_err(failed)?;
+        }
         target.sync(IoReason::Backup).map_err(failed)?;
         self.copied += bytes;
         self.logs.push(name);
@@ -271,7 +296,7 @@ impl<'a> Placement<'a> {
     pub fn created(&self, vfs: &Arc<dyn Vfs>) -> Result<Vec<FoundDatabase>> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         let of_stream = |path: &Path| is_of_stream(&name_of(path), self.base);
-        let is_new = |path: &PathBuf| of_stream(path) || !self.before.contains(path);
+        let is_new = |path: &PathBuf| of_stream(path) || self.vfs.contains(path);
         let files: Vec<PathBuf> =
             self.vfs.list(self.directory).map_err(failed)?.into_iter().filter(is_new).collect();
         let placed = |path: &Path| self.databases.iter().any(|name| self.directory.join(name) == path);
@@ -301,17 +326,20 @@ impl<'a> Placement<'a> {
             |name: &str| self.is_replaced(name) || placed(name) || name == lock_file || name == RESTORED;
         for path in self.vfs.list(self.directory).unwrap_or_default() {
             let name = name_of(&path);
-            if name != RESTORE_MARKER && (own(&name) || !self.before.contains(&path)) {
+            let of_earlier_restore = own(&name) && self.before.contains(&path);
+            if name != RESTORE_MARKER && (of_earlier_restore || self.vfs.contains(&path)) {
                 let _ = self.vfs.remove(&path);
             }
         }
         let _ = text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER));
     }
 
+    /// Removes files that were there before, or that this restore created. Those that other processes have created since stay.
     fn remove_files(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         for path in self.vfs.list(self.directory).map_err(failed)? {
-            if is_removed(&name_of(&path)) {
+            let is_of_others = !self.before.contains(&path) && !self.vfs.contains(&path);
+            if !is_of_others && is_removed(&name_of(&path)) {
                 remove_if_exists(self.vfs, &path).map_err(failed)?;
             }
         }

@@ -1,6 +1,6 @@
 //! Restores databases from backups: places the files, replays the logs, and rolls back what had not ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ese_engine::{
@@ -12,8 +12,9 @@ use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, IoBuffer, IoReason, OpenMode, Vfs};
 
 use crate::chain::Chain;
+use crate::created_files::CreatedFiles;
 use crate::error::{BackupError, Result, SetFault};
-use crate::file_names::RESTORE_MARKER;
+use crate::file_names::{RESTORE_MARKER, RESTORED};
 use crate::manifest::{StoredDatabase, StoredFile, hex64};
 use crate::pace::Gauge;
 use crate::placement::{Existing, Placement};
@@ -82,7 +83,9 @@ pub fn restore(
         // Nothing is overwritten from a backup that is bad itself.
         verify_databases(&**vfs, &plan, &gauge)?;
     }
-    let mut placement = Placement::begin(&**vfs, to, (base_name, databases), &mut existing, &gauge)?;
+    let created = Arc::new(CreatedFiles::new(vfs.clone()));
+    let vfs: &Arc<dyn Vfs> = &(created.clone() as Arc<dyn Vfs>);
+    let mut placement = Placement::begin(&created, to, (base_name, databases), &mut existing, &gauge)?;
     let placed = place(vfs, &plan, &mut placement, &gauge);
     // The replay takes the locks of the files itself.
     existing.release_files();
@@ -134,20 +137,38 @@ fn already_restored(
         return Err(refused("the directory has the result of another restore"));
     }
     let mut databases = Vec::new();
+    // The databases of the backup that the record must name: their files, by their signatures.
+    let mut expected: BTreeMap<&str, &FileName> =
+        usable(chain).map(|database| (&*database.signature, &database.file)).collect();
+    let signatures: BTreeSet<&str> = expected.keys().copied().collect();
     for database in &record.databases {
         let path = to.join(&database.file);
-        let is_unchanged = match vfs.exists(&path) {
-            Ok(true) => RestoredDatabase::new(database.file.clone(), &header_of(&**vfs, &path)?) == *database,
-            _ => false,
+        let header = match vfs.exists(&path) {
+            Ok(true) => Some(header_of(&**vfs, &path)?),
+            _ => None,
         };
-        if !is_unchanged {
+        let is_unchanged =
+            |header: &DatabaseHeader| RestoredDatabase::new(database.file.clone(), header) == *database;
+        let Some(header) = header.filter(is_unchanged) else {
             let what = format!(
                 "{} was used or removed since the directory was restored from these backups",
                 database.file
             );
             return Err(refused(&what));
+        };
+        let signature = header.signature.to_hex();
+        let is_expected = match signatures.contains(&*signature) {
+            true => expected.remove(&*signature) == Some(&database.file),
+            // The logs created it.
+            false => Some(header.log_signature) == chain.base.manifest.signature(),
+        };
+        if !is_expected || databases.contains(&path) {
+            return Err(refused(&format!("{RESTORED} names other databases than the backup has")));
         }
         databases.push(path);
+    }
+    if !expected.is_empty() {
+        return Err(refused(&format!("{RESTORED} does not name all databases of the backup")));
     }
     let left_out = left_out(chain);
     let already_unix_ms = Some(record.restored_unix_ms);

@@ -6,19 +6,26 @@ use std::path::Path;
 
 use ese_format::LogPosition;
 use ese_format::header::DatabaseHeader;
+use jetcell_input::bounded_list;
 use jetcell_vfs::{FileName, Vfs};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::file_names::RESTORED;
-use crate::manifest::hex64;
+use crate::manifest::{MAX_DATABASES, hex64};
 use crate::text_file;
+
+/// Maximum number of backups that a restore uses, in its record.
+const MAX_BACKUPS: usize = 10_000;
+/// Maximum number of databases in the record.
+const MAX_RESTORED: usize = 2 * MAX_DATABASES;
 
 /// What was restored, and in which state it was then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreRecord {
-    /// Identities of the backups, in their order.
+    /// Identities of the backups, in their order, at most 10,000.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_BACKUPS>")]
     pub backups: Vec<String>,
     /// The position in front of which the replay was to stop, in hexadecimal digits.
     pub until: String,
@@ -26,7 +33,8 @@ pub struct RestoreRecord {
     pub with_logs: bool,
     /// When the restore ended, in milliseconds since 1970 UTC.
     pub restored_unix_ms: i64,
-    /// The databases.
+    /// The databases: those of the backup, and those that the logs created.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_RESTORED>")]
     pub databases: Vec<RestoredDatabase>,
 }
 

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ese_engine::{Database, Freeze, Instance, RecoverySet};
+use ese_engine::{Database, Freeze, Instance};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
@@ -104,7 +104,7 @@ pub fn snapshot_stopped(
         return Err(BackupError::Usage("logs are not removed after a snapshot".to_string()));
     }
     let began_unix_ms = vfs.clock().unix_ms();
-    let set = RecoverySet::find(vfs, files)?;
+    let set = options.find(vfs, files)?;
     let locks = lock(vfs, &set, files)?;
     let logs = logs_of(&set, options, None)?;
     let databases: Vec<PathBuf> = set.databases.iter().map(|database| database.path.clone()).collect();

@@ -41,7 +41,7 @@ impl Unsealed<'_> {
     pub fn seal(&self, verified: &mut dyn FnMut(&LogCopy) -> Result<()>) -> Result<Manifest> {
         self.check_lengths()?;
         let paths: Vec<PathBuf> = self.files.iter().map(|file| self.directory.join(&file.name)).collect();
-        let set = self.name_logs(RecoverySet::find(self.vfs, &paths)?)?;
+        let set = self.name_logs(self.options.find(self.vfs, &paths)?)?;
         let _locks = lock(self.vfs, &set, &[])?;
         let destination = Destination::begin(
             self.vfs.clone(),
@@ -204,7 +204,7 @@ impl Unsealed<'_> {
             bytes,
             usable: reads.bad == 0,
             pages: StoredPages::default().with(reads),
-            bad_pages: bad.map(|(page, flaw)| BadPage { page: page.get(), flaw: flaw.to_string() }).collect(),
+            bad_pages: bad.map(|(page, flaw)| BadPage::new(*page, flaw)).collect(),
             ranges: ranges.to_text(),
         })
     }

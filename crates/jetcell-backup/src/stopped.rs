@@ -37,7 +37,7 @@ pub fn back_up_stopped(
         return already_made(vfs, files, to, *manifest, options);
     }
     let earlier = Destination::interrupted(&**vfs, to)?;
-    let set = RecoverySet::find(vfs, files)?;
+    let set = options.find(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
     let parent = parent(vfs, options)?;
     let logs = logs_of(&set, options, parent.as_ref())?;
@@ -80,7 +80,7 @@ fn already_made(
     manifest: Manifest,
     options: &BackupOptions,
 ) -> Result<Made> {
-    let set = RecoverySet::find(vfs, files)?;
+    let set = options.find(vfs, files)?;
     let _locks = lock(vfs, &set, files)?;
     if manifest.kind != options.kind || !is_unchanged(vfs, &set, &manifest)? {
         return Err(whole_already(to, &manifest));
@@ -282,13 +282,15 @@ impl StoppedBackup<'_> {
             true => &self.set.databases[..],
             false => &[],
         };
-        self.expect(databases, &gauge)?;
+        let total = self.total_bytes(databases)?;
+        gauge.expect(total);
         let names = copy_names(databases.iter().map(|database| &*database.path))?;
         let begin = |(database, name)| self.begin(database, name, &gauge);
         let copies = databases.iter().zip(names).map(begin).collect::<Result<Vec<_>>>()?;
+        let continued_bytes = copies.iter().map(|copying| copying.copy.continued_bytes).sum();
+        self.destination.require_space(total.saturating_sub(continued_bytes))?;
         let copies = copy_pages(copies, path_of, self.destination, self.options, &gauge)?;
         let logs = self.copy_logs(&gauge)?;
-        let continued_bytes = copies.iter().map(|copied| copied.copy.continued_bytes).sum();
         let stored = copies
             .into_iter()
             .map(|Copied { source: (database, header), copy }| self.finish(database, copy, header))
@@ -298,15 +300,14 @@ impl StoppedBackup<'_> {
         Ok((manifest, gauge.moved(), continued_bytes))
     }
 
-    fn expect(&self, databases: &[FoundDatabase], gauge: &Gauge) -> Result<()> {
-        let vfs = &*self.destination.vfs;
-        let len = |path: &PathBuf| vfs.file_len(path).map_err(|error| BackupError::io(path, &error));
-        let paths =
-            databases.iter().map(|database| &database.path).chain(self.logs.iter().map(|(_, path)| path));
-        let total = paths.map(len).sum::<Result<u64>>()?;
-        gauge.expect(total);
-        // An interrupted backup has a part of it already.
-        if self.earlier.databases.is_empty() { self.destination.require_space(total) } else { Ok(()) }
+    fn file_len(&self, path: &Path) -> Result<u64> {
+        self.destination.vfs.file_len(path).map_err(|error| BackupError::io(path, &error))
+    }
+
+    /// Bytes of the databases and logs.
+    fn total_bytes(&self, databases: &[FoundDatabase]) -> Result<u64> {
+        let logs = self.logs.iter().map(|(_, path)| path);
+        databases.iter().map(|database| &database.path).chain(logs).map(|path| self.file_len(path)).sum()
     }
 
     /// Opens a database and its copy.
@@ -331,11 +332,12 @@ impl StoppedBackup<'_> {
             .databases
             .iter()
             .find(|earlier| earlier.file == name && earlier.identity == identity);
-        let page_bytes = database.header.page_size.bytes();
-        let copy = CopiedDatabase::begin(self.destination, page_bytes, name, identity, earlier)?;
+        let vfs = &*self.destination.vfs;
+        let bytes = self.file_len(&database.path)?;
+        let source = (database.header.page_size, bytes);
+        let copy = CopiedDatabase::begin(self.destination, source, (name, identity), earlier, gauge)?;
         gauge.skip(copy.continued_bytes);
         let read = copy.read_options(self.options);
-        let vfs = &*self.destination.vfs;
         let (reader, header) = PageReader::of_file(vfs, &database.path, self.end, read)?;
         Ok(Copying { source: (database, header), copy, reader })
     }

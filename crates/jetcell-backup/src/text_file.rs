@@ -7,7 +7,7 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, replace_file};
 use crate::error::{BackupError, Result};
 
 /// Maximum size of a file in bytes. The manifest of a database of 16 TiB, the largest that ESE has, is smaller.
-const MAX_BYTES: u64 = 128 << 20;
+pub(crate) const MAX_BYTES: u64 = 128 << 20;
 
 /// Replaces a file, durably.
 pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {

@@ -6,9 +6,10 @@ use std::path::Path;
 use jetcell_vfs::Vfs;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{BackupError, Result};
 use crate::file_names::VERIFIED;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, StoredFile};
+use crate::ranges::RANGE_BYTES;
 use crate::text_file;
 
 /// When each range was verified.
@@ -24,8 +25,13 @@ pub struct Verified {
 impl Verified {
     /// The times that belong to this manifest; none if there are no others.
     pub fn read(vfs: &dyn Vfs, directory: &Path, manifest: &Manifest) -> Result<Verified> {
-        let text = text_file::read(vfs, &directory.join(VERIFIED))?.unwrap_or_default();
-        let known: Option<Verified> = serde_json::from_str(&text).ok();
+        let path = directory.join(VERIFIED);
+        let text = match text_file::read_at_most(vfs, &path, max_bytes(manifest)) {
+            // No program wrote so long a file for this manifest.
+            Err(BackupError::Changed { .. }) => None,
+            text => text?,
+        };
+        let known: Option<Verified> = serde_json::from_str(&text.unwrap_or_default()).ok();
         let known = known.filter(|known| known.manifest == manifest.checksum);
         Ok(known.unwrap_or(Verified { manifest: manifest.checksum.clone(), files: BTreeMap::new() }))
     }
@@ -49,9 +55,41 @@ impl Verified {
     }
 }
 
+/// Maximum length of the file for a manifest. It has a run for each range at most.
+fn max_bytes(manifest: &Manifest) -> u64 {
+    const OF_FILE: u64 = 16;
+    const OF_RUN: u64 = 48;
+    // A character of a name has at most six characters as JSON.
+    let of_file = |file: StoredFile<'_>| {
+        6 * file.name.len() as u64 + OF_FILE + file.bytes.div_ceil(RANGE_BYTES as u64) * OF_RUN
+    };
+    let files = manifest.files().map(of_file).fold(0, u64::saturating_add);
+    files.saturating_add(256).min(text_file::MAX_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
+    use jetcell_vfs::SimVfs;
+
     use super::*;
+
+    #[test]
+    fn a_file_that_is_longer_than_its_manifest_allows_is_ignored() {
+        let disk = SimVfs::new();
+        let directory = Path::new("/backup");
+        disk.create_directory(directory).unwrap();
+        let manifest = Manifest { checksum: "c".to_string(), ..Manifest::default() };
+        let mut verified = Verified { manifest: "c".to_string(), files: BTreeMap::new() };
+        for (count, is_used) in [(1, true), (1_000_000, false)] {
+            (0..count).for_each(|file| verified.set(&format!("f{file}"), &[9]));
+            verified.write(&disk, directory).unwrap();
+            let read = Verified::read(&disk, directory, &manifest).unwrap();
+            assert_eq!(
+                (read.files.len(), read.times("f0", 1)),
+                (usize::from(is_used), vec![9 * i64::from(is_used)])
+            );
+        }
+    }
 
     #[test]
     fn times_are_kept_in_runs() {

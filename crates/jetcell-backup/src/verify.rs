@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use jetcell_sync::Arc;
-use jetcell_vfs::{IoBuffer, OpenMode, Vfs, is_unfinished};
+use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 
 use crate::error::{BackupError, Result};
 use crate::file_names::{MANIFEST, PARTIAL, VERIFIED};
@@ -193,6 +193,14 @@ fn unnamed(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<
     Ok(found)
 }
 
+/// Opens a file of a backup. Fails if it does not have the length that the manifest names: nothing is written, and no space is
+/// reserved, for a file that is not there.
+pub(crate) fn open_stored(vfs: &dyn Vfs, path: &Path, stored: StoredFile<'_>) -> Result<Arc<dyn File>> {
+    let failed = |error: std::io::Error| BackupError::io(path, &error);
+    let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
+    if file.len().map_err(failed)? == stored.bytes { Ok(file) } else { Err(changed(path)) }
+}
+
 /// Verifies one file of a backup.
 pub(crate) fn verify_file(
     vfs: &dyn Vfs,
@@ -201,7 +209,7 @@ pub(crate) fn verify_file(
     gauge: &Gauge,
 ) -> Result<()> {
     let path = directory.join(stored.name);
-    let file = vfs.open(&path, OpenMode::Read).map_err(|error| BackupError::io(&path, &error))?;
+    let file = open_stored(vfs, &path, stored)?;
     let mut buffer = IoBuffer::zeroed(RANGE_BYTES);
     for (index, sum) in stored.sums().0.iter().enumerate() {
         gauge.check()?;

@@ -13,7 +13,7 @@ use ese_engine::{
 use ese_format::{LogPosition, PageNumber};
 use jetcell_backup::text_file;
 use jetcell_sync::Arc;
-use jetcell_vfs::{FileName, Pacer, Vfs};
+use jetcell_vfs::{FileName, Pacer, Vfs, remove_unfinished};
 use serde::{Deserialize, Serialize};
 
 use crate::copy_state::{CopiedDatabase, CopyState, Phase, database_header};
@@ -161,6 +161,7 @@ pub fn scan_copy(
         }
         _ => CopyError::io(&lock, &error),
     })?;
+    remove_unfinished(&**vfs, &directory.join(SCAN_FILE));
     let mut scan = CopyScan::read(&**vfs, directory)?;
     for database in &state.databases {
         let at = scan.of(database);

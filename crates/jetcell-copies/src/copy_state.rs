@@ -10,11 +10,13 @@ use ese_format::header::{DatabaseHeader, DatabaseState};
 use ese_format::log::header::SEGMENT_BYTES;
 use ese_format::{Generation, Signature};
 use jetcell_backup::text_file;
+use jetcell_input::error_line;
 use jetcell_sync::Arc;
 use jetcell_vfs::{FileName, FileStem, IoBuffer, IoReason, OpenMode, Vfs, host_name};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
+use crate::incoming::part_path;
 use crate::log_end::{LARGEST_LOG, LogEnd};
 use crate::stream_directory::StreamDirectory;
 
@@ -166,8 +168,9 @@ impl CopyState {
         };
         let state: CopyState = serde_json::from_str(&text).map_err(|error| {
             CopyError::Refused(format!(
-                "{}: this is no description of a copy ({error}); reseed the copy with jetcell reseed",
-                path.display()
+                "{}: this is no description of a copy ({}); reseed the copy with jetcell reseed",
+                path.display(),
+                error_line(&error)
             ))
         })?;
         if state.format != FORMAT {
@@ -270,6 +273,24 @@ impl CopyState {
     /// The logs of the copy, in its directory.
     pub fn logs(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> StreamDirectory {
         StreamDirectory::new(vfs, directory, self.base_name, self.form())
+    }
+
+    /// The log that came with the seed, if the copy has no closed log yet. The databases may have changes of it, so a backup of such a
+    /// copy contains it. Its name is not one of the stream.
+    ///
+    /// Errors: the copy has no log at all.
+    pub fn first_log(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<PathBuf>> {
+        if !self.logs(vfs, directory).closed()?.is_empty() {
+            return Ok(None);
+        }
+        let path = part_path(directory);
+        match vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
+            true => Ok(Some(path)),
+            false => Err(CopyError::Refused(format!(
+                "{}: the copy has no log yet; follow the instance with jetcell replicate until it closes one",
+                directory.display()
+            ))),
+        }
     }
 
     /// What the copy, which is on this host, needs of the active side's logs.

@@ -9,6 +9,7 @@ use ese_format::{Generation, Signature};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
+use crate::copy_state::CopyState;
 use crate::error::Result;
 use crate::incoming::part_of_log;
 use crate::log_end::{LogEnd, follows, has_records, header_of, take_empty_tail};
@@ -57,6 +58,20 @@ impl History {
         Ok(History::of_set(vfs, &RecoverySet::find(vfs, files)?))
     }
 
+    /// The history of a side: an instance, a copy or a backup, of whose directory these are the files.
+    ///
+    /// Errors: there are no logs, or logs of several streams.
+    pub fn of_side(vfs: &Arc<dyn Vfs>, directory: &Path, files: &[PathBuf]) -> Result<History> {
+        let history = match (CopyState::read(&**vfs, directory)?, History::of_files(vfs, files)) {
+            // A copy of a clean instance has no closed log at first.
+            (Some(state), Err(_)) if state.first_log(vfs, directory)?.is_some() => {
+                History { vfs: vfs.clone(), stream: state.stream(), logs: BTreeMap::new(), open: None }
+            }
+            (_, history) => history?,
+        };
+        history.with_part(directory)
+    }
+
     /// The history of the logs of a set.
     pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> History {
         let mut logs = set.logs.clone();
@@ -71,7 +86,8 @@ impl History {
     /// reseed in part.
     pub fn with_part(mut self, directory: &Path) -> Result<History> {
         let part = part_of_log(&self.vfs, directory)?;
-        if let Some(part) = part.filter(|part| part.generation == self.newest().next() && has_records(part)) {
+        let is_next = |part: &LogCopy| self.logs.is_empty() || part.generation == self.newest().next();
+        if let Some(part) = part.filter(|part| is_next(part) && has_records(part)) {
             self.logs.insert(part.generation, part.path);
         }
         Ok(self)

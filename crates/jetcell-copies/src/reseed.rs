@@ -34,6 +34,7 @@ use crate::error::{CopyError, Result};
 use crate::history::{History, Relation};
 use crate::incoming::{is_gone, part_path, remove_if_there, store_log};
 use crate::log_copier::LogCopier;
+use crate::replication::remove_unfinished_states;
 use crate::reseed_files::{read_page, write_header};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
@@ -581,5 +582,6 @@ fn lock_all(
             })?);
         }
     }
+    remove_unfinished_states(&**vfs, directory);
     Ok(locks)
 }

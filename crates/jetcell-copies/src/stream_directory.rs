@@ -59,6 +59,13 @@ impl StreamDirectory {
         Ok(files.into_iter().filter_map(|path| Some((self.names.generation_of(&path)?, path))).collect())
     }
 
+    /// Whether there are logs: closed ones, or the one that is being written.
+    pub fn has_logs(&self) -> Result<bool> {
+        let current = self.names.current();
+        let is_there = self.vfs.exists(&current).map_err(|error| CopyError::io(&current, &error))?;
+        Ok(is_there || !self.closed()?.is_empty())
+    }
+
     /// Makes names durable.
     pub fn sync(&self) -> Result<()> {
         self.vfs.sync_directory(self.path()).map_err(|error| CopyError::io(self.path(), &error))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jetcell_input::error_line;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -177,7 +178,7 @@ pub fn read_drive(text: &str) -> Result<Drive, Invalid> {
 /// The first line of an error, with the place in the text.
 fn with_line(text: &str, error: &toml::de::Error) -> Invalid {
     let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-    Invalid(format!("line {line}: {}", error.message().lines().next().unwrap_or_default()))
+    Invalid(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
 }
 
 impl Config {

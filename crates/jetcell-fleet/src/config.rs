@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jetcell_input::error_line;
 use jetcell_vfs::open_input;
 use jetcell_workload::profile::Options;
 use jetcell_workload::units::TimeSpan;
@@ -117,7 +118,7 @@ impl FleetConfig {
         let mut config: FleetConfig = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(before).filter(|byte| *byte == b'\n').count() + 1;
-            Mistake::new(format!("line {line}: {}", error.message()))
+            Mistake::new(format!("line {line}: {}", error_line(&error.message())))
         })?;
         config.digest = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
         config.check()?;

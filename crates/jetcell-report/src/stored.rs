@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use jetcell_input::error_line;
 use jetcell_vfs::read_input;
 use jetcell_workload::measurement::{Sample, read_samples};
 use jetcell_workload::result::{RunResult, SCHEMA_VERSION};
@@ -77,7 +78,7 @@ impl Stored {
         let damaged = |what: String| Unreadable::Damaged { path: path.clone(), what };
         let text = result_text(&path)?;
         // The version comes first, because an error about a field of another version would be misleading.
-        let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error_line(&error)))?;
         match (version.schema_version, version.schema) {
             (Some(found), _) if found != u64::from(SCHEMA_VERSION) => {
                 return Err(Unreadable::Version { path, found });
@@ -86,7 +87,7 @@ impl Stored {
             _ => {}
         }
         let mut result: RunResult =
-            serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| damaged(error_line(&error)))?;
         let path = directory.join("samples.csv");
         let samples = read_samples(&path).map_err(|error| Unreadable::Samples { path, error })?;
         if result.measured_seconds == 0.0 {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jetcell_input::{error_line, shortened_name};
 use serde::de::DeserializeOwned;
 
 /// One mistake, and what to write instead.
@@ -34,11 +35,14 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> 
 fn explain(message: &str) -> String {
     let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match (message.starts_with("unknown field"), named.split_first()) {
-        (true, Some((unknown, known))) => match nearest(unknown, known) {
-            Some(near) => format!("unknown key '{unknown}'; the nearest known key is '{near}'"),
-            None => format!("unknown key '{unknown}': known are {}", known.join(", ")),
-        },
-        _ => message.split_whitespace().collect::<Vec<_>>().join(" "),
+        (true, Some((unknown, known))) => {
+            let unknown = shortened_name(unknown);
+            match nearest(&unknown, known) {
+                Some(near) => format!("unknown key '{unknown}'; the nearest known key is '{near}'"),
+                None => format!("unknown key '{unknown}': known are {}", known.join(", ")),
+            }
+        }
+        _ => error_line(&message.split_whitespace().collect::<Vec<_>>().join(" ")),
     }
 }
 

@@ -59,7 +59,8 @@ pub use path_names::{is_unfinished, parent_directory};
 pub use process::{host_name, report_file_size_limit};
 pub use real::{Backend, RealOptions, RealVfs, direct_io_available};
 pub use replaced_file::{
-    UnfinishedFile, remove_if_exists, replace_file, replace_file_through, unique_unfinished,
+    UnfinishedFile, remove_if_exists, remove_unfinished, replace_file, replace_file_through,
+    unique_unfinished,
 };
 pub use sim::{CrashOptions, SimVfs, is_power_off};
 pub use thread_limit::try_threads;

@@ -56,6 +56,36 @@ pub fn replace_file_through(
     vfs.sync_directory(parent_directory(path))
 }
 
+/// Removes the new files that killed calls of [`replace_file`] have left for a path. The caller holds the lock under which the file is
+/// replaced, so no call is running. Links, and files of other users, stay.
+pub fn remove_unfinished(vfs: &dyn Vfs, path: &Path) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for left in vfs.list(parent_directory(path)).unwrap_or_default() {
+        let is_left =
+            left.file_name().and_then(|left| left.to_str()).is_some_and(|left| is_left(left, &name));
+        // A file that cannot be opened or removed disturbs nobody: listings leave it out.
+        if is_left && vfs.open(&left, OpenMode::WriteOwn).is_ok() {
+            let _ = vfs.remove(&left);
+        }
+    }
+}
+
+/// Whether a name is that of a new file for a path with this file name: `name.unfinished` or `name.PROCESS-CALL.unfinished`.
+fn is_left(left: &str, name: &str) -> bool {
+    let middle = left.strip_prefix(name).and_then(|rest| rest.strip_suffix(UNFINISHED));
+    let is_number =
+        |text: &str| matches!(text.len(), 1..=16) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match middle {
+        Some(".") => true,
+        Some(middle) => middle
+            .strip_prefix('.')
+            .and_then(|middle| middle.strip_suffix('.'))
+            .and_then(|middle| middle.split_once('-'))
+            .is_some_and(|(process, call)| is_number(process) && is_number(call)),
+        None => false,
+    }
+}
+
 /// A file that replaces another one when it is complete. It is removed unless it is finished.
 ///
 /// For output of a command, which goes past a [`Vfs`]; otherwise like [`replace_file`].
@@ -150,6 +180,41 @@ mod tests {
         replace_file(&disk, path, b"new", IoReason::Other).unwrap_err();
         assert_eq!(disk.contents(path).unwrap(), b"");
         assert_eq!(disk.list(Path::new("/d")).unwrap(), [path]);
+    }
+
+    #[test]
+    fn files_that_a_killed_process_left_are_removed_and_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let vfs = RealVfs::new(RealOptions::default()).unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let path = at("copy.json");
+        let left = vfs.unfinished_path(&path);
+        for name in ["copy.json", "copy.json.unfinished", "copy.json.1f-0.unfinished"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        std::fs::write(&left, "left").unwrap();
+        let mut others = vec![
+            "copy.json",
+            "copy.json.bak",
+            "copy.json.bak.unfinished",
+            "copy.json.1f-zz.unfinished",
+            "copy.json-1f-0.unfinished",
+            "scan.json.1f-0.unfinished",
+            "copy.json.2-3.unfinished.old",
+            "victim",
+        ];
+        others.iter().for_each(|name| std::fs::write(at(name), name).unwrap());
+        symlink(at("victim"), at("copy.json.2-2.unfinished")).unwrap();
+        std::fs::hard_link(at("victim"), at("copy.json.3-3.unfinished")).unwrap();
+        others.extend(["copy.json.2-2.unfinished", "copy.json.3-3.unfinished"]);
+        remove_unfinished(&vfs, &path);
+        let mut names: Vec<String> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        (names.sort(), others.sort());
+        assert_eq!(names, others);
+        assert_eq!(std::fs::read_to_string(at("victim")).unwrap(), "victim");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use jetcell_input::error_line;
 use jetcell_vfs::{OutputFile, UnfinishedFile, open_own_input};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,7 +34,7 @@ impl KeptFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refusal(format!(": cannot be read: {error}"))),
         }
-        let damaged = |error| refusal(format!(" is damaged ({error}); {}", self.advice));
+        let damaged = |error| refusal(format!(" is damaged ({}); {}", error_line(&error), self.advice));
         serde_json::from_slice(&bytes).map(Some).map_err(damaged)
     }
 

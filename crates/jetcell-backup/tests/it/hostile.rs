@@ -21,14 +21,17 @@ fn contents(disk: &SimVfs, directories: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|path| (path.clone(), disk.contents(&path).unwrap())).collect()
 }
 
-/// Replaces a part of the manifest, and computes its checksum again.
-fn reseal(disk: &SimVfs, sound: &Manifest, part: &str, replacement: &str) {
+/// Replaces parts of the manifest, and computes its checksum again.
+pub fn reseal(disk: &SimVfs, sound: &Manifest, replacements: &[(&str, &str)]) {
     let unsigned = Manifest { checksum: String::new(), ..sound.clone() };
-    let text = serde_json::to_string(&unsigned).unwrap();
-    let hostile = text.replacen(part, replacement, 1);
-    assert_ne!(hostile, text, "{part}");
-    let sum = format!("{:016x}", XxHash3_64::oneshot(hostile.as_bytes()));
-    let hostile = hostile.replace("\"checksum\":\"\"", &format!("\"checksum\":\"{sum}\""));
+    let mut text = serde_json::to_string(&unsigned).unwrap();
+    for (part, replacement) in replacements {
+        let hostile = text.replacen(part, replacement, 1);
+        assert_ne!(hostile, text, "{part}");
+        text = hostile;
+    }
+    let sum = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
+    let hostile = text.replace("\"checksum\":\"\"", &format!("\"checksum\":\"{sum}\""));
     disk.put(Path::new(MANIFEST), hostile.as_bytes());
 }
 
@@ -41,7 +44,7 @@ fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
     back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
     let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
     // The checksum is computed as the program does it.
-    reseal(&disk, &sound, "\"engine\":\"jetcell", "\"engine\":\"other");
+    reseal(&disk, &sound, &[("\"engine\":\"jetcell", "\"engine\":\"other")]);
     verify(&files, Path::new("/backup"), &Default::default()).unwrap();
     let victim = Site::open(&files, "/victim", 300);
     victim.close();
@@ -64,7 +67,7 @@ fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
         ("\"file\":\"E00.log\"", "\"file\":\"\""),
     ];
     for (part, replacement) in lies {
-        reseal(&disk, &sound, part, replacement);
+        reseal(&disk, &sound, &[(part, replacement)]);
         let read = Manifest::read(&*files, Path::new("/backup")).map(drop);
         let verified = verify(&files, Path::new("/backup"), &Default::default()).map(drop);
         let restored = restore_to(&files, &["/backup"], "/restored", None).map(drop);
@@ -86,10 +89,10 @@ fn a_manifest_with_more_items_than_a_real_one_is_refused() {
     let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
     let many = |count| vec!["\"\""; count].join(",");
     let refused = || Manifest::read(&*files, Path::new("/backup")).unwrap_err().to_string();
-    reseal(&disk, &sound, "\"covers\":[", &format!("\"covers\":[{},", many(2000)));
+    reseal(&disk, &sound, &[("\"covers\":[", &format!("\"covers\":[{},", many(2000)))]);
     assert!(refused().contains("a list has more than 1024 items"), "{}", refused());
     let bad = vec!["{\"page\":1,\"flaw\":\"\"}"; 1001].join(",");
-    reseal(&disk, &sound, "\"bad_pages\":[]", &format!("\"bad_pages\":[{bad}]"));
+    reseal(&disk, &sound, &[("\"bad_pages\":[]", &format!("\"bad_pages\":[{bad}]"))]);
     assert!(refused().contains("a list has more than 1000 items"), "{}", refused());
     disk.put(Path::new(MANIFEST), &vec![b' '; (128 << 20) + 1]);
     assert!(refused().contains("more than the 134217728 bytes"), "{}", refused());
@@ -109,7 +112,7 @@ fn a_manifest_with_an_impossible_generation_is_refused() {
         ("\"needs\":null".to_string(), "\"needs\":[4294967295,4294967295]"),
         (format!("\"generation\":{last}"), "\"generation\":2147483648"),
     ] {
-        reseal(&disk, &sound, &part, replacement);
+        reseal(&disk, &sound, &[(&part, replacement)]);
         let error = restore_to(&files, &["/backup"], "/restored", None).map(drop).unwrap_err().to_string();
         assert!(error.contains("there is no log generation"), "{replacement}: {error}");
     }

@@ -1,10 +1,13 @@
 //! Backups and restores of small instances on a simulated disk: histories, interruptions and faults.
 
 mod bulk_loads;
+mod claims;
+mod continued;
 mod faults;
 mod histories;
 mod hostile;
 mod interrupted;
 mod links;
 mod repeated;
+mod shared_directory;
 mod site;

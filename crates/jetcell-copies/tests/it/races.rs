@@ -121,3 +121,20 @@ fn a_file_that_another_process_removes_at_the_same_time_stops_no_copy() {
     drop(copy);
     site.close();
 }
+
+/// A process that is killed while it replaces a state leaves the new file under another name.
+#[test]
+fn the_next_owner_removes_unfinished_states() {
+    let disk = seeded(20);
+    let left = ["copy.json.unfinished", "copy.json.1f-3.unfinished", "checks.json.a-b.unfinished"];
+    let put = |name: &str| disk.put(&Path::new("/copy").join(name), b"left");
+    let is_there = |name: &str| disk.exists(&Path::new("/copy").join(name)).unwrap();
+    let owner = super::site::follow(&disk).unwrap();
+    left.iter().for_each(|name| put(name));
+    put("letter.unfinished");
+    super::site::follow(&disk).map(drop).unwrap_err();
+    assert!(left.iter().all(|name| is_there(name)), "the owner may be writing them");
+    drop(owner);
+    drop(super::site::follow(&disk).unwrap());
+    assert!(!left.iter().any(|name| is_there(name)) && is_there("letter.unfinished"));
+}

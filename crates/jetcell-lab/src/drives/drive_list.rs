@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jetcell_input::error_line;
 use jetcell_power::{Energy, Scope, Tariff};
 use jetcell_vfs::read_input;
 use jetcell_workload::measurement::Better;
@@ -199,7 +200,7 @@ impl DriveList {
         let list: DriveList = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-            format!("{place}{}", error.message().replace('\n', " "))
+            format!("{place}{}", error_line(&error.message()))
         })?;
         list.check()?;
         Ok(list)

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use jetcell_input::error_line;
 use jetcell_vfs::read_input;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +73,7 @@ impl Specification {
         let list: List = toml::from_str(text).map_err(|error| {
             let line =
                 error.span().map_or(0, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
-            format!("line {line}: {}", error.message().replace('\n', " "))
+            format!("line {line}: {}", error_line(&error.message()))
         })?;
         let mut all = list.filesystem;
         if all.is_empty() {

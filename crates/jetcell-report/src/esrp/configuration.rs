@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use jetcell_input::error_line;
 use jetcell_vfs::read_input;
 use jetcell_workload::{Mistake, TestKind};
 use serde::Deserialize;
@@ -190,8 +191,7 @@ impl Configuration {
         toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
-            let what = error
-                .message()
+            let what = error_line(&error.message())
                 .replace("unknown field", "unknown key")
                 .replace("missing field", "missing key");
             Mistake::new(format!("line {line}: {what}"))

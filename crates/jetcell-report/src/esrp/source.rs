@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jetcell_input::error_line;
 use serde::Deserialize;
 
 use crate::esrp::configuration::Claims;
@@ -59,7 +60,7 @@ impl Source {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
         let text = result_text(&file)?;
         let damaged =
-            |error: serde_json::Error| Unreadable::Damaged { path: file.clone(), what: error.to_string() };
+            |error: serde_json::Error| Unreadable::Damaged { path: file.clone(), what: error_line(&error) };
         let kind: Kind = serde_json::from_str(&text).map_err(damaged)?;
         let source = path.display().to_string();
         if kind.schema.as_deref() == Some(SCHEMA) {

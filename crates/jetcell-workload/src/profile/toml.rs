@@ -2,6 +2,7 @@
 //!
 //! The example is also the list of the known keys: a key that is not in it is a mistake.
 
+use jetcell_input::{error_line, shortened_name};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, Deserializer};
 
@@ -24,8 +25,8 @@ pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
         let line = line_of(text, offset);
         // The value alone does not say which key is meant.
         let key = text.lines().nth(line - 1).and_then(|line| Some(line.split_once('=')?.0.trim()));
-        let key = key.map(|key| format!("{key}: ")).unwrap_or_default();
-        vec![Mistake::new(format!("line {line}: {key}{}", plain(error.message())))]
+        let key = key.map(|key| format!("{}: ", shortened_name(key))).unwrap_or_default();
+        vec![Mistake::new(format!("line {line}: {key}{}", plain(&error_line(&error.message()))))]
     };
     let document = DeTable::parse(text).map_err(wrong)?;
     let unknown = unknown_keys(text, document.get_ref());
@@ -78,7 +79,7 @@ fn unknown_key(
     known: &toml::Table,
 ) -> Mistake {
     let line = line_of(text, key.span().start);
-    let written = key.get_ref();
+    let written = &*shortened_name(key.get_ref());
     let plain = known.keys().map(|key| ("", key));
     let nested = known.iter().filter_map(|(table, value)| Some((table, value.as_table()?)));
     let nested = nested.flat_map(|(table, keys)| keys.keys().map(move |key| (table.as_str(), key)));

@@ -87,6 +87,13 @@ pub struct Backup {
     max_age: Option<TimeSpan>,
 }
 
+/// A passive copy whose replay rests until this is dropped.
+struct PausedCopy {
+    directory: PathBuf,
+    state: CopyState,
+    _pause: Pause,
+}
+
 impl Backup {
     /// Runs the command.
     pub fn run(self) -> Outcome {
@@ -117,15 +124,19 @@ impl Backup {
         for from in &self.from {
             refuse_inside(from, to)?;
         }
-        let pause = self.pause(&vfs)?;
-        let files = files(&self.from)?;
+        let copy = self.pause(&vfs)?;
+        let mut files = files(&self.from)?;
+        if let Some(PausedCopy { directory, state, .. }) = &copy {
+            files.extend(state.first_log(&vfs, directory).map_err(explained_of_copy)?);
+        }
         let existed = to.exists();
         let (progress, pace) = TransferProgress::start("Backup", self.rate)?;
         let options = BackupOptions {
             kind: self.kind(),
             parent: self.parent(&vfs, &files, to)?,
             remove_logs: self.remove_logs,
-            of_copy: pause.is_some(),
+            of_copy: copy.is_some(),
+            log_names: copy.as_ref().map(|copy| (copy.state.base_name, copy.state.form())),
             pace,
             ..BackupOptions::default()
         };
@@ -159,11 +170,9 @@ impl Backup {
     }
 
     /// If the source is a passive copy: lets its replay rest.
-    fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<Pause>, Failure> {
+    fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, Failure> {
         for from in self.from.iter().filter(|from| from.is_dir()) {
-            if CopyState::read(&**vfs, from).map_err(explained_of_copy)?.is_none() {
-                continue;
-            }
+            let Some(state) = CopyState::read(&**vfs, from).map_err(explained_of_copy)? else { continue };
             if self.from.len() > 1 {
                 return Err(format!("{}: this is a copy; name only its directory", from.display()).into());
             }
@@ -171,7 +180,8 @@ impl Backup {
                 let what = "a copy removes logs itself; leave out --remove-logs";
                 return Err(format!("{}: {what}", from.display()).into());
             }
-            return jetcell_copies::pause(vfs, from).map(Some).map_err(explained_of_copy);
+            let pause = jetcell_copies::pause(vfs, from).map_err(explained_of_copy)?;
+            return Ok(Some(PausedCopy { directory: from.clone(), state, _pause: pause }));
         }
         Ok(None)
     }

@@ -170,12 +170,36 @@ impl Replicate {
 
     /// The active side of a copy, which may be another one than before.
     fn source_of(&self, places: &Places, state: &CopyState) -> Result<DirectorySource, Failure> {
-        let [from] = &self.from[..] else {
-            return Err("the copy is seeded already; name only the directory of the logs with --from".into());
-        };
-        places.require(from)?;
-        let (vfs, from) = (places.vfs(), absolute(from)?);
-        Ok(DirectorySource::new(StreamDirectory::new(vfs, &from, state.base_name, state.form())))
+        let (vfs, mut found) = (places.vfs(), Vec::new());
+        for from in &self.from {
+            places.require(from)?;
+            found.push(StreamDirectory::new(vfs, &absolute(from)?, state.base_name, state.form()));
+        }
+        if found.len() > 1 {
+            // The others have the databases, which were needed for the seed.
+            let mut with_logs = Vec::new();
+            for directory in found {
+                if directory.has_logs().map_err(explained)? {
+                    with_logs.push(directory);
+                }
+            }
+            found = with_logs;
+        }
+        match (found.pop(), found.pop()) {
+            (Some(directory), None) => Ok(DirectorySource::new(directory)),
+            (Some(one), Some(other)) => Err(format!(
+                "{} and {} both have logs named {}; name only one of them",
+                other.path().display(),
+                one.path().display(),
+                state.base_name
+            )
+            .into()),
+            (None, _) => Err(format!(
+                "no directory in --from has the logs of the instance, named {}; name that directory",
+                state.base_name
+            )
+            .into()),
+        }
     }
 
     /// Seeds the copy. A host that cannot be reached for a while is waited for; what has come is kept.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use jetcell_input::error_line;
 use jetcell_lab::drive::{self, DriveTest};
 use jetcell_report::MAX_RESULT_BYTES;
 use jetcell_vfs::read_input_bytes;
@@ -14,7 +15,7 @@ pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(Driv
     let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
     let text = read_input_bytes(&path, MAX_RESULT_BYTES).map_err(|error| failed(error.to_string()))?;
     let test: DriveTest = serde_json::from_slice(&text)
-        .map_err(|error| failed(format!("no result of `jetcell disk test`: {error}")))?;
+        .map_err(|error| failed(format!("no result of `jetcell disk test`: {}", error_line(&error))))?;
     if test.schema != drive::SCHEMA {
         return Err(failed(format!("its form is {}; this program reads {}", test.schema, drive::SCHEMA)));
     }

@@ -98,6 +98,37 @@ fn a_wrong_configuration_names_the_place() {
     assert!(cell.refused(&["--config", "absent.toml"]).starts_with("--config absent.toml: cannot be read"));
 }
 
+/// A message quotes keys and values of a file, which another user may have made as long as the file may be.
+#[test]
+fn a_long_key_or_value_does_not_make_a_long_line() {
+    let cell = Cell::new();
+    let long = "k".repeat(500_000);
+    let commands: [&[&str]; 5] = [
+        &["test", "performance", "--config"],
+        &["size", "--config"],
+        &["fleet", "run", "--config"],
+        &["compare", "--drives"],
+        &["raid", "reliability", "--config"],
+    ];
+    for text in [format!("{long} = 1\n"), format!("\"{long}\" = \"{long}\"\n"), format!("dirs = {long}\n")] {
+        cell.write("long.toml", &text);
+        for words in commands {
+            let output = cell.program(&[words, &["long.toml"]].concat()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{words:?}");
+            assert!(said.len() < 2000, "{words:?}: {} bytes: {}", said.len(), &said[..200]);
+        }
+    }
+    cell.write("manifest.json", format!("{{\"{long}\": 1}}"));
+    cell.write("copy.json", format!("{{\"{long}\": 1}}"));
+    cell.write("result.json", format!("{{\"schema_version\": \"{long}\"}}"));
+    for words in [&["check", "."][..], &["restore", ".", "--to", "new"], &["copies", "."], &["report", "."]] {
+        let output = cell.program(words).output().unwrap();
+        let said = [&output.stdout[..], &output.stderr].concat();
+        assert!(said.len() < 2000, "{words:?}: {} bytes", said.len());
+    }
+}
+
 #[test]
 fn contradictions_are_explained() {
     let cell = Cell::new();

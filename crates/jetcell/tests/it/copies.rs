@@ -107,6 +107,67 @@ fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
     assert!(Instance::open(InstanceOptions::new(cell.path("copy")).unwrap()).is_err());
 }
 
+/// A clean database needs no closed log, so the copy has none until the instance closes the first one.
+#[test]
+fn a_copy_that_was_just_seeded_is_backed_up_and_compared() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..100);
+    run(&cell, 0, &ONCE);
+    let logs = fs::read_dir(cell.path("copy")).unwrap().filter(|entry| {
+        let path = entry.as_ref().unwrap().path();
+        path.extension().is_some_and(|ending| ending == "log")
+    });
+    assert_eq!(logs.count(), 0);
+    for words in [["copies", "copy", "--with", "app"], ["copies", "app", "--with", "copy"]] {
+        assert_eq!(json(&cell, 0, &words)["relation"], "equal", "{words:?}");
+    }
+    for (to, kind) in [("full", "--copy"), ("full-2", "--json")] {
+        run(&cell, 0, &["backup", "--from", "copy", "--to", to, kind]);
+        run(&cell, 0, &["check", "--structure", to]);
+        let restored = format!("{to}-restored");
+        run(&cell, 0, &["restore", to, "--to", &restored]);
+        assert_eq!(rows(&cell.path(&restored)), (0..100).collect::<Vec<i32>>());
+    }
+    // The chain goes on when the copy has logs.
+    grow(&cell.path("app"), 100..200);
+    run(&cell, 0, &ONCE);
+    run(&cell, 0, &["backup", "--from", "copy", "--to", "later", "--incremental", "--base", "full-2"]);
+    run(&cell, 0, &["restore", "full-2", "later", "--to", "both"]);
+    assert_eq!(rows(&cell.path("both")), (0..200).collect::<Vec<i32>>());
+}
+
+#[test]
+fn a_new_copy_without_the_log_of_its_seed_says_what_is_missing() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..10);
+    run(&cell, 0, &ONCE);
+    fs::remove_file(cell.path("copy/incoming/part.log")).unwrap();
+    for words in [&["backup", "--from", "copy", "--to", "full"][..], &["copies", "copy", "--with", "app"]] {
+        let output = cell.program(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("the copy has no log yet") && said.contains("jetcell replicate"), "{said}");
+    }
+}
+
+#[test]
+fn a_seed_from_two_directories_is_repeated_by_the_same_command() {
+    let cell = Cell::new();
+    grow(&cell.path("app"), 0..100);
+    fs::create_dir(cell.path("data")).unwrap();
+    fs::rename(cell.path("app/data.edb"), cell.path("data/data.edb")).unwrap();
+    let words = ["replicate", "--from", "data", "--from", "app", "--to", "copy", "--once"];
+    let first = json(&cell, 0, &words);
+    let again = json(&cell, 0, &words);
+    assert_eq!(again["id"], first["id"]);
+    fs::create_dir(cell.path("empty")).unwrap();
+    let none = ["replicate", "--from", "data", "--from", "empty", "--to", "copy", "--once"];
+    let said = cell.program(&none).output().unwrap();
+    assert_eq!(said.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("no directory in --from has the logs"), "{said}");
+}
+
 /// A failover may lose the log that says which pages were given back.
 #[test]
 fn space_is_not_given_back_while_copies_follow() {

@@ -16,7 +16,7 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
     let history = |directory: &Path, files: &[PathBuf]| {
         let inside = files.iter().filter(|path| path.parent() == Some(directory)).cloned();
         let inside: Vec<PathBuf> = inside.collect();
-        History::of_files(vfs, &inside).and_then(|history| history.with_part(directory))
+        History::of_side(vfs, directory, &inside)
     };
     let compared = |files: &[PathBuf]| -> Result<(History, History, Relation), CopyError> {
         let (ours, theirs) = (history(directory, files)?, history(other, files)?);

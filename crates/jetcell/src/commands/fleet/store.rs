@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Local};
 use jetcell_fleet::result::{Circumstances, FleetResult, merged};
 use jetcell_fleet::{Coordinator, FleetConfig, HostResult, Keeper, Member, News, Saved};
+use jetcell_input::error_line;
 use jetcell_report::Stored;
 use jetcell_vfs::{create_private_directory, open_input};
 use jetcell_workload::RunResult;
@@ -164,9 +165,10 @@ fn read_state(path: &Path) -> Result<Option<State>, Failure> {
         Err(error) => return Err(format!("{}: cannot be read: {error}", path.display()).into()),
         Ok(_) => {}
     }
-    serde_json::from_str(&text)
-        .map(Some)
-        .map_err(|error| format!("{} is damaged ({error}); --new forgets the run", path.display()).into())
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        let what = error_line(&error);
+        format!("{} is damaged ({what}); --new forgets the run", path.display()).into()
+    })
 }
 
 /// Writes a run as a test writes its own.
@@ -183,8 +185,8 @@ fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std
 
 impl Keeper for FleetStore {
     fn keep(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String> {
-        let HostResult { result, samples } =
-            serde_json::from_slice(bytes).map_err(|error| format!("its result cannot be read: {error}"))?;
+        let HostResult { result, samples } = serde_json::from_slice(bytes)
+            .map_err(|error| format!("its result cannot be read: {}", error_line(&error)))?;
         let directory = self.of_host(rank);
         write_run(&directory, result, &samples)
             .map_err(|error| format!("{}: cannot be written: {error}", directory.display()))

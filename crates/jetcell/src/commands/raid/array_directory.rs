@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use jetcell_input::error_line;
 use jetcell_vfs::{DirectoryLock, Vfs, is_locked, parent_directory, read_input};
 use serde::{Deserialize, Serialize};
 
@@ -139,10 +140,8 @@ impl ArrayDirectory {
         })?;
         let damaged =
             |what: &str| Failure::from(format!("{shown} is damaged ({what}); restore it from a copy"));
-        let stored: Stored = toml::from_str(&text).map_err(|error| {
-            let what = error.message().lines().next().unwrap_or_default().to_string();
-            damaged(&what)
-        })?;
+        let stored: Stored = toml::from_str(&text)
+            .map_err(|error| damaged(&error_line(&error.message().lines().next().unwrap_or_default())))?;
         let id = u128::from_str_radix(&stored.id, 16).map_err(|_| damaged("the identity is not a number"))?;
         let Stored { members, write_log, simulated_drive, .. } = stored;
         if let Some(what) = simulated_drive.as_ref().and_then(SimulatedDrive::mistake) {

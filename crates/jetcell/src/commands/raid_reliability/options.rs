@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+use jetcell_input::error_line;
 use jetcell_raid_models::curve::Axis;
 use jetcell_raid_models::simulation::Shapes;
 use jetcell_raid_models::units::{
@@ -194,7 +195,7 @@ impl Options {
                 .map_or(1, |span| 1 + text.bytes().take(span.start).filter(|&b| b == b'\n').count());
             Failure::from(format!(
                 "--config {name}, line {line}: {}; correct this line",
-                error.message().replace('\n', " ")
+                error_line(&error.message())
             ))
         })
     }

@@ -1,0 +1,42 @@
+//! Text with a maximum length: parts of error lines that come from files.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+/// Maximum number of characters of an [`error_line`].
+const MAX_LINE: usize = 300;
+/// The number of them that are kept from the end, where errors of JSON have their position.
+const TAIL: usize = 80;
+/// Maximum number of characters of a name in an error line.
+const MAX_NAME: usize = 60;
+
+/// Cuts a text to at most `max` characters. A text that was cut ends with an ellipsis.
+pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max || text.chars().nth(max).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut short: String = text.chars().take(max.saturating_sub(1)).collect();
+    short.push('…');
+    Cow::Owned(short)
+}
+
+/// A key or another name from a file, for an error line.
+pub fn shortened_name(name: &str) -> Cow<'_, str> {
+    shortened(name, MAX_NAME)
+}
+
+/// The message of a parser as one line of at most 300 characters. Such a message quotes keys and values of the file. If it is longer,
+/// an ellipsis replaces its middle, because the position may be at its end.
+pub fn error_line(message: &impl Display) -> String {
+    let line = message.to_string().replace('\n', " ");
+    let count = line.chars().count();
+    if count <= MAX_LINE {
+        return line;
+    }
+    let head = line.chars().take(MAX_LINE - TAIL - 1);
+    head.chain(['…']).chain(line.chars().skip(count - TAIL)).collect()
+}
+
+#[cfg(test)]
+#[path = "shortened_tests.rs"]
+mod tests;
