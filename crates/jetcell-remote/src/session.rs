@@ -21,10 +21,6 @@ use crate::reply::Reply;
 use crate::request::{Place, Request, VERSION};
 use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id, stream_of};
 
-/// Maximum number of files that a client may have open.
-const MAX_FILES: usize = 256;
-/// Maximum number of locks that a client may hold.
-const MAX_LOCKS: usize = 256;
 /// Maximum number of messages about pages in a directory, so that a client cannot fill it with files.
 const MAX_PAGE_MESSAGES: usize = 4096;
 /// Maximum number of registrations in a directory. Messages about pages take nothing of their room.
@@ -284,8 +280,9 @@ impl Session {
     }
 
     fn open(&mut self, place: Place, mode: OpenMode) -> io::Result<u32> {
-        if self.files.len() >= MAX_FILES {
-            return Err(refused("the client has too many files open"));
+        let max_files = self.exports.max_files;
+        if self.files.len() >= max_files {
+            return Err(refused(&format!("the client has {max_files} files open, which is the maximum")));
         }
         let vfs = self.exports.vfs.clone();
         let (file, writer) = match mode {
@@ -456,7 +453,7 @@ impl Session {
     }
 
     fn lock(&mut self, place: Place) -> io::Result<u32> {
-        if self.locks.len() >= MAX_LOCKS {
+        if self.locks.len() >= self.exports.max_files {
             return Err(refused("the client holds too many locks"));
         }
         let mut path = self.path(&place)?;
