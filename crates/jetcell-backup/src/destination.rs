@@ -140,7 +140,7 @@ impl Destination {
     }
 
     fn save(&self) -> Result<()> {
-        let text = serde_json::to_string(&*self.partial.lock()).unwrap_or_default();
+        let text = jetcell_input::json_line(&*self.partial.lock()).unwrap_or_default();
         text_file::write(&*self.vfs, &self.directory.join(PARTIAL), &text)
     }
 

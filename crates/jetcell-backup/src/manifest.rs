@@ -316,7 +316,7 @@ impl Manifest {
                 "{name}: a restore uses this name for another file, so a database cannot have it; rename the database"
             )));
         }
-        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let text = jetcell_input::json_pretty(self).unwrap_or_default();
         text_file::write(vfs, &directory.join(MANIFEST), &format!("{text}\n"))
     }
 

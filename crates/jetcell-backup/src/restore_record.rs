@@ -67,7 +67,7 @@ impl RestoreRecord {
 
     /// Stores the record, durably.
     pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let text = jetcell_input::json_pretty(self).unwrap_or_default();
         text_file::write(vfs, &directory.join(RESTORED), &format!("{text}\n"))
     }
 

@@ -38,7 +38,7 @@ impl Verified {
 
     /// Stores the times.
     pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        text_file::write(vfs, &directory.join(VERIFIED), &serde_json::to_string(self).unwrap_or_default())
+        text_file::write(vfs, &directory.join(VERIFIED), &jetcell_input::json_line(self).unwrap_or_default())
     }
 
     /// When each of the `count` ranges of a file was verified.

@@ -116,7 +116,7 @@ impl CopyScan {
     }
 
     fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let text = jetcell_input::json_pretty(self).unwrap_or_default();
         Ok(text_file::write(vfs, &directory.join(SCAN_FILE), &format!("{text}\n"))?)
     }
 

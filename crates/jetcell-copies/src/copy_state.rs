@@ -231,7 +231,7 @@ impl CopyState {
 
     /// Stores the file, durably.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let text = jetcell_input::json_pretty(self).unwrap_or_default();
         Ok(text_file::write(vfs, &directory.join(COPY_FILE), &format!("{text}\n"))?)
     }
 

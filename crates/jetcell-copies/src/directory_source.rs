@@ -84,7 +84,13 @@ impl Source for DirectorySource {
 
     fn register(&self, registration: &CopyRegistration) -> Result<()> {
         let stored = registration.store(&*self.0.vfs, self.0.path(), self.0.names.base());
-        stored.map_err(|error| CopyError::Unreachable { active: self.place(), what: error.to_string() })
+        stored.map_err(|error| {
+            let (active, what) = (self.place(), error.to_string());
+            match CopyError::Engine(error).is_out_of_reach() {
+                true => CopyError::Unreachable { active, what },
+                false => CopyError::NotRegistered { active, what },
+            }
+        })
     }
 
     fn unregister(&self, id: &str) -> Result<()> {

@@ -22,6 +22,14 @@ pub enum CopyError {
         /// Why.
         what: String,
     },
+    /// The active side answers, and does not store the registration of the copy. The same call may succeed later.
+    #[error("{active} does not store the registration of this copy: {what}")]
+    NotRegistered {
+        /// The active side.
+        active: String,
+        /// Why.
+        what: String,
+    },
     /// The copy is being backed up, so its replay rests. The same call may succeed later.
     #[error("{}: replay rests while the copy is backed up", .0.display())]
     Paused(std::path::PathBuf),
@@ -65,7 +73,7 @@ impl CopyError {
     /// Whether the error concerns the active side or a full disk, so that the copy is as good as before.
     pub fn is_passing(&self) -> bool {
         match self {
-            CopyError::Unreachable { .. } | CopyError::Paused(_) => true,
+            CopyError::Unreachable { .. } | CopyError::NotRegistered { .. } | CopyError::Paused(_) => true,
             CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => {
                 matches!(
                     error,

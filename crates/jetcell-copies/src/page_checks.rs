@@ -74,7 +74,7 @@ impl PageChecks {
     }
 
     pub(crate) fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-        let text = serde_json::to_string(self).unwrap_or_default();
+        let text = jetcell_input::json_line(self).unwrap_or_default();
         Ok(text_file::write(vfs, &directory.join(CHECKS_FILE), &format!("{text}\n"))?)
     }
 

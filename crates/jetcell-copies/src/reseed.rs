@@ -340,7 +340,7 @@ impl Reseed {
     /// Patches the pages, and makes this side a copy that follows the other one. `progress` gets the pages that are done.
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<CopyState> {
         let vfs = &*self.vfs;
-        let text = serde_json::to_string(&self.stored).unwrap_or_default();
+        let text = jetcell_input::json_line(&self.stored).unwrap_or_default();
         text_file::write(vfs, &self.directory.join(RESEED_FILE), &text)?;
         remove_streamed(vfs, &self.directory)?;
         let mut state = self.state()?;

@@ -9,6 +9,7 @@ use ese_format::fields::Fields;
 use ese_format::flush_map::{FLUSH_MAP_PAGE_LEN, FlushMapHeader};
 use ese_format::header::DatabaseHeader;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
+use jetcell_input::Printable;
 use serde::Serialize;
 
 use crate::format::word;
@@ -240,7 +241,7 @@ fn state_note(get: &impl Fn(&'static str) -> u64) -> String {
 
 impl fmt::Display for HeaderDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}, {} bytes", self.path.display(), self.format, self.size)?;
+        writeln!(f, "{}: {}, {} bytes", Printable(self.path.display()), self.format, self.size)?;
         for note in &self.notes {
             writeln!(f, "  {note}")?;
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use jetcell_input::Printable;
 use serde::Serialize;
 
 /// Writes items and counts the problems among them.
@@ -79,6 +80,6 @@ impl fmt::Display for Problem {
         } else if let Some(offset) = self.offset {
             write!(f, "offset {offset:#x}: ")?;
         }
-        f.write_str(&self.message)
+        write!(f, "{}", Printable(&self.message))
     }
 }

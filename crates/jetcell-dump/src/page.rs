@@ -7,6 +7,7 @@ use ese_format::long_value::{LongValueKey, LongValueRoot};
 use ese_format::page::{Node, NodeFlags, PageFlags, validate};
 use ese_format::record::Record;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve, auto_increment};
+use jetcell_input::Printable;
 use serde::Serialize;
 
 use crate::database::{Database, PageImage, PageState};
@@ -308,7 +309,7 @@ impl fmt::Display for PageDump {
         };
         let PageHeaderDump { tree, role, previous, next, node_count, free, db_time, .. } = header;
         write!(f, "{tree:>6} {role:<23} {previous:>8} {next:>10} {node_count:>5} {free:>5} {db_time:>12}")?;
-        write!(f, "  {}", header.name.as_deref().unwrap_or("?"))?;
+        write!(f, "  {}", Printable(header.name.as_deref().unwrap_or("?")))?;
         if let Some(fault) = &header.fault {
             write!(f, "\n  ! {fault}")?;
         }

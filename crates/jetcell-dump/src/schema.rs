@@ -5,6 +5,7 @@ use std::fmt;
 use ese_format::catalog::{Index, TableSchema, catalog_columns};
 use ese_format::compression::{MAX_INTRINSIC, decompress};
 use ese_format::record::{Column, ColumnClass, ColumnType, ColumnValue, Record, RecordError};
+use jetcell_input::Printable;
 use serde::Serialize;
 
 use crate::catalog::Catalog;
@@ -184,15 +185,17 @@ impl IndexDump {
 impl fmt::Display for TableDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TableDump { name, tree, root, flags, initial_pages, density, .. } = self;
+        let name = Printable(name);
         writeln!(f, "table {name}: tree {tree}, root page {root}, flags {flags}")?;
         write!(f, "  created with {initial_pages} pages, density {density} %")?;
         if let Some(template) = &self.template {
-            write!(f, ", inherits from {template}")?;
+            write!(f, ", inherits from {}", Printable(template))?;
         }
         if let Some(chunk) = self.chunk_size {
             write!(f, ", long values in pieces of {chunk} bytes")?;
         }
         for ColumnDump { id, name, kind, size, flags, code_page, offset, default, .. } in &self.columns {
+            let name = Printable(name);
             write!(f, "\n  column {id:>5} {name:<32} {kind:<16} size {size:<5} flags {flags}")?;
             if *code_page != 0 {
                 write!(f, " code page {code_page}")?;
@@ -219,22 +222,24 @@ impl fmt::Display for IndexDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let IndexDump { name, tree, root, flags, density, .. } = self;
         let kind = if self.primary { "primary index" } else { "index" };
+        let name = Printable(name);
         write!(f, "  {kind} {name}: tree {tree}, root page {root}, density {density} %, on ")?;
         for (number, segment) in self.columns.iter().enumerate() {
             let sign = if segment.descending { '-' } else { '+' };
             let comma = if number > 0 { ", " } else { "" };
             match &segment.name {
-                Some(name) => write!(f, "{comma}{sign}{name}")?,
+                Some(name) => write!(f, "{comma}{sign}{}", Printable(name))?,
                 None => write!(f, "{comma}{sign}column {}", segment.id)?,
             }
         }
         write!(f, ", flags {flags}")?;
         for condition in &self.conditions {
             let name = condition.name.clone().unwrap_or_else(|| format!("column {}", condition.id));
+            let name = Printable(name);
             write!(f, ", where {name} is {}null", if condition.must_be_null { "" } else { "not " })?;
         }
         match (&self.locale, self.lcid) {
-            (Some(locale), _) => write!(f, ", locale {locale}"),
+            (Some(locale), _) => write!(f, ", locale {}", Printable(locale)),
             (None, 0) => Ok(()),
             (None, lcid) => write!(f, ", locale {lcid:#x}"),
         }

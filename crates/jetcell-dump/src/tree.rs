@@ -4,6 +4,7 @@ use std::fmt;
 
 use ese_format::TreeId;
 use ese_format::page::{Node, NodeFlags};
+use jetcell_input::Printable;
 use serde::Serialize;
 
 use crate::catalog::Catalog;
@@ -125,7 +126,7 @@ impl fmt::Display for TreePage {
 
 impl fmt::Display for TreeSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name.as_deref().unwrap_or("tree");
+        let name = Printable(self.name.as_deref().unwrap_or("tree"));
         write!(
             f,
             "\n{name} from page {}: {} levels, {} records",

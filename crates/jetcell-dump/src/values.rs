@@ -6,6 +6,7 @@ use ese_format::attachment::Attachment;
 use ese_format::fields::{FieldValue, Fields};
 use ese_format::log::record::decode_path;
 use ese_format::{LogTime, Signature};
+use jetcell_input::printable;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -204,10 +205,7 @@ impl fmt::Display for Value {
             Value::Generation(0) => f.write_str("0"),
             Value::Generation(number) => write!(f, "{number} ({number:#X})"),
             Value::Text(text) if text.is_empty() => f.write_str("-"),
-            Value::Text(text) => text.chars().try_for_each(|char| match char.is_control() {
-                true => write!(f, "{}", char.escape_default()),
-                false => f.write_char(char),
-            }),
+            Value::Text(text) => f.write_str(&printable(text)),
             Value::Bytes(bytes) if is_zeros(bytes) => write!(f, "zeros({})", bytes.len()),
             Value::Bytes(bytes) if bytes.is_empty() => f.write_str("\"\""),
             Value::Bytes(bytes) => f.write_str(&short_hex(bytes)),

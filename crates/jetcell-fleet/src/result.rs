@@ -244,7 +244,7 @@ impl FleetResult {
 
     /// The stored form.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("results have only string keys");
+        let mut text = jetcell_input::json_pretty(self).expect("results have only string keys");
         text.push('\n');
         text
     }

@@ -1,9 +1,10 @@
-//! Lists in files of other users, with a maximum number of items.
+//! Lists and maps in files of other users, with a maximum number of items.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Reads a list of at most `MAX` items. For `#[serde(deserialize_with = "bounded_list::<_, _, 100>")]`.
 ///
@@ -18,6 +19,43 @@ where
     T: Deserialize<'de>,
 {
     deserializer.deserialize_seq(BoundedList::<T, MAX>(PhantomData))
+}
+
+/// Reads a map of at most `MAX` items, like [`bounded_list`].
+///
+/// # Errors
+/// Those of the items; there are more than `MAX` of them, repeated keys included.
+pub fn bounded_map<'de, D, K, V, const MAX: usize>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord,
+    V: Deserialize<'de>,
+{
+    deserializer.deserialize_map(BoundedMap::<K, V, MAX>(PhantomData))
+}
+
+struct BoundedMap<K, V, const MAX: usize>(PhantomData<(K, V)>);
+
+impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>, const MAX: usize> Visitor<'de>
+    for BoundedMap<K, V, MAX>
+{
+    type Value = BTreeMap<K, V>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a map of at most {MAX} items")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut items: A) -> Result<BTreeMap<K, V>, A::Error> {
+        let (mut map, mut count) = (BTreeMap::new(), 0);
+        while let Some(key) = items.next_key()? {
+            if count == MAX {
+                return Err(A::Error::custom(format!("a map has more than {MAX} items")));
+            }
+            count += 1;
+            map.insert(key, items.next_value()?);
+        }
+        Ok(map)
+    }
 }
 
 struct BoundedList<T, const MAX: usize>(PhantomData<T>);

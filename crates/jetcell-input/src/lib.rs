@@ -2,7 +2,9 @@
 //!
 //! Names of files, tables, columns and hosts are data that another user may have chosen. Every output for people passes
 //! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through [`PrintableWriter`].
-//! Lists in files have a maximum length with [`bounded_list`], and messages about files with [`error_line`].
+//! A name in a line of text is a [`Printable`]; lines of values are joined by [`printable_rows`]; JSON for files comes from
+//! [`json_line`] or [`json_pretty`]. Lists and maps in files have a maximum length with [`bounded_list`] and
+//! [`bounded_map`], and messages about files with [`error_line`].
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +13,9 @@ mod printable;
 mod printable_writer;
 mod shortened;
 
-pub use bounded_list::bounded_list;
-pub use printable::{printable, printable_json, printable_lines};
+pub use bounded_list::{bounded_list, bounded_map};
+pub use printable::{
+    Printable, json_line, json_pretty, printable, printable_json, printable_lines, printable_rows,
+};
 pub use printable_writer::{PrintableWriter, TextForm};
 pub use shortened::{error_line, shortened, shortened_name};

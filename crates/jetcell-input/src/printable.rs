@@ -1,7 +1,9 @@
 //! Text from files and users, made safe for a terminal.
 
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
+
+use serde::Serialize;
 
 /// Shows control characters as escapes such as `\u{1b}`. Stored text therefore cannot send sequences to a terminal.
 ///
@@ -23,6 +25,39 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 pub fn printable_json(text: &str) -> Cow<'_, str> {
     let is_hidden = |c| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t');
     replaced(text, is_hidden, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
+}
+
+/// JSON of a value on one line, prepared with [`printable_json`]. All JSON that other programs or people may show is made here or with
+/// [`json_pretty`].
+///
+/// # Errors
+/// Those of the value, such as a key that is not a string.
+pub fn json_line(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
+    serde_json::to_string(value).map(|text| printable_json(&text).into_owned())
+}
+
+/// JSON of a value on several lines, prepared with [`printable_json`].
+///
+/// # Errors
+/// Those of the value, such as a key that is not a string.
+pub fn json_pretty(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(|text| printable_json(&text).into_owned())
+}
+
+/// A value whose text is prepared with [`printable`] when it is formatted: a name cannot forge a line of output.
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<T>(pub T);
+
+impl<T: Display> Display for Printable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&printable(&self.0.to_string()))
+    }
+}
+
+/// Lines for people, each prepared with [`printable`]: every item is exactly one line. The last line has no line end.
+pub fn printable_rows<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> String {
+    let lines: Vec<String> = lines.into_iter().map(|line| printable(line.as_ref()).into_owned()).collect();
+    lines.join("\n")
 }
 
 fn replaced(

@@ -20,6 +20,21 @@ fn a_prepared_text_is_prepared_already() {
 }
 
 #[test]
+fn a_value_stays_on_its_line_and_in_its_column() {
+    assert_eq!(format!("{:<6}|{}", Printable("a\nb"), Printable(7)), "a\\nb  |7");
+    assert_eq!(printable_rows(["a\nFORGED", "\u{9b}"]), "a\\nFORGED\n\\u{9b}");
+}
+
+#[test]
+fn json_keeps_its_values_without_hidden_characters() {
+    let value = ["a\u{9b}\u{202e}\n\u{7f}"];
+    for text in [json_line(&value).unwrap(), json_pretty(&value).unwrap()] {
+        assert!(!text.contains(['\u{9b}', '\u{202e}', '\u{7f}']), "{text:?}");
+        assert_eq!(serde_json::from_str::<[String; 1]>(&text).unwrap(), value);
+    }
+}
+
+#[test]
 fn hidden_characters_of_json_become_json_escapes() {
     assert_eq!(
         printable_json("{\n\t\"a\u{9b}\": \"\u{7f}\u{202e}\\u001b\"\n}"),

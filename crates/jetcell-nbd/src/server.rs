@@ -91,6 +91,21 @@ enum Listener {
     Unix(UnixListener, PathBuf, FileId),
 }
 
+/// A connection in the table.
+struct Client {
+    stream: Stream,
+    state: ClientState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ClientState {
+    Handshake,
+    /// The client has chosen an export.
+    Chosen,
+    /// The connection was ended for another one, and its thread has not ended yet.
+    Evicted,
+}
+
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
@@ -101,7 +116,7 @@ struct Shared {
     memory: Memory,
     note: Box<dyn Fn(&str) + Send + Sync>,
     is_stopped: AtomicBool,
-    connections: Mutex<BTreeMap<u64, Stream>>,
+    connections: Mutex<BTreeMap<u64, Client>>,
     ended: Condvar,
 }
 
@@ -235,11 +250,24 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
-/// Removes the socket of a server that does not exist any more.
+/// Removes the socket of a server that does not exist any more. Fails if it belongs to another user.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => found,
+        _ => return Ok(()),
+    };
+    refuse_other_owner(found.uid(), rustix::process::geteuid().as_raw())?;
     let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    if is_socket && UnixStream::connect(path).is_err_and(is_refused) { fs::remove_file(path) } else { Ok(()) }
+    if UnixStream::connect(path).is_err_and(is_refused) { fs::remove_file(path) } else { Ok(()) }
+}
+
+/// Another user may have put a socket into a directory such as `/tmp`. Even root does not replace it.
+fn refuse_other_owner(owner: u32, user: u32) -> io::Result<()> {
+    if owner == user {
+        return Ok(());
+    }
+    let text = "a socket of another user has this name; remove it, or use another path";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 impl Shared {
@@ -259,25 +287,27 @@ impl Shared {
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Stream>> {
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Client>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves a connection in a thread of its own.
     fn begin(self: Arc<Shared>, number: u64, stream: Stream, peer: String) {
         let mut connections = self.connections();
-        if connections.len() >= self.limits.connections {
-            let most = self.limits.connections;
+        let most = self.limits.connections;
+        let is_full =
+            connections.values().filter(|client| client.state != ClientState::Evicted).count() >= most;
+        if is_full && !evict_handshake(&mut connections) {
             (self.note)(&format!("{peer}: refused, because there are {most} connections already"));
             return;
         }
-        connections.insert(number, stream.clone());
+        connections.insert(number, Client { stream: stream.clone(), state: ClientState::Handshake });
         drop(connections);
         let shared = self.clone();
         let spawned = thread::Builder::new().name("nbd".into()).spawn(move || {
             // The place is given back whatever happens.
             let _place = Place(&shared, number);
-            shared.serve(&stream, &peer);
+            shared.serve(number, &stream, &peer);
         });
         if let Err(error) = spawned {
             (self.note)(&format!("a thread for a connection could not be started: {error}"));
@@ -285,11 +315,21 @@ impl Shared {
         }
     }
 
-    fn serve(&self, stream: &Stream, peer: &str) {
+    fn serve(&self, number: u64, stream: &Stream, peer: &str) {
         let note = |text: &str| (self.note)(&format!("{peer}: {text}"));
         let memory = ConnectionMemory::new(&self.memory, self.limits.stall);
         let Ok(connection) = Connection::new(stream, self.limits.handshake, &memory) else { return };
-        match serve(&connection, &connection, &self.exports, &memory, || connection.begin(), &note) {
+        let begin = || {
+            if !self.has_chosen(number) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            connection.begin()
+        };
+        let end = serve(&connection, &connection, &self.exports, &memory, begin, &note);
+        let is_evicted =
+            self.connections().get(&number).is_some_and(|client| client.state == ClientState::Evicted);
+        match end {
+            _ if is_evicted => note("closed in its handshake, because another client needed the connection"),
             End::Closed => {}
             End::Lost(_) if self.is_stopped.load(Ordering::SeqCst) => {}
             End::Lost(error) => note(&format!("the connection was lost: {error}")),
@@ -298,6 +338,16 @@ impl Shared {
         }
         // The handle in the table of connections would keep it open.
         let _ = stream.shutdown(Shutdown::Both);
+    }
+
+    /// The client of a connection has chosen an export. Returns false if the connection was ended for another one.
+    fn has_chosen(&self, number: u64) -> bool {
+        let mut connections = self.connections();
+        let client = connections.get_mut(&number).filter(|client| client.state != ClientState::Evicted);
+        client.is_some_and(|client| {
+            client.state = ClientState::Chosen;
+            true
+        })
     }
 
     /// Ends all connections.
@@ -310,8 +360,8 @@ impl Shared {
         }
         let mut connections = self.connections();
         for how in [Shutdown::Read, Shutdown::Both] {
-            for stream in connections.values() {
-                let _ = stream.shutdown(how);
+            for client in connections.values() {
+                let _ = client.stream.shutdown(how);
             }
             let waited = self.ended.wait_timeout_while(connections, LAST_REPLIES, |open| !open.is_empty());
             connections = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -321,6 +371,16 @@ impl Shared {
             connections = self.ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
+
+/// Ends the oldest connection in its handshake. Returns false if there is none.
+fn evict_handshake(connections: &mut BTreeMap<u64, Client>) -> bool {
+    let Some(client) = connections.values_mut().find(|client| client.state == ClientState::Handshake) else {
+        return false;
+    };
+    client.state = ClientState::Evicted;
+    let _ = client.stream.shutdown(Shutdown::Both);
+    true
 }
 
 /// A connection in the table.

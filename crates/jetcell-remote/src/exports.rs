@@ -17,6 +17,9 @@ const MIN_TOKEN: usize = 16;
 /// Maximum length of a token: it must have room in a greeting.
 const MAX_TOKEN: usize = 1024;
 
+/// Maximum number of files that a client may have open, unless the system allows fewer.
+pub const MAX_FILES: usize = 256;
+
 /// Maximum number of databases whose recognition is remembered.
 const MAX_KNOWN: usize = 1024;
 
@@ -64,6 +67,8 @@ pub struct Exports {
     pub token: Token,
     /// Whether clients may take the role of the active side from a stopped instance.
     pub allow_handover: bool,
+    /// Maximum number of files that a client may have open. At most [`MAX_FILES`]. The same maximum is that of locks.
+    pub max_files: usize,
     /// The host, for people.
     pub host: String,
     directories: BTreeMap<String, PathBuf>,
@@ -100,7 +105,16 @@ impl Exports {
             }
         }
         let (writes, databases) = (OpenWrites::default(), Mutex::default());
-        Ok(Exports { vfs, token, allow_handover: false, host, directories, writes, databases })
+        Ok(Exports {
+            vfs,
+            token,
+            allow_handover: false,
+            max_files: MAX_FILES,
+            host,
+            directories,
+            writes,
+            databases,
+        })
     }
 
     /// Whether a file is a database, by what was found when it was opened last, or by its content now.

@@ -38,7 +38,7 @@ pub use crate::channel::Channel;
 pub use crate::connection::Welcome;
 pub use crate::connector::{ClientLimits, Connector, NetworkConnector, Stream};
 pub use crate::error::{RemoteError, ServeError};
-pub use crate::exports::{Exports, Token};
+pub use crate::exports::{Exports, MAX_FILES, Token};
 pub use crate::host::RemoteOptions;
 pub use crate::in_process::{InProcess, Wire};
 pub use crate::remote_vfs::RemoteVfs;

@@ -12,7 +12,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"jetcellR");
 pub const VERSION: u16 = 1;
 
 /// A file in an exported directory: the name of the export, and that of the file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// The export.
     pub directory: String,

@@ -21,12 +21,12 @@ use crate::reply::Reply;
 use crate::request::{Place, Request, VERSION};
 use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id, stream_of};
 
-/// Maximum number of files that a client may have open.
-const MAX_FILES: usize = 256;
-/// Maximum number of locks that a client may hold.
-const MAX_LOCKS: usize = 256;
-/// Maximum number of messages of copies in a directory, so that a client cannot fill it with files.
-const MAX_MESSAGES: usize = 4096;
+/// Maximum number of messages about pages in a directory, so that a client cannot fill it with files.
+const MAX_PAGE_MESSAGES: usize = 4096;
+/// Maximum number of registrations in a directory. Messages about pages take nothing of their room.
+const MAX_REGISTRATIONS: usize = 1024;
+/// Maximum number of copies that one connection registers for the first time.
+const MAX_NEW_COPIES: usize = 64;
 /// Maximum bytes of names in one reply.
 const NAMES: usize = 256 << 10;
 
@@ -68,6 +68,8 @@ pub(crate) struct Session {
     is_known: bool,
     files: BTreeMap<u32, OpenFile>,
     locks: BTreeMap<u32, HeldLock>,
+    /// Places of the registrations that were created on this connection.
+    new_copies: BTreeSet<Place>,
     next: u32,
 }
 
@@ -92,6 +94,7 @@ impl Session {
             is_known: false,
             files: BTreeMap::new(),
             locks: BTreeMap::new(),
+            new_copies: BTreeSet::new(),
             next: 1,
         }
     }
@@ -277,8 +280,9 @@ impl Session {
     }
 
     fn open(&mut self, place: Place, mode: OpenMode) -> io::Result<u32> {
-        if self.files.len() >= MAX_FILES {
-            return Err(refused("the client has too many files open"));
+        let max_files = self.exports.max_files;
+        if self.files.len() >= max_files {
+            return Err(refused(&format!("the client has {max_files} files open, which is the maximum")));
         }
         let vfs = self.exports.vfs.clone();
         let (file, writer) = match mode {
@@ -300,17 +304,40 @@ impl Session {
         Ok(handle)
     }
 
-    /// Fails if the directory has too many messages.
-    fn require_room(&self, place: &Place) -> io::Result<()> {
-        let files = self.exports.vfs.list(self.directory(&place.directory)?)?;
-        let is_message = |path: &&PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            matches!(Kind::of(name), Kind::Message | Kind::MessageAside)
+    /// Fails if the directory has too many files of the kind that a client wants to create. A copy that is registered always has room.
+    fn require_room(&mut self, place: &Place) -> io::Result<()> {
+        let directory = self.directory(&place.directory)?;
+        let Some(aside) = registration_aside(&place.file) else {
+            return match self.count(directory, is_page_message)? {
+                0..MAX_PAGE_MESSAGES => Ok(()),
+                _ => Err(refused(&format!(
+                    "the directory has {MAX_PAGE_MESSAGES} messages about pages, which is the maximum"
+                ))),
+            };
         };
-        match files.iter().filter(is_message).count() < MAX_MESSAGES {
-            true => Ok(()),
-            false => Err(refused("the directory has too many messages of copies")),
+        if self.exports.vfs.is_own_file(&directory.join(format!("{aside}.copy")))? {
+            return Ok(());
         }
+        if self.count(directory, is_registration_name)? >= MAX_REGISTRATIONS {
+            return Err(refused(&format!(
+                "the directory has {MAX_REGISTRATIONS} registrations of copies, which is the maximum; \
+                 remove the files *.copy and *.copy-new of copies that do not exist any more"
+            )));
+        }
+        if self.new_copies.len() >= MAX_NEW_COPIES && !self.new_copies.contains(place) {
+            return Err(refused(&format!(
+                "this connection has registered {MAX_NEW_COPIES} copies, which is the maximum"
+            )));
+        }
+        self.new_copies.insert(place.clone());
+        Ok(())
+    }
+
+    /// The number of files in a directory whose names are of a kind.
+    fn count(&self, directory: &Path, is_kind: fn(&str) -> bool) -> io::Result<usize> {
+        let files = self.exports.vfs.list(directory)?;
+        let names = files.iter().filter_map(|path| path.file_name()?.to_str());
+        Ok(names.filter(|name| is_kind(name)).count())
     }
 
     fn handle(&mut self) -> u32 {
@@ -426,7 +453,7 @@ impl Session {
     }
 
     fn lock(&mut self, place: Place) -> io::Result<u32> {
-        if self.locks.len() >= MAX_LOCKS {
+        if self.locks.len() >= self.exports.max_files {
             return Err(refused("the client holds too many locks"));
         }
         let mut path = self.path(&place)?;
@@ -445,6 +472,19 @@ impl Session {
         self.locks.insert(handle, HeldLock { place, _lock: lock });
         Ok(handle)
     }
+}
+
+/// The stem of a registration that has not got its name yet.
+fn registration_aside(name: &str) -> Option<&str> {
+    name.strip_suffix(".copy-new").filter(|_| Kind::of(name) == Kind::MessageAside)
+}
+
+fn is_registration_name(name: &str) -> bool {
+    registered_id(name).is_some() || registration_aside(name).is_some()
+}
+
+fn is_page_message(name: &str) -> bool {
+    matches!(Kind::of(name), Kind::Message | Kind::MessageAside) && !is_registration_name(name)
 }
 
 fn refused(what: &str) -> io::Error {

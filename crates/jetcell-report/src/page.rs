@@ -133,6 +133,8 @@ pub(crate) fn captioned(table: &Table) -> Markup {
 }
 
 fn section(table: &Table, heading: &Markup) -> Markup {
+    // The answer needs all rows, and every row needs the answer.
+    let has_labels = folds(table) || folds_in_print(table);
     html! {
         section class=[(table.rows.len() > MANY_ROWS).then_some("long")] {
             (heading)
@@ -141,7 +143,7 @@ fn section(table: &Table, heading: &Markup) -> Markup {
                     @if !table.facts {
                         thead { tr { @for column in &table.columns { th class=[number(column)] scope="col" { (column.name) } } } }
                     }
-                    tbody { @for row in &table.rows { (self::row(row, table)) } }
+                    tbody { @for row in &table.rows { (self::row(row, table, has_labels)) } }
                 } }
             }
             @for note in &table.notes { p class="note" { (breakable(note)) } }
@@ -185,15 +187,14 @@ fn form(table: &Table) -> Option<String> {
     (!classes.is_empty()).then(|| classes.join(" "))
 }
 
-fn row(row: &[Cell], table: &Table) -> Markup {
-    let folds = folds(table) || folds_in_print(table);
+fn row(row: &[Cell], table: &Table, has_labels: bool) -> Markup {
     html! {
         tr { @for (at, (cell, column)) in row.iter().zip(&table.columns).enumerate() {
             @if at == 0 {
                 @let class = if column.number { "grid_row_header number" } else { "grid_row_header" };
                 th class=(class) scope="row" { (breakable(&cell.text)) }
             } @else {
-                td class=[class(cell, column)] data-column=[folds.then_some(&column.name)] {
+                td class=[class(cell, column)] data-column=[has_labels.then_some(&column.name)] {
                     (breakable(&cell.text))
                     @if !cell.remark.is_empty() { " " span class="note" { "(" (cell.remark) ")" } }
                 }

@@ -70,7 +70,7 @@ impl EventFile {
         if inner.failed.is_some() {
             return;
         }
-        let written = serde_json::to_string(line).map_err(io::Error::from).and_then(|mut line| {
+        let written = jetcell_input::json_line(line).map_err(io::Error::from).and_then(|mut line| {
             line.push('\n');
             inner.file.write_all(line.as_bytes())
         });

@@ -41,7 +41,7 @@ impl KeptFile {
     /// Writes the file atomically, and syncs it and its directory.
     pub(crate) fn write(&self, dir: &Path, content: &impl Serialize) -> io::Result<()> {
         let mut file = UnfinishedFile::create(&dir.join(self.name))?;
-        file.write_all(serde_json::to_string_pretty(content)?.as_bytes())?;
+        file.write_all(jetcell_input::json_pretty(content)?.as_bytes())?;
         file.finish()
     }
 

@@ -19,6 +19,9 @@ use crate::not_built::not_built;
 /// First bytes of a Zstandard frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// First bytes of a skippable frame; the lower half of the first byte has any value. Such frames may precede the content.
+const SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
+
 /// Size up to which every file is unpacked by default. Small databases are mostly free space, which packs to almost nothing.
 const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
@@ -60,7 +63,7 @@ impl Unpacked {
         let mut packed = RealFile::open(path)?;
         let mut magic = Vec::new();
         Read::by_ref(&mut packed).take(MAGIC.len() as u64).read_to_end(&mut magic)?;
-        if magic != MAGIC {
+        if magic != MAGIC && !is_skippable(&magic) {
             return Ok(None);
         }
         packed.rewind()?;
@@ -118,6 +121,12 @@ fn decoder(packed: RealFile, corrupt: impl Fn(io::Error) -> io::Error) -> io::Re
 #[cfg(not(feature = "zst"))]
 fn decoder(_: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
     Err(io::Error::new(io::ErrorKind::Unsupported, not_built("reading compressed files", "zst").to_string()))
+}
+
+fn is_skippable(start: &[u8]) -> bool {
+    start
+        .split_first()
+        .is_some_and(|(first, rest)| first & 0xf0 == SKIPPABLE_MAGIC[0] && rest == &SKIPPABLE_MAGIC[1..])
 }
 
 /// The limits of an unpacked file in bytes.

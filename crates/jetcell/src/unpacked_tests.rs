@@ -93,3 +93,20 @@ fn the_default_limit_follows_the_packed_size() {
     let error = space.check((1 << 20) + 1).unwrap_err().to_string();
     assert!(error.contains("TMPDIR") && space.check(1 << 20).is_ok(), "{error}");
 }
+
+#[test]
+fn skippable_frames_before_the_content_are_skipped() {
+    let site = Site::new(None);
+    let mut content = database_start();
+    content.resize(100_000, 7);
+    let packed = zstd::encode_all(content.as_slice(), 3).unwrap();
+    for first in [0x50, 0x5f] {
+        let skippable = [&[first, 0x2a, 0x4d, 0x18, 5, 0, 0, 0][..], b"hello"].concat();
+        let path = site.write("a.edb.zst", &[&skippable[..], &skippable, &packed].concat());
+        assert!(site.read(&path).unwrap() == content);
+        // Frames without content, and a frame that is longer than the file.
+        assert_eq!(site.read(&site.write("b.edb.zst", &skippable)).unwrap(), b"");
+        let cut = [first, 0x2a, 0x4d, 0x18, 255, 255, 255, 255];
+        assert!(site.read(&site.write("c.edb.zst", &cut)).is_err());
+    }
+}

@@ -12,6 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ese_format::log::record::LogRecord;
+use jetcell_input::Printable;
 use serde::Serialize;
 
 pub use self::filter::LogFilter;
@@ -60,7 +61,13 @@ impl LogHead {
 
 impl fmt::Display for LogHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: generation {}, created {}", self.path.display(), self.generation, self.created)?;
+        write!(
+            f,
+            "{}: generation {}, created {}",
+            Printable(self.path.display()),
+            self.generation,
+            self.created
+        )?;
         write!(f, "\nlog signature {}", self.signature)?;
         if let Value::List(databases) = &self.databases {
             for database in databases {

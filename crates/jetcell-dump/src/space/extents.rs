@@ -3,6 +3,7 @@
 use ese_format::TreeId;
 use ese_format::page::NodeFlags;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
+use jetcell_input::Printable;
 
 use super::{ExtentLine, TreeEntry};
 use crate::Result;
@@ -156,6 +157,7 @@ impl TreeExtents {
 impl std::fmt::Display for ExtentLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ExtentLine { name, tree, list, first, last, pages } = self;
+        let name = Printable(name);
         write!(f, "{list:<9} {first:>10} to {last:>10} {pages:>8} pages  tree {tree} {name}")
     }
 }

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use ese_format::TreeId;
+use jetcell_input::Printable;
 use serde::Serialize;
 
 use self::extents::{Owners, TreeExtents, read_extents};
@@ -320,7 +321,7 @@ impl fmt::Display for TreeSpace {
         write!(f, " {leaf_pages:>8} {internal_pages:>8} {space_pages:>5} {leaked_pages:>6}")?;
         let (fill, fragmentation) = (percent(self.fill), percent(self.fragmentation));
         let mark = if self.incomplete { " (incomplete)" } else { "" };
-        write!(f, " {fill:>6} {fragmentation:>6}  {}{mark}", self.name)
+        write!(f, " {fill:>6} {fragmentation:>6}  {}{mark}", Printable(&self.name))
     }
 }
 
@@ -328,6 +329,7 @@ impl fmt::Display for Leaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Leaked { first, last, name, certain } = self;
         let sure = if *certain { "leaked" } else { "not reached, leaked or lost by the damage above" };
+        let name = Printable(name);
         write!(f, "pages {first} to {last} of {name}: {sure}")
     }
 }

@@ -83,9 +83,12 @@ fn silent_clients_and_too_many_are_closed_and_others_stay() {
     handshake(&mut first);
     let mut silent = server.connect();
     silent.read_exact(&mut [0; 18]).unwrap();
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    let mut second = server.connect();
+    handshake(&mut second);
     let mut third = server.connect();
     assert_eq!(third.read(&mut [0; 18]).unwrap_or(0), 0);
-    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    drop(second);
     // A client that is silent between requests stays.
     read(&mut first);
     // The place is free again, at once or soon.
@@ -96,6 +99,53 @@ fn silent_clients_and_too_many_are_closed_and_others_stay() {
     let notes = server.stop();
     assert!(notes.iter().any(|note| note.contains("did not finish its handshake")), "{notes:?}");
     assert!(notes.iter().any(|note| note.contains("2 connections already")), "{notes:?}");
+}
+
+#[test]
+fn the_oldest_handshake_gives_way_to_a_new_client() {
+    let limits = Limits { connections: 4, handshake: Duration::from_secs(600), ..Limits::default() };
+    let server = running(&any_port(), limits);
+    let mut good = server.connect();
+    handshake(&mut good);
+    let mut silent: Vec<TcpStream> = vec![];
+    for _ in 0..20 {
+        let mut stream = server.connect();
+        stream.read_exact(&mut [0; 18]).unwrap();
+        silent.push(stream);
+    }
+    let mut another = server.connect();
+    handshake(&mut another);
+    // The newest handshakes remain, and so do clients that have chosen an export.
+    for stream in &mut silent[..17] {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    }
+    read(&mut good);
+    read(&mut another);
+    let notes = server.stop();
+    assert!(notes.iter().all(|note| note.contains("closed in its handshake")), "{notes:?}");
+    assert!(notes.len() >= 17, "{notes:?}");
+}
+
+#[test]
+fn a_socket_of_another_user_is_not_replaced() {
+    assert!(super::refuse_other_owner(7, 7).is_ok());
+    // Root is no exception.
+    for (owner, user) in [(7, 8), (7, 0), (0, 7)] {
+        let error = super::refuse_other_owner(owner, user).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("nbd.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    if std::os::unix::fs::lchown(&path, Some(12_345), None).is_err() {
+        // Only root can give a file away.
+        return;
+    }
+    let exports = vec![("x".into(), Arc::new(MemoryExport::new(1)) as Arc<_>)];
+    let refused = Server::bind(&Address::Unix(path.clone()), exports, Limits::default(), |_| {});
+    let error = refused.err().unwrap();
+    assert!(error.to_string().contains("another user") && path.exists(), "{error}");
 }
 
 #[test]

@@ -304,17 +304,6 @@ fn locks_end_with_their_session() {
 }
 
 #[test]
-fn a_client_cannot_fill_a_directory_with_messages() {
-    let disk = disk();
-    for number in 0..MAX_MESSAGES {
-        disk.put(&Path::new("/app").join(format!("E00-{number:x}.wants")), &[]);
-    }
-    let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
-    let more = open(session, "E00-x.message-new", OpenMode::CreateNew);
-    assert_eq!(more, Err(ErrorKind::PermissionDenied));
-}
-
-#[test]
 fn a_long_list_comes_in_parts() {
     let disk = disk();
     let name = |number: usize| format!("E00-{}{number:06}.wants", "x".repeat(200));

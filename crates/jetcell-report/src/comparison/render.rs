@@ -163,7 +163,7 @@ pub fn json(comparison: &Comparison) -> String {
         "differing_environment": settings(&comparison.environment),
         "warnings": comparison.warnings,
     });
-    format!("{all:#}\n")
+    jetcell_input::json_pretty(&all).expect("all keys are strings") + "\n"
 }
 
 fn tables(comparison: &Comparison) -> Vec<Table> {

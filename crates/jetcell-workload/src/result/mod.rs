@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use jetcell_input::{bounded_list, bounded_map};
 use jetcell_vfs::UnfinishedFile;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +65,12 @@ pub struct Operations {
     /// Descriptions of the first wrong records.
     pub wrong: Vec<String>,
 }
+
+/// Maximum number of databases in a stored result; a profile has at most 999.
+const MAX_DATABASES: usize = 4096;
+/// Maximum number of latency histograms in a stored result; there is one for each kind of I/O and operation. One takes up to 200 KiB in
+/// memory, regardless of the length of its text.
+const MAX_HISTOGRAMS: usize = 64;
 
 /// Analysis of the figures: steady state, limiting factor, and use of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -156,6 +163,7 @@ pub struct RunResult {
     /// Number of databases.
     pub database_files: usize,
     /// One row per instance.
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub instances: Vec<InstanceRow>,
     /// Percentiles in microseconds per kind of I/O, all instances: `database_read`, `database_write`, `log_read`,
     /// `log_write`, `log_format`, and `scan_read` of the checksum scan.
@@ -163,7 +171,11 @@ pub struct RunResult {
     /// Percentiles in microseconds per kind of operation, from when it was due in an open loop, and of durable commits.
     pub operation_latency: LatencyTable,
     /// The distributions behind both tables, by the same names; see [`Latencies`].
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "bounded_map::<_, _, _, MAX_HISTOGRAMS>"
+    )]
     pub histograms: BTreeMap<String, Latencies>,
     /// Work of the load.
     pub operations: Operations,
@@ -171,19 +183,35 @@ pub struct RunResult {
     #[serde(default)]
     pub analysis: Analysis,
     /// The background checksum scan of each database; empty without a scan.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
+    )]
     pub scan: Vec<ScanSummary>,
     /// The online defragmentation of each database beside the load; empty without one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
+    )]
     pub defragmentation: Vec<DefragSummary>,
     /// Where each database was on its device before and after the load; empty without a load, and where the file system does not tell.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
+    )]
     pub fragmentation: Vec<FragmentationChange>,
     /// Energy of the measured time; `None` without a meter or a log of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<RunEnergy>,
     /// Simulated log reads of further copies of each database; empty without copies.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
+    )]
     pub copies: Vec<LogCopies>,
     /// The parts of a stress test: more than one if it was interrupted and continued.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -235,7 +263,7 @@ impl RunResult {
 
     /// The stored form.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("results have only string keys");
+        let mut text = jetcell_input::json_pretty(self).expect("results have only string keys");
         text.push('\n');
         text
     }

@@ -236,5 +236,5 @@ fn as_text(directory: &Path, activated: &Activated, source: &str) -> String {
         (false, _) => format!("  {source} was not reached: do not start it before it was reseeded"),
     });
     lines.extend(activated.databases.iter().map(|database| format!("  database: {}", database.display())));
-    lines.join("\n")
+    jetcell_input::printable_rows(&lines)
 }

@@ -316,5 +316,5 @@ fn as_text(to: &Path, made: &Made, seconds: f64) -> String {
     if let Some((first, last)) = made.removed_logs {
         lines.push(format!("  removed from the source: log generations {:X} to {:X}", first.0, last.0));
     }
-    format!("{}\n", lines.join("\n"))
+    jetcell_input::printable_rows(&lines) + "\n"
 }

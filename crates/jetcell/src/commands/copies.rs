@@ -12,6 +12,7 @@ use clap::Args;
 use ese_engine::{CopyRegistration, InstanceOptions};
 use ese_format::{Generation, Signature};
 use jetcell_copies::{CopyError, CopyState, Lag, Phase, health};
+use jetcell_input::printable_rows;
 use jetcell_vfs::{Clock, FileStem, RealClock, Vfs, host_name};
 use jetcell_workload::units::human_bytes;
 use serde_json::{Value, json};
@@ -101,11 +102,12 @@ impl Copies {
                 console::print_json(&format!("{}\n", json!({ "path": directory, "copies": copies })));
             }
             false => {
-                let mut lines: Vec<String> = copies.iter().map(|copy| registered_text(vfs, copy)).collect();
+                let mut lines: Vec<String> =
+                    copies.iter().flat_map(|copy| registered_lines(vfs, copy)).collect();
                 if lines.is_empty() {
                     lines.push(format!("{}: no copies are registered", directory.display()));
                 }
-                console::show(&format!("{}\n", lines.join("\n")));
+                console::show(&(printable_rows(&lines) + "\n"));
             }
         }
         Ok(outcome(copies.iter().all(Registered::is_fit)))
@@ -198,7 +200,7 @@ pub fn time_text(unix_ms: i64) -> String {
 pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: bool) {
     let text = match json {
         true => copy_json(vfs, directory, state).to_string(),
-        false => copy_text(vfs, directory, state),
+        false => printable_rows(copy_lines(vfs, directory, state)),
     };
     console::answer(json, &format!("{text}\n"));
 }
@@ -239,7 +241,7 @@ fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(u32, u64)> {
     jetcell_copies::streamed(vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
 }
 
-fn copy_text(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> String {
+fn copy_lines(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Vec<String> {
     let lag = Lag::of(state, RealClock::new().unix_ms());
     let mut lines = vec![format!("{}: {}", directory.display(), health(state))];
     if let Phase::Unfit { what, .. } = &state.phase {
@@ -271,9 +273,9 @@ fn copy_text(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> String 
         let bytes = human_bytes(bytes);
         lines.push(format!("  of generation {generation:X}, which is being written, {bytes} have arrived"));
     }
-    lines.extend(checks_of(&**vfs, directory, state).iter().map(PagesChecked::text));
+    lines.extend(checks_of(&**vfs, directory, state).iter().flat_map(PagesChecked::lines));
     lines.extend(scan_lines(&scan_of(&**vfs, directory)));
-    lines.join("\n")
+    lines
 }
 
 fn registered_json(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Value {
@@ -286,16 +288,17 @@ fn registered_json(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Value {
     })
 }
 
-fn registered_text(vfs: &Arc<dyn Vfs>, copy: &Registered) -> String {
+fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Vec<String> {
     let Registered { registration, cut_off, state } = copy;
+    let mut lines = match state {
+        Some(state) => copy_lines(vfs, Path::new(&registration.copy), state),
+        None => vec![format!("{}: cannot be read here", registration.copy)],
+    };
+    lines.extend(registration.host.as_ref().map(|host| format!("  host: {host}")));
     let cut = if *cut_off { "; CUT OFF: its logs are not kept any more, reseed it" } else { "" };
-    let waits = registration.waiting.as_deref().map(|what| format!("\n  waits: {what}")).unwrap_or_default();
-    let host = registration.host.as_deref().map(|host| format!("\n  host: {host}")).unwrap_or_default();
-    let needs = format!("  needs generation {:X} (hexadecimal) and later{cut}{waits}", registration.needs.0);
-    match state {
-        Some(state) => format!("{}{host}\n{needs}", copy_text(vfs, Path::new(&registration.copy), state)),
-        None => format!("{}: cannot be read here{host}\n{needs}", registration.copy),
-    }
+    lines.push(format!("  needs generation {:X} (hexadecimal) and later{cut}", registration.needs.0));
+    lines.extend(registration.waiting.as_ref().map(|what| format!("  waits: {what}")));
+    lines
 }
 
 /// The error, with the number and the name that ESE has for it.

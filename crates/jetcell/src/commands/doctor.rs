@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use jetcell_input::Printable;
 use serde::Serialize;
 
 use self::observation::{Observation, Weight};
@@ -62,7 +63,7 @@ impl Doctor {
             Ok(examination) => {
                 let shown = match self.json {
                     true => {
-                        let text = serde_json::to_string_pretty(&examination);
+                        let text = jetcell_input::json_pretty(&examination);
                         text.expect("text and numbers can be written as JSON") + "\n"
                     }
                     false => text(&examination),
@@ -100,12 +101,12 @@ fn text(examination: &Examination) -> String {
     for each in &examination.observations {
         if about != Some(&each.about) {
             let space = if about.is_some() { "\n" } else { "" };
-            let _ = writeln!(out, "{space}{}", each.about);
+            let _ = writeln!(out, "{space}{}", Printable(&each.about));
             about = Some(&each.about);
         }
-        let _ = writeln!(out, "  {:<7} {:<20} {}", each.weight.word(), each.subject, each.state);
+        let _ = writeln!(out, "  {:<7} {:<20} {}", each.weight.word(), each.subject, Printable(&each.state));
         if let Some(advice) = &each.advice {
-            let _ = writeln!(out, "  → {advice}");
+            let _ = writeln!(out, "  → {}", Printable(advice));
         }
     }
     let _ = match examination.changes {

@@ -159,7 +159,7 @@ fn space(directory: &Path) -> (u64, u64) {
 
 /// A result as JSON.
 pub fn json(result: &impl Serialize) -> String {
-    serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
+    jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }
 
 /// Reads an option.

@@ -94,7 +94,7 @@ impl Recover {
             Ok(report) => {
                 let outcome = if report.lost.is_empty() { Outcome::Good } else { Outcome::Findings };
                 let text = match self.json {
-                    true => serde_json::to_string(&report),
+                    true => jetcell_input::json_line(&report),
                     false => Ok(report.text()),
                 };
                 match text {

@@ -5,6 +5,7 @@ mod esrp;
 use std::path::PathBuf;
 
 use clap::Args;
+use jetcell_input::Printable;
 use jetcell_report::Stored;
 use jetcell_workload::Verdict;
 
@@ -114,7 +115,11 @@ impl Report {
         match format {
             Format::Text => {
                 let one = |(dir, run): (&PathBuf, &Stored)| {
-                    let name = if stored.len() > 1 { format!("{}\n", dir.display()) } else { String::new() };
+                    let name = if stored.len() > 1 {
+                        format!("{}\n", Printable(dir.display()))
+                    } else {
+                        String::new()
+                    };
                     name + &jetcell_report::text(&run.result, &run.samples, console::width())
                 };
                 let texts: Vec<String> = self.directories.iter().zip(&stored).map(one).collect();

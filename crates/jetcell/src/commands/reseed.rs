@@ -9,6 +9,7 @@ use jetcell_backup::{BackupOptions, Cancel, Progress};
 use jetcell_copies::{
     CopyError, DirectorySource, Reseed, ReseedPlan, SeedOptions, Source, StreamDirectory, seed_stopped,
 };
+use jetcell_input::printable_rows;
 use jetcell_vfs::Vfs;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};
@@ -120,7 +121,8 @@ impl ReseedCommand {
         if !self.dry_run {
             return self.seed(vfs, from, to);
         }
-        let text = format!("{}: would be seeded again as a whole: {why}", self.to.display());
+        let text =
+            printable_rows([format!("{}: would be seeded again as a whole: {why}", self.to.display())]);
         let why = why.to_string();
         self.print(json!({ "path": self.to, "incremental": false, "dry_run": true, "why": why }), &text);
         Ok(())
@@ -169,7 +171,7 @@ impl ReseedCommand {
         if !self.dry_run {
             lines.push("  it is a copy now: follow with jetcell replicate".to_string());
         }
-        lines.join("\n")
+        printable_rows(&lines)
     }
 
     fn seed(&self, vfs: &Arc<dyn Vfs>, from: &[PathBuf], to: &Path) -> Result<(), Failure> {
@@ -182,12 +184,11 @@ impl ReseedCommand {
         let seeded = seed_stopped(vfs, from, to, &source, &SeedOptions { backup, again: true });
         drop(bar);
         let seeded = seeded.map_err(explained)?;
-        let text = format!(
-            "{}: seeded again with {} from {}\n  follow with jetcell replicate",
-            self.to.display(),
-            human_bytes(seeded.copied_bytes),
-            source.place()
-        );
+        let copied = human_bytes(seeded.copied_bytes);
+        let text = printable_rows([
+            format!("{}: seeded again with {copied} from {}", self.to.display(), source.place()),
+            "  follow with jetcell replicate".to_string(),
+        ]);
         self.print(json!({ "path": self.to, "incremental": false, "bytes": seeded.copied_bytes }), &text);
         Ok(())
     }

@@ -135,7 +135,7 @@ impl Restore {
             lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
             lines
                 .extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
-            return format!("{}\n", lines.join("\n"));
+            return jetcell_input::printable_rows(&lines) + "\n";
         }
         let mut lines = vec![format!(
             "restored into {} in {seconds:.1} s: {} copied, {} were right already",
@@ -153,6 +153,6 @@ impl Restore {
         lines.push(format!("  transactions rolled back: {}", restored.rolled_back));
         lines.extend(restored.databases.iter().map(|path| format!("  {}: clean", path.display())));
         lines.extend(restored.left_out.iter().map(|(file, why)| format!("  {file}: NOT RESTORED: {why}")));
-        format!("{}\n", lines.join("\n"))
+        jetcell_input::printable_rows(&lines) + "\n"
     }
 }

@@ -1,12 +1,14 @@
 //! `jetcell serve`: gives directories of this host to copies on other hosts.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_remote::{Exports, Server, ServerFiles, ServerLimits, is_address};
+use jetcell_remote::{Exports, MAX_FILES, Server, ServerFiles, ServerLimits, is_address};
 use jetcell_vfs::host_name;
 use jetcell_workload::units::ByteSize;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::commands::remote::{confined_vfs, links_in, token_in};
@@ -80,11 +82,13 @@ impl Serve {
     fn serve(&self) -> Result<Outcome, Failure> {
         let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
         let failed = |error: jetcell_remote::ServeError| Failure::from(error.to_string());
+        refuse_same_directory(&named)?;
         named.iter().for_each(|(name, directory)| note_links(name, directory));
         let vfs = confined_vfs(named.iter().map(|(_, directory)| directory.as_path()))?;
         let mut exports =
             Exports::new(vfs, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
         exports.allow_handover = self.allow_handover;
+        exports.max_files = files_per_client(self.max_clients.into())?;
         let names: Vec<(String, PathBuf)> =
             exports.directories().iter().map(|(name, path)| (name.clone(), path.clone())).collect();
         let tls = self.tls_cert.clone().zip(self.tls_key.clone()).map(|(certificate, key)| ServerFiles {
@@ -120,6 +124,51 @@ impl Serve {
     }
 }
 
+/// Descriptors that the server needs besides those of clients with the token: its own, and those of clients without the token.
+const OWN_DESCRIPTORS: u64 = 256;
+/// Minimum number of files and of locks that each client can have open.
+const MIN_FILES: u64 = 16;
+
+/// Maximum number of files of each client, after the limit of open files was raised as far as the user may.
+fn files_per_client(clients: u64) -> Result<usize, Failure> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = if raised.is_ok() { maximum } else { current };
+    share_of_descriptors(limit, clients).ok_or_else(|| {
+        let least = OWN_DESCRIPTORS + clients * (2 * MIN_FILES + 1);
+        let limit = limit.unwrap_or(u64::MAX);
+        format!(
+            "{clients} clients need {least} open files, and the limit is {limit}; raise it with ulimit -n, or lower --max-clients"
+        )
+        .into()
+    })
+}
+
+/// The files of one of several clients, each of which has a connection, files, and as many locks. `None`: too few. Without a limit,
+/// [`MAX_FILES`].
+fn share_of_descriptors(limit: Option<u64>, clients: u64) -> Option<usize> {
+    let Some(limit) = limit else { return Some(MAX_FILES) };
+    let descriptors = limit.saturating_sub(OWN_DESCRIPTORS) / clients.max(1);
+    let files = descriptors.saturating_sub(1) / 2;
+    (files >= MIN_FILES).then(|| usize::try_from(files).unwrap_or(MAX_FILES).min(MAX_FILES))
+}
+
+/// Files that a client writes are known by their directory and name, so a directory has one name.
+fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
+    let mut known: Vec<((u64, u64), &str)> = Vec::new();
+    for (name, directory) in named {
+        let found =
+            std::fs::metadata(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let identity = (found.dev(), found.ino());
+        let other = known.iter().find(|(other, known)| *other == identity && known != name);
+        if let Some((_, other)) = other {
+            return Err(format!("{name} and {other} are the same directory; serve it under one name").into());
+        }
+        known.push((identity, name));
+    }
+    Ok(())
+}
+
 /// Reports the links in a directory: a database or a log to which one leads is missing for clients.
 fn note_links(name: &str, directory: &Path) {
     for link in links_in(directory) {
@@ -149,3 +198,7 @@ fn named(text: &str) -> Result<(String, PathBuf), Failure> {
         None => Err(format!("{text}: it has no name for clients; write NAME=DIR").into()),
     }
 }
+
+#[cfg(test)]
+#[path = "serve_tests.rs"]
+mod tests;

@@ -135,7 +135,7 @@ fn as_json(sized: &Sized) -> serde_json::Result<String> {
     for (design, risk) in designs.into_iter().flatten().zip(&sized.risks) {
         design["probability_of_loss"] = serde_json::to_value(risk)?;
     }
-    serde_json::to_string_pretty(&value).map(|text| text + "\n")
+    jetcell_input::json_pretty(&value).map(|text| text + "\n")
 }
 
 fn read(option: &str, path: &Path) -> Result<String, Failure> {

@@ -207,6 +207,10 @@ fn a_mistake_is_one_line_and_changes_nothing() {
             &["serve", "app", "app=copy", "--listen", "127.0.0.1:0", "--token-file", "token"],
             "would both be app",
         ),
+        (
+            &["serve", "app", "other=app", "--listen", "127.0.0.1:0", "--token-file", "token"],
+            "are the same directory",
+        ),
         (&["serve", "app", "--listen", "127.0.0.1:0", "--token-file", "names"], "jetcell"),
     ] {
         if what == "jetcell" {

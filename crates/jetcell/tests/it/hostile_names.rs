@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cell::Cell;
 
 /// Clears the screen and changes the colour with the controls of ESC and C1, reverses text, and has a DEL and a line end.
-const HOSTILE: &str = "x\u{1b}[2J\u{9b}31m\u{202e}\u{7f}\r\ny";
+const HOSTILE: &str = "x\u{1b}[2J\u{9b}31m\u{202e}\u{7f}\r\nFORGED";
 
 /// Characters that no output may have.
 fn is_hostile(c: char) -> bool {
@@ -30,6 +30,10 @@ fn ran(cell: &Cell, words: &[&str], names: bool) -> Output {
     let streams = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
     for text in &streams {
         assert_harmless(&format!("{words:?}"), text);
+        // A line end in HTML is a space.
+        let is_html = text.starts_with("<!DOCTYPE html>");
+        let forged = text.lines().find(|line| line.trim_start().starts_with("FORGED"));
+        assert!(is_html || forged.is_none(), "{words:?}: a name has a line of its own: {text}");
     }
     let has_name = streams.iter().any(|text| {
         // Markdown escapes the backslash and the bracket.
@@ -164,6 +168,15 @@ fn names_in_a_database_are_shown_harmlessly() {
     cell.make_dir(HOSTILE);
     let path = format!("{HOSTILE}/a.edb");
     cell.write(&path, DATABASE);
+    let mut damaged = DATABASE.to_vec();
+    damaged.iter_mut().skip(40_000).step_by(3000).for_each(|byte| *byte ^= 0x55);
+    let damaged_path = format!("{HOSTILE}/damaged.edb");
+    cell.write(&damaged_path, &damaged);
+    for form in [&[][..], &["--json"]] {
+        ran(&cell, &[&["check", "--structure", &damaged_path], form].concat(), true);
+        ran(&cell, &[&["check", "--structure", HOSTILE], form].concat(), true);
+        ran(&cell, &[&["dump", "schema", &damaged_path], form].concat(), false);
+    }
     for kind in ["header", "pages", "schema", "space"] {
         for form in [&[][..], &["--json"]] {
             ran(&cell, &[&["dump", kind, &path], form].concat(), false);
@@ -243,9 +256,11 @@ fn names_in_stored_results_are_shown_harmlessly() {
     let cell = Cell::with_limits();
     let mut result = cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
     hostile_text(&mut result, &["host", "kernel", "model", "file_system", "device", "note", "name"]);
-    let text = serde_json::to_string_pretty(&result).unwrap();
-    assert!(text.contains("[2J"), "a text was replaced");
     for name in ["a", "b"] {
+        // Comparisons show what differs.
+        result["machine"]["kernel"] = format!("{HOSTILE}{name}").into();
+        let text = serde_json::to_string_pretty(&result).unwrap();
+        assert!(text.contains("[2J"), "a text was replaced");
         cell.make_dir(name);
         cell.write(&format!("{name}/result.json"), &text);
         std::fs::copy(cell.path("out/samples.csv"), cell.path(&format!("{name}/samples.csv"))).unwrap();
@@ -254,6 +269,12 @@ fn names_in_stored_results_are_shown_harmlessly() {
         ran(&cell, &["report", "a", "--format", format], true);
         ran(&cell, &["compare", "a", "b", "--format", format], false);
     }
+    for (format, name) in [("json", "c.json"), ("csv", "c.csv"), ("markdown", "c.md"), ("html", "c.html")] {
+        ran(&cell, &["compare", "a", "b", "--format", format, "--output", name], false);
+        assert_harmless(name, &std::fs::read_to_string(cell.path(name)).unwrap());
+    }
+    let compared: Value = serde_json::from_slice(&std::fs::read(cell.path("c.json")).unwrap()).unwrap();
+    assert!(compared.to_string().contains('\u{9b}'), "values stay exact");
     ran(&cell, &["power", "energy", "a"], false);
     cell.write(
         "events.jsonl",
@@ -311,5 +332,35 @@ fn names_of_arrays_are_shown_harmlessly() {
     ] {
         ran(&cell, &[words, &["--json"]].concat(), false);
         ran(&cell, words, false);
+    }
+}
+
+/// A document of runs in a directory with a hostile name, from a configuration with hostile texts.
+#[test]
+fn names_in_an_esrp_document_are_shown_harmlessly() {
+    let cell = Cell::with_limits();
+    cell.make_dir(HOSTILE);
+    let run = format!("{HOSTILE}/run");
+    let made =
+        ["test", "performance", "--config", "wide.toml", "--dir", "d", "--output", &run, "--duration", "1s"];
+    ran(&cell, &made, true);
+    let example = cell.program(&["report", "--example-esrp"]).output().unwrap();
+    let example = String::from_utf8(example.stdout).unwrap();
+    let escaped: String = HOSTILE.chars().map(|c| format!("\\U{:08X}", u32::from(c))).collect();
+    let hostile: Vec<String> = example
+        .lines()
+        .map(|line| match line.strip_suffix('"') {
+            Some(start) if line.contains(" = \"") && !line.starts_with('#') => format!("{start}{escaped}\""),
+            _ => line.to_string(),
+        })
+        .collect();
+    for (name, text) in [("plain.toml", &example), ("hostile.toml", &hostile.join("\n"))] {
+        cell.write(name, text);
+        for document in ["document.md", "document.html"] {
+            ran(&cell, &["report", "--esrp", name, &run, "--out", document], false);
+            if let Ok(text) = std::fs::read_to_string(cell.path(document)) {
+                assert_harmless(document, &text);
+            }
+        }
     }
 }

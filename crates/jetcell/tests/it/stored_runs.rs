@@ -250,3 +250,45 @@ fn a_directory_above_runs_lists_them() {
     cell.make_dir("none");
     assert!(cell.program_refused(&["report", "none"]).contains("no run is stored here"));
 }
+
+/// A short text of a histogram takes many KiB in memory.
+#[test]
+fn a_result_with_too_many_histograms_or_databases_is_refused() {
+    let cell = Cell::new();
+    let mut many = RUN.0.clone();
+    let histograms: serde_json::Map<String, Value> =
+        (0..40_000).map(|number| (format!("k{number}"), json!("7000000000:1"))).collect();
+    many["histograms"] = Value::Object(histograms);
+    cell.store("histograms", &many);
+    let mut rows = RUN.0.clone();
+    rows["instances"] = Value::Array(vec![rows["instances"][0].clone(); 5000]);
+    cell.store("instances", &rows);
+    let mut scans = RUN.0.clone();
+    scans["scan"] = Value::Array(vec![json!({}); 5000]);
+    cell.store("scan", &scans);
+    for (name, what) in [("histograms", "more than 64 items"), ("instances", "more than 4096"), ("scan", "")]
+    {
+        let output = cell.program(&["report", name]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("damaged") && said.contains(what), "{name}: {said}");
+    }
+}
+
+/// With quadratic time, this took minutes.
+#[test]
+fn a_page_takes_linear_time_in_the_number_of_rows() {
+    let cell = Cell::new();
+    let mut rows = RUN.0.clone();
+    rows["instances"] = Value::Array(vec![rows["instances"][0].clone(); 4000]);
+    let rule = rows["rules"][0].clone();
+    rows["rules"] = Value::Array(vec![rule; 20_000]);
+    cell.store("rows", &rows);
+    let began = std::time::Instant::now();
+    let output = cell.program(&["report", "rows", "--format", "html"]).output().unwrap();
+    assert!(
+        output.stdout.ends_with(b"</html>\n") || output.stdout.ends_with(b"</html>"),
+        "the page is whole"
+    );
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}

@@ -8,8 +8,11 @@
 //!     32      8  consistency point after which the log was made
 //!     40      8  bytes of the log
 //!     48      8  blocks of each shadow area
-//!     56         zeros
+//!     56      8  the last consistency point that a record follows; 0: no record was written, or an earlier version wrote it
+//!     64         zeros
 //! ```
+//!
+//! All numbers are in the first sector of the block. A power cut therefore leaves the old header or the new one.
 //!
 //! Logs of earlier versions have the magic "JETNVLOG" and end after the consistency point: the log has the size of the file, records
 //! begin after the first block, and there are neither shadow areas nor a copy of the header. Such logs are only read.
@@ -93,6 +96,8 @@ pub(super) fn header_copy(bytes: u64) -> u64 {
 pub(super) struct LogHeader {
     pub array: u128,
     pub made: u64,
+    /// The last consistency point that a record follows. 0: unknown, or none.
+    pub used: u64,
     /// `None`: a log of an earlier version.
     pub geometry: Option<LogGeometry>,
 }
@@ -105,7 +110,7 @@ impl LogHeader {
         block[16..32].copy_from_slice(&self.array.to_le_bytes());
         let LogGeometry { bytes, shadow_blocks } =
             self.geometry.unwrap_or(LogGeometry { bytes: 0, shadow_blocks: 0 });
-        for (at, number) in [(32, self.made), (40, bytes), (48, shadow_blocks)] {
+        for (at, number) in [(32, self.made), (40, bytes), (48, shadow_blocks), (56, self.used)] {
             block[at..at + 8].copy_from_slice(&number.to_le_bytes());
         }
         let sum = XxHash3_64::oneshot(&block[CHECKED..]);
@@ -121,7 +126,7 @@ impl LogHeader {
         let array = u128::from_le_bytes(block.get(16..32)?.try_into().ok()?);
         let made = number(32)?;
         if is_magic(block, MAGIC_WITHOUT_SIZE) {
-            return Some(LogHeader { array, made, geometry: None });
+            return Some(LogHeader { array, made, used: 0, geometry: None });
         }
         let geometry = LogGeometry { bytes: number(40)?, shadow_blocks: number(48)? };
         let LogGeometry { bytes, shadow_blocks } = geometry;
@@ -129,7 +134,8 @@ impl LogHeader {
             && bytes.is_multiple_of(BLOCK as u64)
             && (1..=MAX_RECORD_BLOCKS as u64).contains(&shadow_blocks)
             && geometry.records_start() < geometry.records_end();
-        (is_magic(block, MAGIC) && is_possible).then_some(LogHeader { array, made, geometry: Some(geometry) })
+        let header = LogHeader { array, made, used: number(56)?, geometry: Some(geometry) };
+        (is_magic(block, MAGIC) && is_possible).then_some(header)
     }
 }
 
@@ -149,7 +155,7 @@ mod tests {
     #[test]
     fn a_header_is_decoded_as_it_was_encoded_and_refused_with_any_bit_flipped() {
         let geometry = Some(LogGeometry::for_size(MIN_BYTES + 5));
-        let header = LogHeader { array: 1 << 100 | 7, made: 12, geometry };
+        let header = LogHeader { array: 1 << 100 | 7, made: 12, used: 1 << 40, geometry };
         let mut block = vec![1; BLOCK];
         header.encode(&mut block);
         assert_eq!(LogHeader::decode(&block), Some(header));
@@ -174,7 +180,7 @@ mod tests {
         ];
         let mut block = vec![0; BLOCK];
         for geometry in wrong {
-            LogHeader { array: 1, made: 1, geometry: Some(geometry) }.encode(&mut block);
+            LogHeader { array: 1, made: 1, used: 0, geometry: Some(geometry) }.encode(&mut block);
             assert_eq!(LogHeader::decode(&block), None, "{geometry:?}");
         }
     }

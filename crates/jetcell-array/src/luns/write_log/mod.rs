@@ -14,6 +14,9 @@
 //! The shadow of a record is a whole copy. Records with even numbers and records with odd numbers have an area each, therefore the shadow
 //! of the last durable record is intact while the next record is being written. Damage of one copy loses nothing, and a shadow with a
 //! higher number than the last record shows that records are lost.
+//!
+//! After the first record of each consistency point, both headers get the number of the point, one after the other. Only then the record
+//! is acknowledged. A log without records, whose header has the number of the present point, is therefore damaged.
 
 mod header;
 mod record;
@@ -46,6 +49,12 @@ pub(super) struct WriteLog {
     /// The consistency point that the records follow, and the number of the next one.
     point: u64,
     number: u64,
+    /// The consistency point after which the log was made.
+    made: u64,
+    /// The last consistency point that a record follows, as the headers have it.
+    used: u64,
+    /// Headers that must be written again, after replay.
+    damaged_headers: Vec<u64>,
     /// The last record, for its memory.
     buffer: IoBuffer,
 }
@@ -113,9 +122,9 @@ impl WriteLog {
             file.grow(bytes).map_err(failed("growing the write log"))?;
         }
         let geometry = LogGeometry::for_size(file.len().map_err(failed("asking for the length"))?);
-        let log = WriteLog::empty(file, array, geometry);
-        for offset in [header_copy(geometry.bytes()), 0] {
-            log.write_header(offset, made)?;
+        let log = WriteLog::empty(file, LogIdentity { array, made, bytes }, geometry);
+        for offset in log.header_offsets() {
+            log.write_header(offset)?;
         }
         vfs.sync_directory(jetcell_vfs::parent_directory(path)).map_err(failed("syncing the directory"))?;
         Ok(log)
@@ -146,8 +155,9 @@ impl WriteLog {
             let failed = |error| ArrayError::io(self.file.path(), "writing", at, error);
             self.file.write_at(at, &zeros[..count], IoReason::LogWrite).map_err(failed)?;
         }
-        let failed = |error| ArrayError::io(self.file.path(), "syncing", 0, error);
-        self.file.sync(IoReason::LogWrite).map_err(failed)
+        self.used = 0;
+        // Each write of a header syncs the file.
+        self.header_offsets().into_iter().try_for_each(|offset| self.write_header(offset))
     }
 
     /// Opens the log of a volume, to replay it.
@@ -166,13 +176,13 @@ impl WriteLog {
             return Err(shortened(identity.bytes.max(MIN_BYTES)).into());
         }
         let copies = [Some(0), (identity.bytes > 0).then(|| header_copy(identity.bytes))];
-        let (mut unreadable, mut geometry, mut damaged) = (None, None, vec![]);
+        let (mut unreadable, mut geometry, mut damaged, mut used) = (None, None, vec![], 0);
         for offset in copies.into_iter().flatten() {
             let mut block = IoBuffer::zeroed(BLOCK);
             let read = file.read_at(offset, &mut block, IoReason::LogRead);
             let header = LogHeader::decode(&block).filter(|_| read.is_ok());
-            match header.and_then(|header| identity.geometry_of(header, found)) {
-                Some(found) => geometry = Some(found),
+            match header.and_then(|header| Some((header, identity.geometry_of(header, found)?))) {
+                Some((header, found)) => (geometry, used) = (Some(found), header.used.max(used)),
                 None => damaged.push(offset),
             }
             unreadable =
@@ -181,24 +191,57 @@ impl WriteLog {
         let Some(geometry) = geometry else {
             return Err(unreadable.unwrap_or_else(|| WriteLogError::Foreign(path.to_owned()).into()));
         };
-        let log = WriteLog::empty(file, identity.array, geometry);
-        // If that fails, the intact copy is still there.
-        let _ = damaged.into_iter().try_for_each(|offset| log.write_header(offset, identity.made));
-        Ok(log)
+        let log = WriteLog::empty(file, identity, geometry);
+        Ok(WriteLog { used, damaged_headers: damaged, ..log })
+    }
+
+    /// Where the headers are, in the order in which they are written.
+    fn header_offsets(&self) -> [u64; 2] {
+        [header_copy(self.geometry.bytes()), 0]
+    }
+
+    /// Writes the headers again that were damaged when the log was opened. An error is ignored, because another header is intact.
+    fn repair_headers(&mut self) {
+        let damaged = std::mem::take(&mut self.damaged_headers);
+        let _ = damaged.into_iter().try_for_each(|offset| self.write_header(offset));
+    }
+
+    /// Stores durably that records follow the present consistency point. One after the other: at least one header is always intact.
+    ///
+    /// # Errors
+    /// Neither of the headers could be written.
+    fn mark_used(&mut self) -> Result<()> {
+        if self.used == self.point {
+            return Ok(());
+        }
+        self.used = self.point;
+        let [copy, first] = self.header_offsets().map(|offset| self.write_header(offset));
+        copy.or(first)
     }
 
     /// Writes a copy of the header durably.
-    fn write_header(&self, offset: u64, made: u64) -> Result<()> {
+    fn write_header(&self, offset: u64) -> Result<()> {
         let mut block = IoBuffer::zeroed(BLOCK);
-        LogHeader { array: self.array, made, geometry: Some(self.geometry) }.encode(&mut block);
+        let WriteLog { array, made, used, .. } = *self;
+        LogHeader { array, made, used, geometry: Some(self.geometry) }.encode(&mut block);
         let failed = |action| move |error| ArrayError::io(self.file.path(), action, offset, error);
         self.file.write_at(offset, &block, IoReason::LogWrite).map_err(failed("writing"))?;
         self.file.sync(IoReason::LogWrite).map_err(failed("syncing"))
     }
 
-    fn empty(file: Arc<dyn File>, array: u128, geometry: LogGeometry) -> WriteLog {
-        let buffer = IoBuffer::zeroed(0);
-        WriteLog { file, array, geometry, at: geometry.records_start(), point: 0, number: 0, buffer }
+    fn empty(file: Arc<dyn File>, identity: LogIdentity, geometry: LogGeometry) -> WriteLog {
+        WriteLog {
+            file,
+            array: identity.array,
+            geometry,
+            at: geometry.records_start(),
+            point: 0,
+            number: 0,
+            made: identity.made,
+            used: 0,
+            damaged_headers: vec![],
+            buffer: IoBuffer::zeroed(0),
+        }
     }
 
     /// Bytes of the whole log.
@@ -238,7 +281,8 @@ impl WriteLog {
             self.buffer.resize(record.bytes());
             record.encode(self.array, self.point, self.number, &mut self.buffer);
             // One by one: no record is in the log while an earlier one is not.
-            let written = self.write_durably(self.geometry.shadow(self.number));
+            let written =
+                self.write_durably(self.geometry.shadow(self.number)).and_then(|()| self.mark_used());
             if written.is_err() {
                 // A part of the record may be in the file, and no other record with its number may follow.
                 self.at = self.geometry.records_end();

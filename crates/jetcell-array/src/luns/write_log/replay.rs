@@ -41,6 +41,7 @@ impl WriteLog {
             self.number += 1;
         }
         self.refuse_lost_records()?;
+        self.repair_headers();
         // The place after the last record may hold a torn one. A consistency point follows each replay.
         self.at = self.geometry.records_end();
         Ok(entries)
@@ -73,6 +74,10 @@ impl WriteLog {
     /// Each record was durable before the next one was written, and each shadow was written with its record. Therefore a record or a
     /// shadow with a higher number means that records are lost.
     fn refuse_lost_records(&self) -> Result<()> {
+        // The headers get the number of a consistency point after its first record is durable.
+        if self.number == 0 && self.used == self.point {
+            return Err(self.damaged());
+        }
         let mut has_both_shadows = self.geometry.has_shadows();
         for area in 0..2 {
             match self.shadow(area) {
@@ -101,14 +106,16 @@ impl WriteLog {
     fn refuse_newer(&self, point: u64) -> Result<()> {
         let shadows = (0..2).map(|area| self.geometry.shadow(area));
         let shadows = shadows.filter(|_| self.geometry.has_shadows());
-        for at in std::iter::once(self.geometry.records_start()).chain(shadows) {
-            let head = self.read(at, BLOCK).ok().and_then(|block| RecordHead::decode(&block, self.array));
-            if let Some(newer) = head.map(|head| head.point).filter(|newer| *newer > point) {
-                let path = self.file.path().to_owned();
-                return Err(WriteLogError::NewerThanCatalogue { path, newer, point }.into());
-            }
+        let heads = std::iter::once(self.geometry.records_start()).chain(shadows).filter_map(|at| {
+            let block = self.read(at, BLOCK).ok()?;
+            RecordHead::decode(&block, self.array)
+        });
+        let newest = heads.map(|head| head.point).fold(self.used, u64::max);
+        if newest <= point {
+            return Ok(());
         }
-        Ok(())
+        let path = self.file.path().to_owned();
+        Err(WriteLogError::NewerThanCatalogue { path, newer: newest, point }.into())
     }
 
     /// The shadow in the area of records with this number.

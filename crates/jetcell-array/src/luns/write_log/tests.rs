@@ -284,9 +284,12 @@ fn a_log_with_one_damaged_header_is_still_taken_for_a_log() {
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
         let again = WriteLog::create_again(&disk, path(), 64 << 20, IDENTITY).unwrap();
         assert_eq!(again.bytes(), MIN_BYTES);
-        // Both copies are there again, also after the log was only opened.
+        // Opening alone changes nothing. Replay writes the copy again.
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
+        let before = disk.contents(path()).unwrap();
         open(&disk);
+        assert_eq!(disk.contents(path()).unwrap(), before);
+        open(&disk).replay(POINT).unwrap();
         disk.corrupt(path(), header_copy(MIN_BYTES) - at, &[9; BLOCK]).unwrap();
         open(&disk);
     }
@@ -314,4 +317,65 @@ fn other_files_and_logs_of_others_are_refused() {
     disk.corrupt(path(), 0, b"something").unwrap();
     assert!(matches!(create(2 * MIN_BYTES), ArrayError::Refused(Refusal::NotAWriteLog(_))));
     assert_eq!(disk.contents(path()).unwrap().len(), before.len(), "a file of others keeps its length");
+}
+
+/// Blanks everything except headers, cuts the log and lengthens it again: the log is refused each time, also at the next start, and starts
+/// after it was made again.
+#[test]
+fn a_used_log_without_records_is_refused_as_damaged() {
+    let disk = SimVfs::new();
+    records(&disk, 3);
+    let whole = disk.contents(path()).unwrap();
+    let blocks = whole.len() / BLOCK;
+    for kept in [&[0, blocks - 1][..], &[0], &[blocks - 1]] {
+        let blanked: Vec<u8> = (0..blocks)
+            .flat_map(|block| match kept.contains(&block) {
+                true => whole[block * BLOCK..(block + 1) * BLOCK].to_vec(),
+                false => vec![0; BLOCK],
+            })
+            .collect();
+        let blank = disk.clone_disk();
+        blank.put(path(), &blanked);
+        for _ in 0..2 {
+            let error = replayed(&blank).unwrap_err();
+            assert!(is_damage(&error), "{kept:?}: {error}");
+        }
+        assert_eq!(blank.contents(path()).unwrap(), blanked, "a refused log is not changed");
+        // At the next consistency point, which the catalogue has, the log is empty.
+        assert_eq!(open(&blank).replay(POINT + 1).unwrap(), []);
+        WriteLog::create_again(&blank, path(), MIN_BYTES, IDENTITY).unwrap();
+        assert!(replayed(&blank).unwrap().is_empty());
+    }
+    disk.put(path(), &vec![0; whole.len()]);
+    assert_eq!(refused(WriteLog::open(&disk, path(), IDENTITY)), WriteLogError::Foreign(PATH.into()));
+}
+
+/// An earlier version did not store the consistency point in the headers.
+#[test]
+fn a_log_whose_headers_have_no_consistency_point_is_replayed() {
+    let disk = SimVfs::new();
+    records(&disk, 2);
+    let mut block = vec![0; BLOCK];
+    let geometry = Some(LogGeometry::for_size(MIN_BYTES));
+    LogHeader { array: ARRAY, made: 5, used: 0, geometry }.encode(&mut block);
+    for offset in [0, header_copy(MIN_BYTES)] {
+        disk.corrupt(path(), offset, &block).unwrap();
+    }
+    assert_eq!(replayed(&disk).unwrap(), [1, 2]);
+    assert_eq!(open(&disk).replay(POINT + 1).unwrap(), []);
+}
+
+/// The power fails at any operation of the first append: the log opens, with the record if it was acknowledged.
+#[test]
+fn a_power_cut_in_the_first_append_leaves_a_log_that_opens() {
+    for operations in 0..9 {
+        for seed in 0..20 {
+            let disk = SimVfs::new();
+            let mut log = log(&disk);
+            disk.stop_after(disk.operations() + operations);
+            let acknowledged = matches!(log.append(&entries(1, 2)), Ok(true));
+            let found = replayed(&disk.crash(seed, CrashOptions::default())).unwrap();
+            assert!(found == [1] || found.is_empty() && !acknowledged, "{operations} {seed}: {found:?}");
+        }
+    }
 }

@@ -275,3 +275,60 @@ fn a_file_system_that_follows_links_is_not_served() {
     let made = Exports::new(vfs, Token::from_text(TOKEN).unwrap(), "db1".into(), named);
     assert!(matches!(made.err(), Some(crate::ServeError::Unconfined(_))));
 }
+
+/// The text of the answer to a request to create a file.
+fn refusal(session: &mut Session, name: &str) -> String {
+    let request = Request::Open { place: place(name), mode: OpenMode::CreateNew };
+    match session.answer(&request.encode()).reply {
+        Reply::Failed { kind: ErrorKind::PermissionDenied, what } => what,
+        reply => panic!("{name}: {reply:?}"),
+    }
+}
+
+/// Registers a copy. Returns false if there is no room for it.
+fn register(session: &mut Session, id: &str) -> bool {
+    let aside = format!("E00-{id}.copy-new");
+    let Ok(file) = open(session, &aside, OpenMode::CreateNew) else { return false };
+    write(session, file, 0, &registration(id)).unwrap();
+    ask(session, &Request::Close { file }).unwrap();
+    ask(session, &Request::Rename { from: place(&aside), to: format!("E00-{id}.copy") }).unwrap();
+    true
+}
+
+#[test]
+fn messages_about_pages_leave_room_for_registrations() {
+    let disk = disk();
+    for number in 0..MAX_PAGE_MESSAGES {
+        let ending = ["wants", "patch", "message-new"][number % 3];
+        disk.put(&Path::new("/app").join(format!("E00-{number:x}.{ending}")), &[]);
+    }
+    let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
+    let what = refusal(session, "E00-x.message-new");
+    assert!(what.contains(&format!("{MAX_PAGE_MESSAGES} messages about pages")), "{what}");
+    assert!(register(session, "x"));
+}
+
+#[test]
+fn a_registered_copy_registers_again_in_a_directory_that_is_full_of_registrations() {
+    let disk = disk();
+    for number in 0..MAX_REGISTRATIONS {
+        let ending = ["copy", "copy-new"][number % 2];
+        disk.put(&Path::new("/app").join(format!("E00-{number:x}.{ending}")), &registration("a"));
+    }
+    let session = &mut greeted(&exports(Arc::new(disk), Path::new("/app"), false));
+    let what = refusal(session, "E00-x.copy-new");
+    assert!(what.contains(&format!("{MAX_REGISTRATIONS} registrations of copies")), "{what}");
+    assert!(register(session, "0") && register(session, "0"));
+}
+
+#[test]
+fn a_connection_registers_a_limited_number_of_new_copies() {
+    let exports = exports(Arc::new(disk()), Path::new("/app"), false);
+    let session = &mut greeted(&exports);
+    let registered = (0..MAX_REGISTRATIONS).take_while(|id| register(session, &id.to_string())).count();
+    assert_eq!(registered, MAX_NEW_COPIES);
+    let what = refusal(session, "E00-x.copy-new");
+    assert!(what.contains("this connection"), "{what}");
+    assert!(register(session, "0"), "it is registered");
+    assert!(register(&mut greeted(&exports), "x"), "another client");
+}

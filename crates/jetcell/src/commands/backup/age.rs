@@ -59,7 +59,7 @@ pub fn age(directory: &Path, most: Option<TimeSpan>, json: bool) -> Result<Outco
                     )
                 }
             });
-            format!("{}\n", lines.join("\n"))
+            jetcell_input::printable_rows(&lines) + "\n"
         }
     };
     console::print_as(json, &text);

@@ -121,7 +121,7 @@ fn as_text(directory: &Path, verified: &Verification) -> String {
     if let Some(why) = &verified.not_remembered {
         lines.push(format!("  the next check does not know what was verified: {why}"));
     }
-    lines.join("\n")
+    jetcell_input::printable_rows(&lines)
 }
 
 /// Reads `2/7`, `10%` or `50GiB`.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ese_check::{
     CheckOutcome, FileReport, Finding, FindingCounts, Format, LogSet, Phase, Progress, Severity,
 };
+use jetcell_input::{Printable, printable_rows};
 use jetcell_vfs::parent_directory;
 use serde::Serialize;
 
@@ -47,13 +48,14 @@ struct Line<'a, T> {
 }
 
 fn line<T: Serialize>(kind: &'static str, content: &T) {
-    if let Ok(text) = serde_json::to_string(&Line { kind, content }) {
+    if let Ok(text) = jetcell_input::json_line(&Line { kind, content }) {
         console::print_json(&format!("{text}\n"));
     }
 }
 
-fn write_out(text: &str) {
-    console::show(&format!("{text}\n"));
+/// Prints lines, each of which stays one line.
+fn write_out(lines: &[&str]) {
+    console::show(&(printable_rows(lines) + "\n"));
 }
 
 impl Output for Json {
@@ -107,7 +109,9 @@ impl Output for Text {
         }
         state.listed += 1;
         if state.listed <= LISTED {
-            self.bar.hidden(|| write_out(&format!("{finding}\n    {}: {}", finding.kind, finding.meaning)));
+            self.bar.hidden(|| {
+                write_out(&[&finding.to_string(), &format!("    {}: {}", finding.kind, finding.meaning)])
+            });
         }
     }
 
@@ -116,7 +120,7 @@ impl Output for Text {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let more = std::mem::take(&mut state.listed).saturating_sub(LISTED);
         if more > 0 {
-            write_out(&format!("{}: {more} more findings; --json lists all", report.path.display()));
+            write_out(&[&format!("{}: {more} more findings; --json lists all", report.path.display())]);
         }
         state.reports.push(FileReport { findings: Vec::new(), ..report });
     }
@@ -130,9 +134,9 @@ impl Output for Text {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let any = state.reports.iter().any(|report| report.counts.errors + report.counts.warnings > 0);
         if any {
-            write_out("");
+            write_out(&[""]);
         }
-        table(&state.reports, sets, self.structure).iter().for_each(|row| write_out(row));
+        table(&state.reports, sets, self.structure).iter().for_each(|row| write_out(&[row]));
         skipped.iter().for_each(crate::outcome::print_error);
     }
 }
@@ -140,7 +144,7 @@ impl Output for Text {
 /// The summary: a line for each database, for each log stream and for the other files, then advice.
 fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String> {
     let common = common_directory(reports);
-    let name = |path: &Path| path.strip_prefix(&common).unwrap_or(path).display().to_string();
+    let name = |path: &Path| Printable(path.strip_prefix(&common).unwrap_or(path).display()).to_string();
     let mut rows: Vec<[String; 6]> = Vec::new();
     let mut notes = Vec::new();
     for report in reports.iter().filter(|report| report.format == Format::Database) {

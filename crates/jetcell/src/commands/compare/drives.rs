@@ -37,7 +37,7 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
         Format::Markdown => drives_markdown(&summary),
         Format::Csv => drives_csv(&summary),
         Format::Json => {
-            let text = serde_json::to_string_pretty(&summary);
+            let text = jetcell_input::json_pretty(&summary);
             text.map_err(|error| format!("the comparison is no JSON: {error}"))? + "\n"
         }
     })

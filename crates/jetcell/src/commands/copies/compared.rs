@@ -59,7 +59,7 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
                     "commits_only_here": only_here, "commits_only_there": only_there,
                 })
             ),
-            false => format!("{}\n", lines.join("\n")),
+            false => jetcell_input::printable_rows(&lines) + "\n",
         },
     );
     Ok(outcome(!relation.is_divergence() && relation != Relation::NoCommonLog))

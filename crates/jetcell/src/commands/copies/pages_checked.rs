@@ -49,7 +49,7 @@ impl PagesChecked {
     }
 
     /// In lines.
-    pub fn text(&self) -> String {
+    pub fn lines(&self) -> Vec<String> {
         let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
         let proof = match (self.oldest_unix_ms, self.pages - self.compared) {
             (None, _) => "no page was compared with the active side".to_string(),
@@ -74,6 +74,6 @@ impl PagesChecked {
             let (page, generation) = (divergence.page, divergence.generation);
             format!("    page {page} differs (generation {generation:X}): {}", divergence.what)
         }));
-        lines.join("\n")
+        lines
     }
 }

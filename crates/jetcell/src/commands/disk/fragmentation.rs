@@ -74,7 +74,7 @@ struct Listing {
 
 impl Listing {
     fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("text and numbers can be written as JSON") + "\n"
+        jetcell_input::json_pretty(self).expect("text and numbers can be written as JSON") + "\n"
     }
 }
 

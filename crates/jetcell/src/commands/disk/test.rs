@@ -277,7 +277,7 @@ fn is_device(path: &Path) -> bool {
 }
 
 fn json(result: &DriveTest) -> String {
-    serde_json::to_string_pretty(result).expect("text and numbers can be written as JSON") + "\n"
+    jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }
 
 /// The progress on stderr: one line on a terminal, a line now and then elsewhere.

@@ -298,5 +298,5 @@ fn boot() -> Option<String> {
 }
 
 fn json(found: &Verification) -> String {
-    serde_json::to_string_pretty(found).expect("text and numbers can be written as JSON") + "\n"
+    jetcell_input::json_pretty(found).expect("text and numbers can be written as JSON") + "\n"
 }

@@ -10,6 +10,7 @@ use jetcell_fleet::config::EXAMPLE;
 use jetcell_fleet::nats_server::{NatsServer, Security};
 use jetcell_fleet::result::{FleetResult, FleetVerdict};
 use jetcell_fleet::{Coordinator, FleetConfig, PROGRAM, Stop, coordinate, random_token};
+use jetcell_input::Printable;
 use jetcell_workload::StopSignal;
 use jetcell_workload::units::TimeSpan;
 
@@ -226,6 +227,6 @@ impl FleetRun {
             return console::print_painted(&format!("{verdict}\n"));
         }
         let page = store.directory().join("report.html");
-        console::print_painted(&format!("{text}\n  Report: {}\n", page.display()));
+        console::print_painted(&format!("{text}\n  Report: {}\n", Printable(page.display())));
     }
 }

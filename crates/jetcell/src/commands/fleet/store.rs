@@ -195,7 +195,7 @@ impl Keeper for FleetStore {
     fn save(&mut self, saved: &Saved) {
         let state = State { directory: self.directory.clone(), saved: saved.clone() };
         let path = self.output.join(STATE);
-        let text = serde_json::to_string_pretty(&state).expect("states have only string keys");
+        let text = jetcell_input::json_pretty(&state).expect("states have only string keys");
         let written =
             create_private_directory(&self.directory).and_then(|()| whole_file::write(&path, &text));
         if let Err(error) = &written

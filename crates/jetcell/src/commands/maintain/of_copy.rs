@@ -96,5 +96,5 @@ fn as_text(directory: &Path, scan: &CopyScan) -> String {
             lines.push(format!("  stopped at page {next}; the same command goes on there"));
         }
     }
-    lines.join("\n")
+    jetcell_input::printable_rows(&lines)
 }

@@ -182,7 +182,7 @@ fn print_text(result: &Maintained, tasks: Tasks) {
         lines.extend(counters.iter().map(|(name, count)| format!("  {count:>12} {name}")));
         lines.extend(progress.findings.iter().map(|(page, flaw)| format!("  page {page}: {flaw}")));
     }
-    console::show(&format!("{}\n", lines.join("\n")));
+    console::show(&(jetcell_input::printable_rows(&lines) + "\n"));
 }
 
 fn state(passes: u64) -> &'static str {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use jetcell_array::{Array, AssembleOptions, BLOCK, CreateOptions, Level};
+use jetcell_input::Printable;
 use jetcell_workload::EventFile;
 use jetcell_workload::units::{ByteSize, human_bytes};
 use serde_json::json;
@@ -124,7 +125,11 @@ impl Create {
                         "members": members, "spares": spares })
                 ),
                 false => {
-                    format!("{}: {level}, {count} members, {}\n", self.array.display(), human_bytes(bytes))
+                    format!(
+                        "{}: {level}, {count} members, {}\n",
+                        Printable(self.array.display()),
+                        human_bytes(bytes)
+                    )
                 }
             },
         );

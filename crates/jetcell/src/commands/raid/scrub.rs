@@ -56,6 +56,7 @@ impl ScrubPass {
             return Err(format!("{}: a scrub of the array goes on already; wait for its end", on.name).into());
         }
         let began = Instant::now();
+        on.event("scrub_started", Severity::Information, "A scrub has started.", json!({}));
         let (report, is_complete) = self.pass(on, began)?;
         let slots = on.on_array(|array| Ok(array.status().slots))?;
         Ok(answer(on.name, &slots, &report, is_complete, began.elapsed().as_secs_f64()))
@@ -153,5 +154,8 @@ fn answer(name: &str, slots: &[SlotStatus], report: &ScrubReport, is_complete: b
             if found.is_repaired { "; parity was computed again" } else { "; nothing was changed" };
         format!("  row {}: checksums are right, parity disagrees; {suspect}{repaired}", found.row)
     }));
-    Answer { is_good: is_complete && report.is_clean(), ..Answer::good(&value, &lines.join("\n")) }
+    Answer {
+        is_good: is_complete && report.is_clean(),
+        ..Answer::good(&value, &jetcell_input::printable_rows(&lines))
+    }
 }

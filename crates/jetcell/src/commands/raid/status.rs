@@ -139,7 +139,7 @@ impl Look {
             lines.push(format!("  scrub: {:.1} %{left}", found.scrubbed * 100.0));
         }
         lines.extend(lifetime_lines(&found.lifetime));
-        lines.join("\n") + "\n"
+        jetcell_input::printable_rows(&lines) + "\n"
     }
 
     fn as_json(&self) -> Value {

@@ -326,5 +326,5 @@ pub fn json(answer: &Answer, explain: bool) -> Result<String, Failure> {
     if explain {
         put("steps", json!(assessment.steps(case)));
     }
-    serde_json::to_string_pretty(&value).map_err(|error| error.to_string().into())
+    jetcell_input::json_pretty(&value).map_err(|error| error.to_string().into())
 }

@@ -98,6 +98,6 @@ impl Report {
             let state = if self.dry_run { before.clone() } else { format!("{before} -> {after}") };
             lines.push(format!("{}: {state}", path.display()));
         }
-        lines.join("\n")
+        jetcell_input::printable_rows(&lines)
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use jetcell_input::printable;
 use jetcell_report::esrp::{Configuration, Source, Submission};
 
 use super::Format;
@@ -39,8 +40,8 @@ pub(super) fn write(
             whole_file::write(path, &document).map_err(|error| {
                 format!("{}: cannot be written: {error}; give another --out", path.display())
             })?;
-            let lines: String = findings.iter().map(|line| format!("{line}\n")).collect();
-            print(&lines);
+            let lines = findings.iter().map(|line| printable(line) + "\n");
+            print(&lines.collect::<String>());
         }
         None => {
             findings.iter().for_each(|line| note(line));

@@ -10,6 +10,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jetcell_input::Printable;
 use jetcell_workload::engine_ese::{Backend, EseEngine};
 use jetcell_workload::profile::{Configuration, EXAMPLE};
 use jetcell_workload::result::RunResult;
@@ -238,7 +239,7 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
         Shown::Summary => {
             let text = jetcell_report::text(result, &finished.samples, console::width());
             let place = match stored {
-                Ok(()) => format!("\n  Report: {}\n", page.display()),
+                Ok(()) => format!("\n  Report: {}\n", Printable(page.display())),
                 Err(_) => String::new(),
             };
             console::print_painted(&(text + &place));

@@ -12,7 +12,8 @@ use crate::outcome::Failure;
 
 /// Refuses directories that name arrays.
 pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
-    let names_array = |directory: &&mut PathBuf| directory.to_str().is_some_and(|text| text.starts_with("array:"));
+    let names_array =
+        |directory: &&mut PathBuf| directory.to_str().is_some_and(|text| text.starts_with("array:"));
     match directories.iter_mut().find(names_array) {
         None => Ok(vec![]),
         Some(directory) => {

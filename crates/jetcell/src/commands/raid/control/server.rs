@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -77,6 +77,12 @@ fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "a file of this name is no socket; remove it",
+            ));
+        }
+        Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "a socket of another user has this name; remove it",
             ));
         }
         _ => {}
