@@ -1,6 +1,6 @@
 //! The report as CSV: one value per line, so that one file can hold all tables of several runs.
 
-use jetcell_input::printable;
+use jetcell_input::printable_lines;
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
 
@@ -10,7 +10,8 @@ use crate::tables;
 /// The report with the columns `run,table,row,column,value`.
 pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Sample])>) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
-    let mut add = |record: [&str; 5]| writer.write_record(record.map(|field| printable(field).into_owned()));
+    let mut add =
+        |record: [&str; 5]| writer.write_record(record.map(|field| printable_lines(field).into_owned()));
     // A write to memory cannot fail, and every record has five fields.
     let _ = add(["run", "table", "row", "column", "value"]);
     for (run, result, samples) in runs {
@@ -33,9 +34,10 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
 pub fn table_csv(table: &Table) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     // A write to memory cannot fail, and rows are as long as the heading.
-    let _ = writer.write_record(table.columns.iter().map(|column| printable(&column.name).into_owned()));
+    let _ =
+        writer.write_record(table.columns.iter().map(|column| printable_lines(&column.name).into_owned()));
     for row in &table.rows {
-        let _ = writer.write_record(row.iter().map(|cell| printable(cell.for_programs()).into_owned()));
+        let _ = writer.write_record(row.iter().map(|cell| printable_lines(cell.for_programs()).into_owned()));
     }
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }

@@ -27,13 +27,13 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
     ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
-    ("jetcell-dump", &["ese-format", "jetcell-vfs"], &["testkit"]),
+    ("jetcell-dump", &["jetcell-input", "ese-format", "jetcell-vfs"], &["testkit"]),
     ("jetcell-export", &["jetcell-input", "ese-format", "jetcell-vfs", "ese-check"], &["testkit"]),
     ("jetcell-python", &["ese-format", "jetcell-vfs", "ese-check", "jetcell-export"], &[]),
     ("jetcell-backup", &["jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &[]),
     (
         "jetcell-copies",
-        &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"],
+        &["jetcell-input", "jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-backup"],
         &["testkit"],
     ),
     (

@@ -30,10 +30,10 @@ fn ran(cell: &Cell, words: &[&str], names: bool) -> Output {
     let streams = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
     for text in &streams {
         assert_harmless(&format!("{words:?}"), text);
-        // A line end in HTML is a space.
-        let is_html = text.starts_with("<!DOCTYPE html>");
+        // A line end in HTML is a space, and one in a quoted field of CSV belongs to the field.
+        let is_exempt = text.starts_with("<!DOCTYPE html>") || words.contains(&"csv");
         let forged = text.lines().find(|line| line.trim_start().starts_with("FORGED"));
-        assert!(is_html || forged.is_none(), "{words:?}: a name has a line of its own: {text}");
+        assert!(is_exempt || forged.is_none(), "{words:?}: a name has a line of its own: {text}");
     }
     let has_name = streams.iter().any(|text| {
         // Markdown escapes the backslash and the bracket.
