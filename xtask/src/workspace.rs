@@ -91,10 +91,12 @@ impl Package {
 }
 
 impl Workspace {
-    /// Reads the checkout that this program was built in.
+    /// Reads the checkout whose `cargo xtask` runs.
     pub fn load() -> Result<Workspace> {
-        let root =
-            Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the checkout")?.to_owned();
+        // A program that cargo did not build again may be in a target directory that several checkouts share.
+        let package =
+            std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&package).parent().context("xtask is in the checkout")?.to_owned();
         let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
             .args(["metadata", "--format-version", "1", "--locked"])
             .current_dir(&root)

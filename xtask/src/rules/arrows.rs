@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ("jetcell-raid-models", &[], &[]),
     ("jetcell-power", &[], &[]),
     ("jetcell-nbd", &[], &[]),
-    ("jetcell-disk-simulation", &[], &[]),
+    ("jetcell-disk-simulation", &["jetcell-input"], &[]),
     ("jetcell-vfs", &["jetcell-sync"], &["testkit"]),
     ("jetcell-array", &["jetcell-sync", "jetcell-vfs"], &["jetcell-raid-models"]),
     (
@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
         &["jetcell-array"],
     ),
     ("jetcell-remote", &["jetcell-sync", "ese-format", "jetcell-vfs", "ese-engine"], &["testkit"]),
-    ("jetcell-sizing", &[], &["jetcell-workload"]),
+    ("jetcell-sizing", &["jetcell-input"], &["jetcell-workload"]),
     ("testkit", &["ese-format"], &[]),
     ("ese-engine", &["jetcell-sync", "ese-format", "jetcell-vfs"], &["ese-check", "testkit"]),
     ("ese-check", &["ese-format", "jetcell-vfs"], &["testkit"]),
