@@ -212,7 +212,8 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        (names.sort(), others.sort());
+        names.sort();
+        others.sort();
         assert_eq!(names, others);
         assert_eq!(std::fs::read_to_string(at("victim")).unwrap(), "victim");
     }
