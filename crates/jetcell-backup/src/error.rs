@@ -1,6 +1,6 @@
 //! Why a backup, a verification or a restore failed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jetcell_vfs::{NameError, is_out_of_reach};
 
@@ -116,4 +116,10 @@ impl BackupError {
             BackupError::Name(_) | BackupError::Usage(_) | BackupError::Stopped => None,
         }
     }
+}
+
+/// The error for a file of a backup with other bytes.
+pub(crate) fn changed(path: &Path) -> BackupError {
+    let what = "it does not have the bytes that were backed up; use another backup".to_string();
+    BackupError::Changed { path: path.to_path_buf(), what }
 }

@@ -21,7 +21,7 @@ use jetcell_vfs::{
 };
 
 use crate::created_files::CreatedFiles;
-use crate::error::{BackupError, Result, SetFault};
+use crate::error::{BackupError, Result, SetFault, changed};
 use crate::file_names::{PLACING, RESTORE_MARKER, RESTORED, is_of_stream, is_side_file, lock_file};
 use crate::manifest::StoredFile;
 use crate::pace::Gauge;
@@ -374,10 +374,4 @@ fn verified(
         true => Ok(()),
         false => Err(changed(path)),
     }
-}
-
-/// The error for a file of a backup with other bytes.
-pub fn changed(path: &Path) -> BackupError {
-    let what = "it does not have the bytes that were backed up; use another backup".to_string();
-    BackupError::Changed { path: path.to_path_buf(), what }
 }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::Arc;
 use jetcell_vfs::{File, IoBuffer, OpenMode, Vfs, is_unfinished};
 
-use crate::error::{BackupError, Result};
+use crate::error::{BackupError, Result, changed};
 use crate::file_names::{MANIFEST, PARTIAL, VERIFIED};
 use crate::manifest::{Manifest, StoredFile};
 use crate::pace::{Gauge, Pace};
-use crate::placement::changed;
 use crate::ranges::{RANGE_BYTES, range_of, read_range};
 use crate::verified::Verified;
 

@@ -36,6 +36,7 @@ mod source;
 mod status;
 mod stream_directory;
 mod streamed_log;
+mod unfinished_states;
 
 pub use crate::activation::{Activated, LossLimit, LossPolicy, activate, activate_as};
 pub use crate::checked_pages::CheckedPages;

@@ -12,21 +12,20 @@ use std::time::Duration;
 use ese_engine::{CopyEvent, CopyRegistration, Error};
 use ese_format::Generation;
 use jetcell_sync::Arc;
-use jetcell_vfs::{DirectoryLock, Vfs, remove_unfinished};
+use jetcell_vfs::{DirectoryLock, Vfs};
 
 use crate::copy_events::CopyEvents;
-use crate::copy_state::{ActiveSeen, COPY_FILE, CopyState, Phase, UnfitReason};
+use crate::copy_state::{ActiveSeen, CopyState, Phase, UnfitReason};
 use crate::error::{CopyError, Result};
 use crate::incoming::{part_of_log, remove_if_there};
 use crate::log_copier::{Confirmed, LogCopier};
 use crate::log_end::{LogEnd, inspect};
 use crate::log_replayer::{LogReplayer, Replay, ReplayOptions, redo_start};
-use crate::page_checks::CHECKS_FILE;
 use crate::page_repair::PageRepair;
 use crate::pause::is_paused;
-use crate::reseed::RESEED_FILE;
 use crate::source::{Offer, Source};
 use crate::streamed_log::{StreamedLog, remove_streamed};
+use crate::unfinished_states::remove_unfinished_states;
 
 /// Generations that are copied, and replayed, before the other is done again.
 const BATCH: u32 = 8;
@@ -469,11 +468,4 @@ pub(crate) fn lock(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Box<dyn Direc
     })?;
     remove_unfinished_states(&**vfs, directory);
     Ok(lock)
-}
-
-/// Removes what killed owners of the directory have left of their states. The caller holds the lock of the copy.
-pub(crate) fn remove_unfinished_states(vfs: &dyn Vfs, directory: &Path) {
-    for name in [COPY_FILE, CHECKS_FILE, RESEED_FILE] {
-        remove_unfinished(vfs, &directory.join(name));
-    }
 }

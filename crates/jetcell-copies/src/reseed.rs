@@ -34,13 +34,11 @@ use crate::error::{CopyError, Result};
 use crate::history::{History, Relation};
 use crate::incoming::{is_gone, part_path, remove_if_there, store_log};
 use crate::log_copier::LogCopier;
-use crate::replication::remove_unfinished_states;
-use crate::reseed_files::{read_page, write_header};
+use crate::reseed_files::{RESEED_FILE, read_page, write_header};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
+use crate::unfinished_states::remove_unfinished_states;
 
-/// The file that says which pages an interrupted reseed has to patch.
-pub(crate) const RESEED_FILE: &str = "reseed.json";
 /// Where diverged logs are kept: they have commits that are nowhere else.
 pub(crate) const DIVERGED: &str = "diverged";
 

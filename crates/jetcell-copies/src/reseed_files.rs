@@ -8,6 +8,9 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 
 use crate::error::{CopyError, Result};
 
+/// The file that says which pages an interrupted reseed has to patch.
+pub(crate) const RESEED_FILE: &str = "reseed.json";
+
 /// How often a page that is being written is read again.
 const READS: u32 = 50;
 

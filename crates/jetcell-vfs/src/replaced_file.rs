@@ -63,7 +63,7 @@ pub fn remove_unfinished(vfs: &dyn Vfs, path: &Path) {
     for left in vfs.list(parent_directory(path)).unwrap_or_default() {
         let is_left =
             left.file_name().and_then(|left| left.to_str()).is_some_and(|left| is_left(left, &name));
-        // A file that cannot be opened or removed disturbs nobody: listings leave it out.
+        // A file that cannot be opened or removed does no harm: listings leave it out.
         if is_left && vfs.open(&left, OpenMode::WriteOwn).is_ok() {
             let _ = vfs.remove(&left);
         }

@@ -52,7 +52,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ),
     (
         "jetcell-lab",
-        &["ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"],
+        &["jetcell-input", "ese-format", "jetcell-vfs", "ese-engine", "jetcell-workload", "jetcell-power"],
         &["testkit"],
     ),
     ("jetcell-report", &["jetcell-input", "jetcell-vfs", "jetcell-workload", "jetcell-lab"], &["testkit"]),
