@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-tools.sh bench/array.sh python cargo
 if [[ -z ${JETCELL:-} ]]; then
-    cargo build --release --quiet -p jetcell
+    cargo build --release --quiet -p jetcell --features full
     JETCELL=${CARGO_TARGET_DIR:-target}/release/jetcell
 fi
 JETCELL=$(realpath "$JETCELL")

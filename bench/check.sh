@@ -13,7 +13,7 @@ size=${1:-4GiB}
 directory=${2:-target/bench-check}
 rounds=${ROUNDS:-5}
 
-cargo build --release --quiet -p jetcell
+cargo build --release --quiet -p jetcell --features full
 jetcell=$PWD/target/release/jetcell
 if [[ -z ${DATABASE:-} ]]; then
     mkdir -p "$directory"

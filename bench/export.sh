@@ -15,7 +15,7 @@ limit=${LIMIT:-120}
 rounds=${ROUNDS:-3}
 python=${JETCELL_READERS_VENV:-target/readers-venv}/bin/python
 
-cargo build --release --quiet -p jetcell
+cargo build --release --quiet -p jetcell --features full
 jetcell=$PWD/target/release/jetcell
 [[ -x $python ]] || scripts/setup-readers.sh
 echo "versions  $("$jetcell" --version); $("$python" -m pip list --disable-pip-version-check 2> /dev/null |

@@ -25,7 +25,7 @@ cleanup() {
 }
 trap cleanup EXIT
 if [[ -z ${JETCELL:-} ]]; then
-    cargo build --release --quiet -p jetcell
+    cargo build --release --quiet -p jetcell --features full
     JETCELL=target/release/jetcell
 fi
 if [[ -z $device ]]; then

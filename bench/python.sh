@@ -17,7 +17,7 @@ mkdir -p "$directory"
 "$venv/bin/pip" install --quiet --disable-pip-version-check dissect.esedb==3.18 pyarrow==26.0.1
 "$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps ./python
 if [[ -z ${DATABASE:-} ]]; then
-    cargo build --release --quiet -p jetcell
+    cargo build --release --quiet -p jetcell --features full
     target/release/jetcell test performance --dir "$directory" --size "$size" --growth-percent 1 --duration 2s --force \
         > "$directory/made.txt" 2>&1 || { cat "$directory/made.txt"; exit 1; }
     DATABASE=$directory/Jetstress001001.edb

@@ -18,7 +18,7 @@ scripts/check-tools.sh bench/raid-states.sh python cargo
 [[ -d /sys/fs/cgroup/blkio ]] || { echo 'bench/raid-states.sh: limits need the blkio controller of version 1' >&2; exit 2; }
 tables=$(realpath bench/raid_states.py)
 if [[ -z ${JETCELL:-} ]]; then
-    cargo build --release --quiet -p jetcell
+    cargo build --release --quiet -p jetcell --features full
     JETCELL=${CARGO_TARGET_DIR:-target}/release/jetcell
 fi
 JETCELL=$(realpath "$JETCELL")

@@ -16,7 +16,7 @@ for program in python3 fio taskset; do
     command -v "$program" > /dev/null || { echo "bench/scale.sh needs $program" >&2; exit 2; }
 done
 if [[ -z ${JETCELL:-} && " $* " != *" --render "* && " $* " != *" --help "* ]]; then
-    cargo build --release --quiet --locked -p jetcell
+    cargo build --release --quiet --locked -p jetcell --features full
     export JETCELL=$PWD/target/release/jetcell
 fi
 exec python3 -B bench/scale.py "$@"

@@ -31,7 +31,7 @@ output=$PWD/target/package
 triple=$(rustc -vV | sed -n 's/^host: //p')
 mkdir -p "$output"
 
-RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$triple" -p jetcell
+RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$triple" -p jetcell --features full
 install -s -m 755 "target/$triple/release/jetcell" "$output/jetcell"
 if ldd "$output/jetcell" 2> /dev/null | grep -q '=>'; then
     echo 'package.sh: the binary needs libraries of the system; install the static C library (Debian: libc6-dev)' >&2

@@ -14,7 +14,7 @@ directory=$(cd "${2:-target/screenshots}" && pwd)
 "$(dirname "$0")/check-tools.sh" screenshots.sh chromium
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 jetcell() {
-    if [[ -n ${JETCELL:-} ]]; then "$JETCELL" "$@"; else cargo run --quiet -p jetcell -- "$@"; fi
+    if [[ -n ${JETCELL:-} ]]; then "$JETCELL" "$@"; else cargo run --quiet -p jetcell --features full -- "$@"; fi
 }
 shot() {
     "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files "$@" 2> /dev/null

@@ -21,9 +21,28 @@ fn text() -> String {
         "{}\n\
          database format: {DATABASE_VERSION:#x},{DATABASE_UPDATE} (reads and writes)\n\
          log format:      {major}.{minor}.{update} (reads and writes)\n\
-         build:           {commit}, {}, {}",
+         build:           {commit}, {}, {}\n\
+         features:        {}",
         env!("CARGO_PKG_VERSION"),
         env!("JETCELL_TARGET"),
         env!("JETCELL_PROFILE"),
+        features(),
     )
+}
+
+/// The Cargo features of this build.
+fn features() -> String {
+    let all = [
+        ("arrays", cfg!(feature = "arrays")),
+        ("fleet", cfg!(feature = "fleet")),
+        ("lab", cfg!(feature = "lab")),
+        ("live", cfg!(feature = "live")),
+        ("parquet", cfg!(feature = "parquet")),
+        ("sizing", cfg!(feature = "sizing")),
+        ("sqlite", cfg!(feature = "sqlite")),
+        ("tls", cfg!(feature = "tls")),
+        ("zst", cfg!(feature = "zst")),
+    ];
+    let built: Vec<&str> = all.iter().filter(|(_, built)| *built).map(|(name, _)| *name).collect();
+    if built.is_empty() { "none".to_string() } else { built.join(", ") }
 }

@@ -7,6 +7,7 @@ pub mod corpus;
 pub mod damage;
 pub mod golden;
 pub mod pages;
+pub mod samples;
 mod skip;
 
 pub use skip::{Need, skip};

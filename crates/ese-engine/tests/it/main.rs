@@ -27,6 +27,7 @@ mod recovery_set;
 mod removed;
 mod replayer;
 mod rollback;
+mod sample_files;
 mod side_files;
 mod tables;
 mod trace;

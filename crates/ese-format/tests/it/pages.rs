@@ -6,6 +6,7 @@ use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{PageNumber, PageSize};
 use serde_json::Value;
 use testkit::corpus::Corpus;
+use testkit::samples;
 
 struct Database {
     name: String,
@@ -38,6 +39,26 @@ fn databases() -> Vec<Database> {
         }
     };
     files.filter(|file| file["kind"] == "db").map(load).collect()
+}
+
+#[test]
+fn every_page_of_the_samples_verifies_and_validates() {
+    let sizes = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
+    for (name, size) in samples::ENGINE_DATABASES.into_iter().zip(sizes) {
+        let bytes = samples::read(name);
+        let mut good = 0;
+        for (page, number) in bytes.chunks_exact(size.bytes()).skip(2).zip(1..) {
+            match verify_page(&mut page.to_vec(), size, PageNumber::fixed(number)) {
+                PageIntegrity::Zero => {}
+                PageIntegrity::Good => {
+                    good += 1;
+                    assert_eq!(validate(page, size), Ok(()), "{name} {number}");
+                }
+                other => panic!("{name} {number}: {other:?}"),
+            }
+        }
+        assert!(good > 20, "{name}: {good} pages");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use testkit::corpus::Corpus;
+use testkit::samples;
 
 use ese_format::catalog::{
     CatalogRow, Index, LocaleRow, RowKind, TableSchema, TreeOwner, assemble, system_tables,
@@ -112,9 +113,20 @@ fn databases() -> Vec<Database> {
     files.filter(|file| file["kind"] == "db").map(load).collect()
 }
 
+/// The databases of the repository that the engine wrote. Nothing else is known about them.
+fn samples() -> impl Iterator<Item = Database> {
+    let sizes = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
+    samples::ENGINE_DATABASES.into_iter().zip(sizes).map(|(name, size)| Database {
+        name: name.to_owned(),
+        bytes: samples::read(name),
+        size,
+        manifest: Json::Null,
+    })
+}
+
 #[test]
 fn every_catalog_row_encodes_to_its_own_bytes_and_keys() {
-    for database in databases() {
+    for database in databases().into_iter().chain(samples()) {
         let (mut by_name, mut roots) = (Vec::new(), Vec::new());
         for (key, data) in database.scan(PageNumber::fixed(4)) {
             let row = CatalogRow::decode(&data, database.size).unwrap();

@@ -1,4 +1,4 @@
-//! Exact text output. `JETCELL_WRITE_GOLDEN=1` rewrites the expected texts.
+//! Exact text output.
 
 use jetcell_dump::{LogFilter, LogOptions, Output, Result, SchemaOptions, Source, TreeChoice};
 
@@ -9,15 +9,7 @@ fn same(name: &str, file: &str, with: impl FnOnce(&Source, &mut Output<'_>) -> R
     let found = text(&bytes, with);
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
-    if std::env::var_os("JETCELL_WRITE_GOLDEN").is_some() {
-        std::fs::write(&path, &found).unwrap();
-    }
-    let wanted = std::fs::read_to_string(&path).unwrap();
-    let pairs = found.lines().zip(wanted.lines()).enumerate();
-    for (number, (found, wanted)) in pairs {
-        assert_eq!(found, wanted, "{name}.txt, line {}", number + 1);
-    }
-    assert_eq!(found.lines().count(), wanted.lines().count(), "{name}.txt: number of lines");
+    testkit::golden::compare(&path, &found);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::Output;
+use testkit::samples;
 
 use serde_json::Value;
 
@@ -160,15 +161,14 @@ fn every_command_shows_the_name_of_a_missing_file_harmlessly() {
 }
 
 /// A database whose table, column and index names have control characters.
-const DATABASE: &[u8] = include_bytes!("../data/control-characters.edb");
 
 #[test]
 fn names_in_a_database_are_shown_harmlessly() {
     let cell = Cell::new();
     cell.make_dir(HOSTILE);
     let path = format!("{HOSTILE}/a.edb");
-    cell.write(&path, DATABASE);
-    let mut damaged = DATABASE.to_vec();
+    cell.write(&path, samples::read("control-characters.edb"));
+    let mut damaged = samples::read("control-characters.edb");
     damaged.iter_mut().skip(40_000).step_by(3000).for_each(|byte| *byte ^= 0x55);
     let damaged_path = format!("{HOSTILE}/damaged.edb");
     cell.write(&damaged_path, &damaged);
