@@ -157,8 +157,13 @@ fn a_pass_that_was_killed_resumes() {
         assert!(began.elapsed().as_secs() < 30);
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    // The progress is stored every second.
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    // The progress is stored every second, which is the only work that writes to the log.
+    let logged = || fs::metadata(cell.path("d/log001/E00.log")).and_then(|file| file.modified()).unwrap();
+    let before = logged();
+    while logged() == before {
+        assert!(began.elapsed().as_secs() < 30);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     child.kill().unwrap();
     child.wait().unwrap();
     let resumed = maintained(&cell, 0, &[]);
